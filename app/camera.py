@@ -1,0 +1,42 @@
+"""Pinhole camera. Frame: OpenCV, +x right, +y down, +z forward; units of the scene; pixel centres at +0.5."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Camera:
+    """One view.
+
+    w2c:    (4, 4) world to camera, rigid, world units.
+    K:      (3, 3) intrinsics in pixels: [[fx, 0, cx], [0, fy, cy], [0, 0, 1]].
+    width, height: image size in pixels.
+    """
+
+    w2c: np.ndarray
+    K: np.ndarray
+    width: int
+    height: int
+
+    def __post_init__(self):
+        object.__setattr__(self, "w2c", np.asarray(self.w2c, np.float64))
+        object.__setattr__(self, "K", np.asarray(self.K, np.float64))
+        if self.w2c.shape != (4, 4) or self.K.shape != (3, 3):
+            raise ValueError(f"camera needs w2c (4, 4) and K (3, 3), got {self.w2c.shape} and {self.K.shape}")
+        if not (np.isfinite(self.w2c).all() and np.isfinite(self.K).all()):
+            raise ValueError("camera has a NaN or infinite number in its pose or intrinsics")
+        if self.width < 1 or self.height < 1:
+            raise ValueError(f"camera image size must be positive, got {self.width}x{self.height}")
+
+    @property
+    def position(self) -> np.ndarray:
+        """(3,) camera centre in world units."""
+        return -self.w2c[:3, :3].T @ self.w2c[:3, 3]
+
+    def resized(self, width: int, height: int) -> Camera:
+        """The same view sampled at another image size; focal lengths and centre scale with it."""
+        scale = np.diag([width / self.width, height / self.height, 1.0])
+        return Camera(self.w2c, scale @ self.K, width, height)

@@ -1,0 +1,83 @@
+"""A set of 3D Gaussians as plain arrays, with the activations and the initialization of the original 3DGS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
+
+
+@dataclass
+class Gaussians:
+    """Splats in natural (activated) units, one row each, float32.
+
+    means:     (N, 3) world units.
+    quats:     (N, 4) rotation wxyz, need not be normalized.
+    scales:    (N, 3) linear standard deviations along the rotated axes, world units, > 0.
+    opacities: (N,) in (0, 1).
+    sh:        (N, K, 3) spherical-harmonic colour coefficients, K = (degree + 1)^2 in 1, 4, 9, 16.
+    """
+
+    means: np.ndarray
+    quats: np.ndarray
+    scales: np.ndarray
+    opacities: np.ndarray
+    sh: np.ndarray
+
+    def __post_init__(self):
+        n = len(self.means)
+        wanted = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,)}
+        for name, shape in wanted.items():
+            value = np.ascontiguousarray(getattr(self, name), np.float32)
+            if value.shape != shape:
+                raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
+            setattr(self, name, value)
+        self.sh = np.ascontiguousarray(self.sh, np.float32)
+        if self.sh.ndim != 3 or self.sh.shape[0] != n or self.sh.shape[2] != 3 or self.sh.shape[1] not in (1, 4, 9, 16):
+            raise ValueError(f"sh has shape {self.sh.shape}, expected ({n}, 1|4|9|16, 3)")
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    @property
+    def sh_degree(self) -> int:
+        return int(np.sqrt(self.sh.shape[1])) - 1
+
+    @property
+    def log_scales(self) -> np.ndarray:
+        """(N, 3) the trained parameter behind `scales`."""
+        return np.log(self.scales)
+
+    @property
+    def logit_opacities(self) -> np.ndarray:
+        """(N,) the trained parameter behind `opacities`."""
+        o = np.clip(self.opacities.astype(np.float64), 1e-7, 1 - 1e-7)
+        return np.log(o / (1 - o)).astype(np.float32)
+
+    @classmethod
+    def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:
+        """From the trained parameters: log scales and logit opacities."""
+        opacities = 1 / (1 + np.exp(-np.asarray(logit_opacities, np.float64)))
+        return cls(means, quats, np.exp(np.asarray(log_scales, np.float64)), opacities, sh)
+
+    @classmethod
+    def from_points(cls, points: np.ndarray, colors: np.ndarray, sh_degree: int = 3, opacity: float = 0.1) -> Gaussians:
+        """Initial splats from SfM points, as in 3DGS (Kerbl et al. 2023, section 5.1).
+
+        points (N, 3) world units; colors (N, 3) uint8. Isotropic; the scale is the root mean square distance to the 3 nearest neighbours.
+        """
+        points = np.asarray(points, np.float64)
+        n = len(points)
+        if n == 0:
+            raise ValueError("the point cloud is empty: nothing to initialize splats from")
+        neighbours = min(4, n)
+        distance = cKDTree(points).query(points, k=neighbours)[0].reshape(n, neighbours)[:, 1:]
+        squared = np.mean(distance**2, axis=1) if neighbours > 1 else np.ones(n)
+        scale = np.sqrt(np.maximum(squared, 1e-7))
+        sh = np.zeros((n, (sh_degree + 1) ** 2, 3), np.float32)
+        sh[:, 0] = (np.asarray(colors, np.float64) / 255 - 0.5) / SH_C0
+        quats = np.tile(np.array([1, 0, 0, 0], np.float32), (n, 1))
+        return cls(points, quats, np.repeat(scale[:, None], 3, 1), np.full(n, opacity), sh)
