@@ -1,0 +1,299 @@
+"""Every setting of a training run: defaults, help, units and limits live here and nowhere else.
+
+Flags (`cli.py`), presets (`configs/*.toml`) and the file saved beside a result all come from these fields.
+Names follow gsplat's simple_trainer; values are those of the original 3DGS (Kerbl et al. 2023).
+"""
+
+import difflib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args
+
+from app import __version__
+from app.errors import UserError
+
+RASTERIZERS = ("hardware", "tiled")
+FORMATS = ("unorm8", "unorm16", "float16", "float32")
+REDUCTIONS = ("atomic", "quad", "subgroup", "hybrid")
+ORDERINGS = ("interlock", "raster_order")
+BLENDINGS = ("fixed", "programmable")
+
+SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
+_HERE = Path(__file__).parent
+PRESETS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "configs"  # in a wheel, else a checkout
+
+_group = dataclass(frozen=True, kw_only=True)
+
+
+def option(default, help, *, unit="", choices=(), min=0, max=2**32 - 1, shown=None, aka=""):
+    """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
+
+    shown: what help prints as the default where the value alone says too little.
+    aka:   names that the Inria trainer and Brush use for it, offered when somebody types one of those.
+    """
+    return field(default=default, metadata=dict(
+        help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split())))
+
+
+@_group
+class Scene:
+    """scene and initialization"""
+
+    data_dir: Path | None = option(None, "scene folder: COLMAP (images, sparse/0) or transforms.json",
+        shown="SCENE", aka="source_path source")
+    data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)",
+        min=1, aka="resolution")
+    test_every: int = option(8, "hold out every N-th image by sorted file name; 0: none", aka="llffhold eval_split_every")
+    images: str = option("auto", "keep training images on the GPU or stream them; auto: by memory",
+        choices=("auto", "gpu", "stream"), aka="data_device")
+    background: str = option("black", "colour behind the splats",
+        choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
+    near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
+    init_type: str = option("auto", "start from the scene's points or random ones; auto: random where it has no points",
+        choices=("auto", "sfm", "random"))
+    init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
+    init_extent: float = option(1.3, "random start: half the side of the cube around the origin",
+        unit="world units", min=1e-6)
+    init_opa: float = option(0.1, "opacity of a new splat", min=0.001, max=0.999)
+    init_scale: float = option(1.0, "size of a new splat over the distance to its neighbours", min=1e-6)
+
+
+@_group
+class Run:
+    """run and results"""
+
+    result_dir: Path | None = option(None, "folder for all that the run writes",
+        shown="results/<scene name>", aka="model_path output_path export_path")
+    max_steps: int = option(30_000, "training steps, one view each", unit="steps", aka="iterations total_steps")
+    eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last",
+        unit="steps", min=1, aka="test_iterations")
+    save_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which a PLY is saved; always also the last",
+        unit="steps", min=1, aka="save_iterations ply_steps export_every")
+    checkpoint_every: int = option(5_000, "steps between checkpoints; 0: only at the end or when interrupted",
+        unit="steps", aka="checkpoint_iterations")
+    resume: bool = option(False, "continue from the newest checkpoint in the result folder, with the settings saved there")
+    ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
+    seed: int = option(42, "seed of view order, random start and splits")
+    quiet: bool = option(False, "no progress bar", aka="disable_progress")
+    profile: bool = option(False, "report GPU milliseconds of every stage")
+
+
+@_group
+class Rasterizing:
+    """device and rasterizer"""
+
+    device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
+        shown="chosen automatically")
+    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline; tiled: compute tiles",
+        choices=RASTERIZERS, aka="backend")
+    format: str = option("float16", "render target of the image", choices=FORMATS)
+    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format",
+        choices=("same", *FORMATS))
+    blending: str = option("fixed", "forward pass: fixed-function or programmable blending", choices=BLENDINGS)
+    reduction: str = option("hybrid", "how fragments' gradients are summed before the atomics", choices=REDUCTIONS)
+    hybrid_threshold: int = option(16, "hybrid: lanes on one splat from which a subgroup sum replaces quad sums",
+        unit="lanes", min=1)
+    ordering: str = option("auto", "what keeps overlapping fragments in order; auto: what runs here fastest",
+        choices=("auto", *ORDERINGS))
+    batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
+    cap_max: int = option(0, "most splats; 0: what fits on the device", unit="splats", aka="max_splats")
+
+
+@_group
+class Learning:
+    """model, loss and Adam"""
+
+    sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
+    sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1)
+    ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")
+    # The rate of means falls exponentially, so neither of its ends can be 0.
+    means_lr: float = option(1.6e-4, "rate of means at the first step",
+        unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
+    means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially",
+        unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
+    scales_lr: float = option(5e-3, "rate of log scales", aka="scaling_lr lr_scale")
+    opacities_lr: float = option(0.05, "rate of logit opacities (0.05 as published; Inria's code later took 0.025)",
+        aka="opacity_lr lr_opac")
+    quats_lr: float = option(1e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
+    sh0_lr: float = option(2.5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
+    shN_lr: float = option(2.5e-3 / 20, "rate of the higher colour bands", aka="lr_coeffs_sh")
+    adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
+    adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
+    adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
+
+
+@_group
+class Densifying:
+    """densification"""
+
+    strategy: str = option("adaptive", "adaptive: clone, split and prune as published; none: keep the first splats",
+        choices=("adaptive", "none"))
+    refine_start_iter: int = option(500, "first step that may densify", unit="steps", aka="densify_from_iter")
+    refine_stop_iter: int = option(15_000, "no densification or reset from here on",
+        unit="steps", aka="densify_until_iter growth_stop_iter")
+    refine_every: int = option(100, "steps between densifications", unit="steps", min=1, aka="densification_interval")
+    grow_grad2d: float = option(2e-4, "mean gradient of the 2D position above which a splat grows",
+        unit="NDC", aka="densify_grad_threshold growth_grad_threshold")
+    grow_scale3d: float = option(0.01, "scale above which it is split, not cloned",
+        unit="scene extents", aka="percent_dense")
+    prune_opa: float = option(0.005, "opacity below which a splat is removed", max=1)
+    prune_scale3d: float = option(0.1, "scale above which a splat is removed, after the first reset", unit="scene extents")
+    prune_screen: float = option(20.0, "radius on screen above which a splat is removed, after the first reset; 0: never",
+        unit="px")
+    reset_every: int = option(3_000, "steps between opacity resets; 0: never", unit="steps", aka="opacity_reset_interval")
+    reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
+
+
+@_group
+class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
+    """All settings of one run, checked: a value of the wrong type or out of range raises UserError."""
+
+    def __post_init__(self):
+        for name in FIELDS:
+            object.__setattr__(self, name, checked(name, getattr(self, name), where=name))
+        if self.resume and self.ckpt:
+            raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
+
+
+GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__: fields(group) for group in TrainConfig.__bases__}
+FIELDS: dict[str, Field] = {f.name: f for group in GROUPS.values() for f in group}
+NAMES: dict[str, str] = {word: f.name for f in FIELDS.values() for word in (f.name, *f.metadata["aka"])}  # for suggestions
+
+_WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path",
+           tuple[int, ...]: "a list of whole numbers"}
+
+
+def kind(f: Field) -> type:
+    """The field's type without its `| None`."""
+    return get_args(f.type)[0] if isinstance(f.type, UnionType) else f.type
+
+
+def checked(name: str, value: Any, where: str) -> Any:
+    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag."""
+    f = FIELDS[name]
+    if value is None and f.default is None:
+        return None
+    choices, low, high = (f.metadata[key] for key in ("choices", "min", "max"))
+    wanted = f"one of {', '.join(choices)}" if choices else _WANTED[kind(f)]
+    try:
+        result = _converted(kind(f), value)
+        if choices and result not in choices:
+            raise TypeError
+        for number in result if isinstance(result, tuple) else [result] * isinstance(result, int | float):
+            if not low <= number <= high:  # so NaN fails too
+                wanted += f" of at most {high}" if number > high else f" of at least {low}"
+                raise TypeError
+    except (TypeError, OverflowError):
+        raise UserError(f"{where}: expected {wanted}, got {value!r}") from None
+    return result
+
+
+def _converted(kind, value):
+    """`value` as `kind` where TOML or JSON spells it differently; TypeError where it is something else."""
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is str and type(value) is int:  # device = 0
+        return str(value)
+    if kind is Path and isinstance(value, str | Path) and str(value):
+        return Path(value).expanduser()
+    if kind == tuple[int, ...] and isinstance(value, list | tuple) and all(type(n) is int for n in value):
+        return tuple(value)
+    if type(value) is not kind:  # not isinstance: True is no number here
+        raise TypeError
+    return value
+
+
+def nearest(word: str, names: Mapping[str, str]) -> str:
+    """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing."""
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"; did you mean '{names[close[0]]}'?" if close else ""
+
+
+def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
+    """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
+
+    With `resume` and no preset, the settings saved in the result folder take the preset's place.
+    Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
+    """
+    values = dict(overrides or {})
+    if values.get("resume") and not preset:
+        values = _continued(values)
+    elif preset:
+        values = _read(_find_preset(preset)) | values
+    config = TrainConfig(**values)
+    if config.data_dir is None:
+        return config
+    data_dir = Path(os.path.abspath(config.data_dir))  # so that the saved file holds from any folder
+    return replace(config, data_dir=data_dir, result_dir=config.result_dir or _default_result_dir(data_dir))
+
+
+def config_from_file(path: str | Path) -> TrainConfig:
+    """The settings saved by `save_config`, exactly."""
+    return TrainConfig(**_read(Path(path)))
+
+
+def save_config(config: TrainConfig, path: str | Path) -> None:
+    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None) ones are left out."""
+    lines = [f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat train --config THIS_FILE"]
+    for title, group in GROUPS.items():
+        lines += ["", f"# {title}"]
+        lines += [f"{f.name} = {_toml(value)}" for f in group if (value := getattr(config, f.name)) is not None]
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"cannot write {path}: {error}") from None
+
+
+def _toml(value) -> str:
+    # JSON's spelling of bools, numbers, lists and strings is TOML's too, but for one control character.
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """The settings of a TOML file, checked one by one so that an error names the file."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read settings from {path}: {error.strerror}") from None
+    except ValueError as error:  # bad TOML or bad UTF-8
+        raise UserError(f"{path}: not a valid TOML file: {error}") from None
+    for name in values:
+        if name not in FIELDS:
+            raise UserError(f"{path}: unknown key '{name}'{nearest(name, NAMES)}")
+    return {name: checked(name, value, where=f"{path}: {name}") for name, value in values.items()}
+
+
+def _find_preset(preset: str | Path) -> Path:
+    path = Path(preset)
+    if path.suffix or len(path.parts) > 1:
+        return path.expanduser()
+    names = sorted(file.stem for file in PRESETS.glob("*.toml"))
+    if path.name not in names:
+        raise UserError(f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in .toml)"
+                        f"{nearest(path.name, {name: name for name in names})}")
+    return PRESETS / f"{preset}.toml"
+
+
+def _default_result_dir(data_dir: Path) -> Path:
+    return Path("results") / os.path.basename(os.path.abspath(data_dir))
+
+
+def _continued(flags: dict[str, Any]) -> dict[str, Any]:
+    """`flags` over the settings saved by the run to resume. Its result folder may stand where the scene would."""
+    flags = dict(flags)
+    scene = flags.get("data_dir")
+    if scene and "result_dir" not in flags:
+        is_result = (Path(scene) / SAVED_NAME).is_file()
+        flags["result_dir"] = flags.pop("data_dir") if is_result else _default_result_dir(scene)
+    if "result_dir" not in flags:
+        raise UserError("nothing to resume: name the result folder, hardsplat train RESULT --resume")
+    saved = Path(flags["result_dir"]) / SAVED_NAME
+    values = _read(saved) if saved.is_file() else {}
+    values.pop("ckpt", None)  # where that run started, not where it got to
+    return values | flags

@@ -1,0 +1,190 @@
+"""The command line: flags from the settings, one-line errors, exit codes. Handlers' targets are stand-ins."""
+
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from app import __version__
+from app.cli import main
+from app.config import FIELDS
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in ("HARDSPLAT_DEBUG", "HARDSPLAT_DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Put a module with one function in the place that a handler imports from; the calls it gets."""
+    def install(module, name, answer=None):
+        calls = []
+
+        def called(*args, **named):
+            calls.append((args, named))
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+        fake = types.ModuleType(module)
+        setattr(fake, name, called)
+        monkeypatch.setitem(sys.modules, module, fake)
+        return calls
+    return install
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "garden").mkdir()
+    return "garden"
+
+
+@pytest.fixture
+def train(stand_in, scene):
+    """train(flags...) -> the config that the trainer got."""
+    calls = stand_in("app.train.trainer", "train")
+
+    def run(*argv):
+        assert main(["train", *argv]) == 0
+        return calls[-1][0][0]
+    return run
+
+
+def error_of(capsys, *argv):
+    """The one line that a bad command line prints."""
+    assert main(list(argv)) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1
+    return err.removeprefix("hardsplat: error: ").rstrip("\n")
+
+
+def test_flags_become_settings(train, scene):
+    config = train(scene, "--max-steps", "9", "--ssim-lambda=0.5", "--eval-steps", "3,4", "5", "--quiet", "--ckpt", "c.npz",
+                   "--format", "unorm8", "--shN-lr", "1e-3")
+    assert (config.max_steps, config.ssim_lambda, config.eval_steps, config.quiet) == (9, 0.5, (3, 4, 5), True)
+    assert (config.ckpt, config.format, config.shN_lr) == (Path("c.npz"), "unorm8", 1e-3)
+    assert config.data_dir == Path(scene).absolute() and config.result_dir == Path("results/garden")
+
+
+def test_dashes_and_underscores_are_alike(train, scene):
+    assert train("--max_steps=9", "--data_dir", scene) == train("--max-steps=9", "--data-dir", scene) == train(scene, "--max-steps", "9")
+    assert train(scene, "--result_dir=a_b", "--device", "my_gpu").result_dir == Path("a_b")
+
+
+@pytest.mark.parametrize("argv", [("garden", "--seed", "1"), ("--seed", "1", "garden"), ("--quiet", "garden", "--seed", "1")])
+def test_the_scene_may_stand_anywhere(train, argv):
+    assert train(*argv).seed == 1
+
+
+def test_flags_win_over_the_preset(train, scene):
+    Path("p.toml").write_text("max_steps = 5\nseed = 7\nquiet = true\n")
+    config = train(scene, "--config", "p.toml", "--max-steps", "9", "--no-quiet")
+    assert (config.max_steps, config.seed, config.quiet) == (9, 7, False)
+
+
+def test_presets_go_by_name(train, scene):
+    assert train(scene, "--config", "quick").max_steps < 30_000
+
+
+def test_device_comes_from_flag_then_environment_then_preset(train, scene, monkeypatch):
+    Path("p.toml").write_text("device = 2\n")
+    assert train(scene, "--config", "p.toml").device == "2"
+    monkeypatch.setenv("HARDSPLAT_DEVICE", "llvmpipe")
+    assert train(scene, "--config", "p.toml").device == "llvmpipe"
+    assert train(scene, "--device", "0").device == "0"
+    assert main(["--device", "1", "train", scene]) == 0
+
+
+def test_device_may_come_before_the_command(stand_in):
+    calls = stand_in("app.doctor", "report", ("fine", 0))
+    assert main(["--device", "1", "doctor"]) == main(["doctor", "--device", "1"]) == main(["doctor"]) == 0
+    assert calls == [((), {"device": "1"}), ((), {"device": "1"}), ((), {})]
+
+
+def test_doctor_prints_and_passes_on_the_exit_code(stand_in, capsys):
+    stand_in("app.doctor", "report", ("no device", 1))
+    assert main(["doctor"]) == 1
+    assert capsys.readouterr().out == "no device\n"
+
+
+def test_eval_passes_only_what_was_given(stand_in):
+    calls = stand_in("app.train.evaluate", "evaluate_run")
+    assert main(["eval", "results/garden"]) == 0
+    assert main(["eval", "a.ply", "--data_dir", "s", "--result-dir", "r", "--device", "0"]) == 0
+    assert calls == [(("results/garden",), {}), (("a.ply",), {"data_dir": "s", "result_dir": "r", "device": "0"})]
+
+
+@pytest.mark.parametrize("argv, message", [
+    (["train"], "no scene given: hardsplat train SCENE, a COLMAP or transforms.json folder"),
+    (["train", "garden", "--data-dir", "garden"], "the scene is given twice: as SCENE and as --data-dir"),
+    (["train", "garden", "--max-step", "3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
+    (["train", "garden", "--max_step=3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
+    (["train", "garden", "--iterations", "3"], "unknown flag '--iterations'; did you mean '--max-steps'?"),
+    (["train", "garden", "--confg=quick"], "unknown flag '--confg'; did you mean '--config'?"),
+    (["train", "garden", "--zzzzqqq"], "unknown flag '--zzzzqqq' (see hardsplat train --help)"),
+    (["eval", "a", "--iterations", "3"], "unknown flag '--iterations' (see hardsplat eval --help)"),
+    (["eval", "a", "b"], "unexpected argument 'b' (see hardsplat eval --help)"),
+    (["train", "garden", "--max-steps", "-3"], "--max-steps: expected a whole number of at least 0, got -3"),
+    (["train", "garden", "--max_steps", "many"], "--max-steps: expected a whole number, got 'many'"),
+    (["train", "garden", "--means-lr", "nan"], "--means-lr: expected a number of at least 1e-15, got nan"),
+    (["train", "--eval-steps", "3", "garden"], "--eval-steps: expected a list of whole numbers, got ['3', 'garden']"),
+    (["train", "garden", "--reduction", "fast"], "--reduction: expected one of atomic, quad, subgroup, hybrid, got 'fast'"),
+    (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
+    (["eval"], "the following arguments are required: RESULT (see hardsplat eval --help)"),
+    ([], "the following arguments are required: COMMAND (see hardsplat --help)"),
+])
+def test_bad_command_lines_get_one_line(capsys, scene, argv, message):
+    assert error_of(capsys, *argv) == message
+
+
+def test_a_scene_that_is_not_there(capsys, scene):
+    assert error_of(capsys, "train", "gardn") == f"scene {Path('gardn').absolute()} does not exist"
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    monkeypatch.setenv("HARDSPLAT_DEBUG", "1")
+    with pytest.raises(Exception, match="no scene given"):
+        main(["train"])
+
+
+def test_interrupt_is_130(stand_in, scene, capsys):
+    stand_in("app.train.trainer", "train", KeyboardInterrupt())
+    assert main(["train", scene]) == 130
+    assert capsys.readouterr().err == "hardsplat: interrupted\n"
+
+
+def test_help_shows_every_flag_with_help_default_and_unit(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert stop.value.code == 0
+    for name, f in FIELDS.items():
+        assert f"--{name.replace('_', '-')}" in text and f.metadata["help"] in text
+        if isinstance(f.default, int | float) and not isinstance(f.default, bool):
+            assert f"{f.metadata['help']} (default: {f.default}{' ' * bool(f.metadata['unit'])}{f.metadata['unit']})" in text
+    assert "(default: 7000 30000 steps)" in text and "(default: results/<scene name>)" in text
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0 and capsys.readouterr().out == f"hardsplat {__version__}\n"
+
+
+def test_help_loads_neither_vulkan_nor_numpy():
+    code = ("import sys; from app.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+            "sys.exit(bool({'vulkan', 'numpy', 'cv2', 'matplotlib'} & sys.modules.keys()))")
+    root = Path(__file__).parents[1]
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_the_module_runs_as_a_program():
+    root = Path(__file__).parents[1]
+    done = subprocess.run([sys.executable, "-m", "app", "train", "--max-step", "3"], cwd=root, capture_output=True, text=True,
+                          env={**os.environ, "HARDSPLAT_DEBUG": "0"})
+    assert (done.returncode, done.stderr) == (2, "hardsplat: error: unknown flag '--max-step'; did you mean '--max-steps'?\n")

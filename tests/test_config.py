@@ -1,0 +1,168 @@
+"""Settings: limits, presets and their precedence, and the saved file."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from app.config import (FIELDS, NAMES, PRESETS, SAVED_NAME, TrainConfig, checked, config_from_file, kind, load_config,
+                        save_config)
+from app.errors import UserError
+
+
+def other_value(f):
+    """A valid value that is not the field's default."""
+    m = f.metadata
+    if m["choices"]:
+        return next(c for c in m["choices"] if c != f.default)
+    return {bool: lambda: not f.default, int: lambda: f.default + 1 if f.default < m["max"] else f.default - 1,
+            float: lambda: f.default * 0.97 + 0.003 * (f.default == 0), str: lambda: 'NVIDIA "H200" \\ é\n\x7f😀',
+            Path: lambda: Path("some dir/ünï\"\\x"), tuple[int, ...]: lambda: (1, 2, 30_001)}[kind(f)]()
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text):
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return path
+    return write
+
+
+def test_defaults_are_the_original_ones():
+    config = TrainConfig()
+    assert (config.max_steps, config.ssim_lambda, config.sh_degree, config.opacities_lr) == (30_000, 0.2, 3, 0.05)
+    assert (config.sh0_lr / config.shN_lr, config.means_lr / config.means_lr_final) == pytest.approx((20, 100))
+    assert (config.refine_start_iter, config.refine_stop_iter, config.refine_every, config.reset_every) == (500, 15_000, 100, 3_000)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_explains_itself_and_holds_its_own_default(name):
+    f = FIELDS[name]
+    assert len(f.metadata["help"]) > 10 and not f.metadata["help"].endswith(".")
+    assert checked(name, f.default, name) == f.default
+    assert f.default is not None or f.metadata["shown"]
+
+
+def test_every_field_has_one_name_and_one_group():
+    assert list(NAMES.values()).count("max_steps") == 3  # its own and two from other trainers
+    assert all(NAMES[name] == name for name in FIELDS)
+    assert {f.name for f in dataclasses.fields(TrainConfig)} == FIELDS.keys()
+
+
+def test_precedence_is_defaults_then_preset_then_overrides(toml):
+    preset = toml("max_steps = 5\nseed = 7\n")
+    config = load_config(preset, {"max_steps": 9})
+    assert (config.max_steps, config.seed, config.sh_degree) == (9, 7, 3)
+
+
+@pytest.mark.parametrize("path", sorted(PRESETS.glob("*.toml")), ids=lambda p: p.stem)
+def test_presets_load_by_name_and_only_override(path):
+    config = load_config(path.stem)
+    for name in tomllib.loads(path.read_text()):
+        assert getattr(config, name) != FIELDS[name].default, f"{path.name} repeats the default of {name}"
+
+
+def test_unknown_preset_names_the_nearest():
+    with pytest.raises(UserError, match=r"no preset 'quik' \(there are: .*quick.*did you mean 'quick'\?"):
+        load_config("quik")
+
+
+@pytest.mark.parametrize("key, meant", [("max_step", "max_steps"), ("iterations", "max_steps"), ("percent_dens", "grow_scale3d"),
+                                        ("total_steps", "max_steps"), ("shn_lr", "shN_lr")])
+def test_unknown_key_names_file_key_and_nearest(toml, key, meant):
+    path = toml(f"{key} = 3\n")
+    with pytest.raises(UserError, match=f"{path}: unknown key '{key}'; did you mean '{meant}'"):
+        load_config(path)
+
+
+@pytest.mark.parametrize("line, message", [
+    ("max_steps = -1", "max_steps: expected a whole number of at least 0, got -1"),
+    ("max_steps = true", "max_steps: expected a whole number, got True"),
+    ("max_steps = 3.0", "max_steps: expected a whole number, got 3.0"),
+    ("max_steps = 99999999999", "max_steps: expected a whole number of at most 4294967295, got 99999999999"),
+    ("ssim_lambda = 1.5", "ssim_lambda: expected a number of at most 1, got 1.5"),
+    ("ssim_lambda = nan", "ssim_lambda: expected a number of at least 0, got nan"),
+    ("scales_lr = inf", "scales_lr: expected a number of at most 4294967295, got inf"),
+    ("scales_lr = 1" + 400 * "0", "scales_lr: expected a number, got 1000"),
+    ("sh_degree = 4", "sh_degree: expected a whole number of at most 3, got 4"),
+    ("quiet = 1", "quiet: expected true or false, got 1"),
+    ("eval_steps = 7", "eval_steps: expected a list of whole numbers, got 7"),
+    ("eval_steps = [0]", "eval_steps: expected a list of whole numbers of at least 1, got [0]"),
+    ("eval_steps = [true]", "eval_steps: expected a list of whole numbers, got [True]"),
+    ('data_dir = ""', "data_dir: expected a path, got ''"),
+    ('format = "fp16"', "format: expected one of unorm8, unorm16, float16, float32, got 'fp16'"),
+])
+def test_bad_values_name_file_key_expected_and_got(toml, line, message):
+    path = toml(line)
+    with pytest.raises(UserError) as error:
+        load_config(path)
+    assert str(error.value).startswith(f"{path}: {message}")
+
+
+def test_whole_numbers_serve_where_numbers_or_a_device_index_are_wanted(toml):
+    config = load_config(toml("prune_screen = 30\ndevice = 0\n"))
+    assert repr(config.prune_screen) == "30.0" and config.device == "0"
+
+
+@pytest.mark.parametrize("content", [b"max_steps = ", b"\xff\xfe"])
+def test_broken_files_are_user_errors(tmp_path, content):
+    (tmp_path / "x.toml").write_bytes(content)
+    with pytest.raises(UserError, match="x.toml: not a valid TOML file"):
+        load_config(tmp_path / "x.toml")
+
+
+def test_missing_file_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match="cannot read settings from .*gone.toml: No such file"):
+        load_config(tmp_path / "gone.toml")
+
+
+def test_a_config_checks_itself():
+    with pytest.raises(UserError, match="seed: expected"):
+        dataclasses.replace(TrainConfig(), seed="x")
+    with pytest.raises(UserError, match="resume and ckpt exclude each other"):
+        TrainConfig(resume=True, ckpt=Path("a"))
+    assert TrainConfig(eval_steps=[1, 2]).eval_steps == (1, 2)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_saved_file_round_trips_each_field(name, tmp_path):
+    config = dataclasses.replace(TrainConfig(), **{name: other_value(FIELDS[name])})
+    assert config != TrainConfig()
+    save_config(config, tmp_path / "new" / SAVED_NAME)
+    assert config_from_file(tmp_path / "new" / SAVED_NAME) == config
+
+
+def test_saved_file_is_complete(tmp_path):
+    save_config(TrainConfig(), tmp_path / "c.toml")
+    saved = tomllib.loads((tmp_path / "c.toml").read_text())
+    assert saved.keys() == {name for name, f in FIELDS.items() if f.default is not None}
+
+
+def test_unwritable_folder_is_a_user_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write"):
+        save_config(TrainConfig(), tmp_path / "file" / "c.toml")
+
+
+def test_results_are_named_after_the_scene(monkeypatch, tmp_path):
+    (tmp_path / "garden").mkdir()
+    monkeypatch.chdir(tmp_path / "garden")
+    config = load_config(overrides={"data_dir": "."})
+    assert config.data_dir == tmp_path / "garden" and config.result_dir == Path("results/garden")
+    assert load_config(overrides={"data_dir": ".", "result_dir": "r"}).result_dir == Path("r")
+
+
+@pytest.mark.parametrize("given", [{"data_dir": "run"}, {"result_dir": "run"}, {"data_dir": "garden", "result_dir": "run"}])
+def test_resume_takes_the_settings_of_the_run(monkeypatch, tmp_path, given):
+    monkeypatch.chdir(tmp_path)
+    save_config(TrainConfig(data_dir=tmp_path / "garden", result_dir="run", sh_degree=1, seed=7, ckpt="first.ckpt"), f"run/{SAVED_NAME}")
+    config = load_config(overrides={"resume": True, "seed": 8, **given})
+    assert (config.data_dir, config.result_dir) == (tmp_path / "garden", Path("run"))
+    assert (config.sh_degree, config.seed, config.ckpt, config.resume) == (1, 8, None, True)
+
+
+def test_resume_needs_a_run():
+    with pytest.raises(UserError, match="nothing to resume"):
+        load_config(overrides={"resume": True})
