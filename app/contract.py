@@ -1,0 +1,217 @@
+"""THE contract between host and shaders: constants, structs, and the table of buffers and images.
+
+`tools/gen_contract.py` writes `shaders/include/contract.glsl` from these tables; a test fails when that file is stale.
+Layout is GL_EXT_scalar_block_layout everywhere: `vec3` is 12 bytes, that is numpy `(N, 3) float32`.
+
+A shader opens a resource with its access, `BUFFER_means(readonly)`; a pass names what it reads and writes; `build()` checks both.
+Shapes: N splats, C capacity in splats, K SH coefficients, P pixels of the canvas, V training views, G workgroups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# name -> (value, GLSL type, comment). The numbers of the published method; see METHODS in docs/ARCHITECTURE.md.
+CONSTANTS = {
+    "ALPHA_MIN": (1.0 / 255.0, "float", "fragments fainter than one 8-bit step are skipped (Kerbl et al. 2023)"),
+    "ALPHA_MAX": (0.99, "float", "keeps 1 / (1 - alpha) finite in the backward pass (Kerbl et al. 2023)"),
+    "T_MIN": (1e-4, "float", "a pixel is finished below this transmittance (Kerbl et al. 2023)"),
+    "DILATION": (0.3, "float", "px^2 added to the diagonal of the 2D covariance (Zwicker et al. 2001 low-pass, value of Kerbl et al.)"),
+    "FRUSTUM_SLACK": (0.3, "float", "the Jacobian is evaluated at most this share of the half field of view outside the image"),
+    "QUAD_MARGIN": (0.02, "float", "px added to a quad's half axes: the rasterizer snaps corners to 1/256 px, the fragment test decides"),
+    "NOT_VISIBLE": (0xFFFFFFFF, "uint", "depth key of a culled splat"),
+    "GROUP": (256, "uint", "threads of a 1D workgroup"),
+    "TILE": (16, "uint", "side in pixels of a 2D workgroup"),
+    "SORT_ROWS": (8, "uint", "keys per thread of a sort block: 2048 keys a block"),
+    "RADIX": (256, "uint", "8-bit digits, 4 passes over a 32-bit key"),
+    "MAX_GROUPS_X": (65535, "uint", "maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y"),
+    "SSIM_RADIUS": (5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
+    "HISTORY": (4096, "uint", "steps kept in the ring of losses, and of scheduled views"),
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    type: str
+    note: str
+    count: int = 1
+
+
+STRUCTS: dict[str, tuple[Field, ...]] = {
+    "Camera": (
+        Field("world_to_camera", "vec4", "rows of [R | t]; OpenCV frame, world units", 3),
+        Field("position", "vec3", "camera centre, world units"),
+        Field("focal", "vec2", "px"),
+        Field("centre", "vec2", "principal point, px from the top left corner"),
+        Field("size", "uvec2", "image width and height, px"),
+        Field("photo", "uint", "slot of the photograph in `photos`"),
+    ),
+    "Frame": (
+        Field("background", "vec3", "colour behind everything, 0..1"),
+        Field("near_plane", "float", "splats nearer than this are culled, world units"),
+        Field("sh_degree", "uint", "highest SH band in use"),
+        Field("step", "uint", "training step, counted from 0"),
+        Field("lr_means", "float", "learning rate of this step, times the scene extent"),
+        Field("bias1", "float", "Adam 1 - beta1^(step+1)"),
+        Field("bias2", "float", "Adam 1 - beta2^(step+1)"),
+    ),
+    "Hyper": (
+        Field("seed", "uint", "seed of every random draw"),
+        Field("background_mode", "uint", "0 black, 1 white, 2 random per step"),
+        Field("near_plane", "float", "world units"),
+        Field("max_sh_degree", "uint", ""),
+        Field("sh_degree_interval", "uint", "steps between raising the SH degree"),
+        Field("max_steps", "uint", "length of the learning-rate schedule"),
+        Field("lr_means", "float", "initial, times the scene extent"),
+        Field("lr_means_final", "float", "final, times the scene extent"),
+        Field("lr_quats", "float", ""),
+        Field("lr_scales", "float", ""),
+        Field("lr_opacities", "float", ""),
+        Field("lr_sh0", "float", ""),
+        Field("lr_shN", "float", ""),
+        Field("beta1", "float", ""),
+        Field("beta2", "float", ""),
+        Field("eps", "float", ""),
+        Field("ssim_lambda", "float", "weight of D-SSIM in the loss"),
+        Field("extent", "float", "scene radius, world units"),
+        Field("grow_grad2d", "float", "mean gradient above which a splat is cloned or split, NDC units"),
+        Field("grow_scale3d", "float", "clone below, split above this scale, share of extent"),
+        Field("prune_opa", "float", "opacity below which a splat is pruned"),
+        Field("prune_scale3d", "float", "scale above which a splat is pruned after the first reset, share of extent"),
+        Field("prune_screen", "float", "screen radius above which a splat is pruned after the first reset, px"),
+        Field("reset_every", "uint", "steps between opacity resets"),
+        Field("reset_opa", "float", "opacity ceiling after a reset"),
+    ),
+    "Counts": (
+        Field("splats", "uint", "N, splats alive"),
+        Field("capacity", "uint", "C, splats the parameter buffers hold; plane stride of sh"),
+        Field("visible", "uint", "splats that passed the culling of this frame"),
+        Field("wanted", "uint", "splats the last densification asked for, more than capacity when it did not fit"),
+    ),
+    # Each row but the last is a VkDispatchIndirectCommand.
+    "Indirect": (
+        Field("splat_groups", "uvec3", "GROUP splats a workgroup"),
+        Field("splat_blocks", "uvec3", "sort blocks over all splats"),
+        Field("visible_blocks", "uvec3", "sort blocks over visible splats"),
+        Field("draw", "uvec4", "VkDrawIndirectCommand: 6 vertices a visible splat"),
+    ),
+    "Splat2D": (
+        Field("mean", "vec2", "px"),
+        Field("conic", "vec3", "inverse 2D covariance (xx, xy, yy), px^-2"),
+        Field("color", "vec3", "max(SH + 0.5, 0)"),
+        Field("opacity", "float", "0..1"),
+        Field("axis1", "vec2", "first half axis of the quad alpha >= 1/255, px"),
+        Field("axis2", "vec2", "second half axis, px"),
+    ),
+    "GrowStat": (
+        Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat"),
+        Field("views", "float", "number of those views"),
+        Field("radius", "float", "largest 3-sigma screen radius seen, px"),
+    ),
+    "StepRecord": (
+        Field("l1", "float", "mean absolute error"),
+        Field("ssim", "float", "mean SSIM, zero-padded"),
+        Field("visible", "uint", ""),
+        Field("splats", "uint", ""),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class BufferRow:
+    """`single` rows hold one element and are addressed as `name.field`; the others as `name[i]`."""
+
+    name: str
+    type: str
+    shape: str
+    note: str
+    single: bool = False
+
+
+@dataclass(frozen=True)
+class ImageRow:
+    """kind: 'sampled' (texelFetch), 'storage' (imageStore, and imageLoad in the format STATE_FORMAT), 'input' (subpassLoad)."""
+
+    name: str
+    note: str
+
+
+BUFFERS: tuple[BufferRow, ...] = (
+    # parameters
+    BufferRow("means", "vec3", "N", "world units"),
+    BufferRow("quats", "vec4", "N", "rotation wxyz, not normalized"),
+    BufferRow("log_scales", "vec3", "N", "log of world units"),
+    BufferRow("logit_opacities", "float", "N", "logit of 0..1"),
+    BufferRow("sh", "vec3", "K, C", "colour coefficients, plane k at k * capacity"),
+    # per frame
+    BufferRow("camera", "Camera", "1", "the view being drawn", single=True),
+    BufferRow("frame", "Frame", "1", "what else a frame depends on", single=True),
+    BufferRow("counts", "Counts", "1", "", single=True),
+    BufferRow("indirect", "Indirect", "1", "work sizes, written on the GPU", single=True),
+    # projection and sort
+    BufferRow("splats2d", "Splat2D", "N", "projected splats; culled rows are stale"),
+    BufferRow("d_splats2d", "float", "N, 9", "dL/d(mean px 2, conic 3, color 3, opacity 1)"),
+    BufferRow("keys", "uint", "N", "depth as ordered bits, or NOT_VISIBLE; then sort scratch"),
+    BufferRow("keys_alt", "uint", "N", "sort scratch"),
+    BufferRow("order", "uint", "N", "visible splats, nearest first"),
+    BufferRow("order_alt", "uint", "N", "sort scratch"),
+    BufferRow("digit_counts", "uint", "RADIX, blocks", "keys per digit and block, then their running sums"),
+    BufferRow("digit_totals", "uint", "RADIX", "keys per digit"),
+    # gradients, for the Python API
+    BufferRow("d_means", "vec3", "N", "dL/d means"),
+    BufferRow("d_quats", "vec4", "N", "dL/d quats"),
+    BufferRow("d_log_scales", "vec3", "N", "dL/d log_scales"),
+    BufferRow("d_logit_opacities", "float", "N", "dL/d logit_opacities"),
+    BufferRow("d_sh", "vec3", "K, C", "dL/d sh"),
+    # training
+    BufferRow("hyper", "Hyper", "1", "settings of the run", single=True),
+    BufferRow("views", "Camera", "V", "training cameras"),
+    BufferRow("schedule", "uvec2", "HISTORY", "(view, photo slot) of step s at s % HISTORY"),
+    BufferRow("photos", "uint", "slots, P", "photographs, RGBA8, rows of the canvas width of each"),
+    BufferRow("ssim_grads", "vec3", "3, 3, P", "dSSIM/d(mu, E[x^2], E[xy]), one plane a moment and channel pair"),
+    BufferRow("loss_sums", "vec2", "G", "(L1, SSIM) summed over a workgroup"),
+    BufferRow("history", "StepRecord", "HISTORY", "results of step s at s % HISTORY"),
+    BufferRow("adam_means", "vec3", "N, 2", "first and second moment"),
+    BufferRow("adam_quats", "vec4", "N, 2", "first and second moment"),
+    BufferRow("adam_log_scales", "vec3", "N, 2", "first and second moment"),
+    BufferRow("adam_logit_opacities", "float", "N, 2", "first and second moment"),
+    BufferRow("adam_sh", "vec3", "K, C, 2", "first and second moment"),
+    BufferRow("grow_stats", "GrowStat", "N", "densification statistics since the last densification"),
+    BufferRow("flags", "uint", "C", "densify: 1 where a splat grows or lives, then the running sum"),
+    BufferRow("flag_sums", "uint", "G", "densify: sum of flags per workgroup, then the running sum"),
+    BufferRow("holes", "uint", "C", "densify: rows to fill when dead splats are compacted"),
+)
+
+IMAGES: tuple[ImageRow, ...] = (
+    ImageRow("target", "rendered colour without background, premultiplied, and final transmittance in alpha"),
+    ImageRow("state", "what blending carries per pixel: colour and transmittance"),
+    ImageRow("d_image", "dL/d(rgb, unused)"),
+)
+
+BINDINGS: dict[str, int] = {row.name: i for i, row in enumerate((*BUFFERS, *IMAGES))}
+ROWS: dict[str, BufferRow | ImageRow] = {row.name: row for row in (*BUFFERS, *IMAGES)}
+
+_SCALARS = {"float": np.float32, "uint": np.uint32, "int": np.int32}
+
+
+def dtype(glsl_type: str) -> np.dtype:
+    """numpy dtype of a GLSL type or struct of the contract, scalar layout."""
+    if glsl_type in STRUCTS:
+        return np.dtype([(f.name, dtype(f.type), (f.count,)) if f.count > 1 else (f.name, dtype(f.type)) for f in STRUCTS[glsl_type]])
+    if glsl_type in _SCALARS:
+        return np.dtype(_SCALARS[glsl_type])
+    base = np.uint32 if glsl_type.startswith("u") else np.float32
+    return np.dtype((base, (int(glsl_type[-1]),)))
+
+
+def itemsize(name: str) -> int:
+    """Bytes of one element of a buffer row."""
+    return dtype(ROWS[name].type).itemsize
+
+
+def indirect_offset(field: str) -> int:
+    """Byte offset of a command in the `indirect` buffer."""
+    return dtype("Indirect").fields[field][1]

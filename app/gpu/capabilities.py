@@ -1,0 +1,151 @@
+"""What a device can do: features by name, from extensions and feature bits. The probe (probe.py) may take some away again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import vulkan as vk
+
+# The structs of these two extensions are newer than the `vulkan` package. Both hold one VkBool32 after sType and pNext, and so
+# does VkPhysicalDeviceScalarBlockLayoutFeatures, which stands in for them under their own sType.
+_QUAD_CONTROL_FEATURES = 1000235000
+_MAXIMAL_RECONVERGENCE_FEATURES = 1000434000
+# The package's own constant for this one is wrong (it numbers it by the EXT, the registry by the ARM extension it was promoted from).
+_RASTER_ORDER_FEATURES = 1000342000
+_ONE_BOOL, _ONE_BOOL_FIELD = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One capability: `extension` (None: core), the feature struct and the bit in it (None: the extension alone suffices)."""
+
+    name: str
+    extension: str | None = None
+    struct: str | None = None
+    stype: int | None = None
+    bit: str | None = None
+    required: bool = False
+
+
+FEATURES: tuple[Feature, ...] = (
+    Feature("push_descriptor", "VK_KHR_push_descriptor", required=True),
+    Feature("scalar_layout", None, "VkPhysicalDeviceVulkan12Features", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, "scalarBlockLayout", True),
+    Feature("fragment_stores", None, "VkPhysicalDeviceFeatures2", None, "fragmentStoresAndAtomics", True),
+    Feature("store_without_format", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageWriteWithoutFormat", True),
+    Feature("extended_formats", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageExtendedFormats"),
+    Feature("statistics", None, "VkPhysicalDeviceFeatures2", None, "pipelineStatisticsQuery"),
+    Feature(
+        "interlock",
+        "VK_EXT_fragment_shader_interlock",
+        "VkPhysicalDeviceFragmentShaderInterlockFeaturesEXT",
+        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FRAGMENT_SHADER_INTERLOCK_FEATURES_EXT,
+        "fragmentShaderPixelInterlock",
+    ),
+    Feature(
+        "raster_order",
+        "VK_EXT_rasterization_order_attachment_access",
+        "VkPhysicalDeviceRasterizationOrderAttachmentAccessFeaturesEXT",
+        _RASTER_ORDER_FEATURES,
+        "rasterizationOrderColorAttachmentAccess",
+    ),
+    Feature(
+        "float_atomics",
+        "VK_EXT_shader_atomic_float",
+        "VkPhysicalDeviceShaderAtomicFloatFeaturesEXT",
+        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT,
+        "shaderBufferFloat32AtomicAdd",
+    ),
+    Feature("quad_control", "VK_KHR_shader_quad_control", _ONE_BOOL, _QUAD_CONTROL_FEATURES, _ONE_BOOL_FIELD),
+    Feature("maximal_reconvergence", "VK_KHR_shader_maximal_reconvergence", _ONE_BOOL, _MAXIMAL_RECONVERGENCE_FEATURES, _ONE_BOOL_FIELD),
+    Feature("memory_budget", "VK_EXT_memory_budget"),
+    Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
+)
+
+# Subgroup operations are limits, not features: name -> the bits that fragment shaders must support.
+_SUBGROUP = {
+    "subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT,
+    "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
+}
+
+
+@dataclass
+class Capabilities:
+    names: set[str]
+    why_not: dict[str, str] = field(default_factory=dict)  # capability -> what is missing, in words
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names
+
+    def missing(self, needs) -> list[str]:
+        return [self.why_not.get(n, n) for n in needs if n not in self.names]
+
+    def withdraw(self, name: str, why: str) -> None:
+        self.names.discard(name)
+        self.why_not[name] = why
+
+
+def _chain(features) -> tuple[object, dict[str, object], list]:
+    """A VkPhysicalDeviceFeatures2 with every struct of `features` behind it, and the structs by feature name."""
+    structs: dict[tuple, object] = {}
+    by_feature: dict[str, object] = {}
+    previous = None
+    for f in features:
+        if f.struct is None or f.struct == "VkPhysicalDeviceFeatures2":
+            continue
+        if (f.struct, f.stype) not in structs:
+            struct = vk.ffi.new(f"{f.struct}*")
+            struct.sType = f.stype
+            struct.pNext = previous if previous is not None else vk.ffi.NULL
+            previous = vk.ffi.cast("void*", struct)
+            structs[(f.struct, f.stype)] = struct
+        by_feature[f.name] = structs[(f.struct, f.stype)]
+    head = vk.ffi.new("VkPhysicalDeviceFeatures2*")
+    head.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2
+    head.pNext = previous if previous is not None else vk.ffi.NULL
+    for f in features:
+        if f.struct == "VkPhysicalDeviceFeatures2":
+            by_feature[f.name] = head.features
+    return head, by_feature, list(structs.values())
+
+
+def query(physical) -> Capabilities:
+    offered = {e.extensionName for e in vk.vkEnumerateDeviceExtensionProperties(physical, None)}
+    candidates = [f for f in FEATURES if f.extension is None or f.extension in offered]
+    head, structs, _keep = _chain(candidates)
+    vk.lib.vkGetPhysicalDeviceFeatures2(physical, head)
+    caps = Capabilities(set())
+    for f in FEATURES:
+        if f not in candidates:
+            caps.why_not[f.name] = f.extension
+        elif f.bit is None or getattr(structs[f.name], f.bit):
+            caps.names.add(f.name)
+        else:
+            caps.why_not[f.name] = f"{f.extension or 'core'} feature {f.bit}"
+
+    subgroup = subgroup_properties(physical)
+    for name, bits in _SUBGROUP.items():
+        if subgroup.supportedStages & vk.VK_SHADER_STAGE_FRAGMENT_BIT and subgroup.supportedOperations & bits == bits:
+            caps.names.add(name)
+        else:
+            caps.why_not[name] = f"{name.replace('_', ' ')} operations in fragment shaders"
+    return caps
+
+
+def subgroup_properties(physical):
+    subgroup = vk.ffi.new("VkPhysicalDeviceSubgroupProperties*")
+    subgroup.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
+    properties = vk.ffi.new("VkPhysicalDeviceProperties2*")
+    properties.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
+    properties.pNext = subgroup
+    vk.lib.vkGetPhysicalDeviceProperties2(physical, properties)
+    return subgroup
+
+
+def enable(caps: Capabilities) -> tuple[object, list[str], list]:
+    """For vkCreateDevice: the feature chain, the extensions, and what must be kept alive until it returns."""
+    chosen = [f for f in FEATURES if f.name in caps]
+    head, structs, keep = _chain(chosen)
+    for f in chosen:
+        if f.bit is not None:
+            setattr(structs[f.name], f.bit, 1)
+    return head, [f.extension for f in chosen if f.extension], keep

@@ -1,0 +1,210 @@
+"""The Vulkan instance and device: choice, feature chain, validation messages, limits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from app.errors import UserError
+
+try:
+    import vulkan as vk
+except OSError as error:  # the loader itself is absent
+    raise UserError("no Vulkan loader on this machine: install libvulkan1 (Debian/Ubuntu), the GPU vendor's driver, or the Vulkan SDK") from error
+
+from app.gpu import capabilities
+
+_TYPES = {
+    vk.VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: (0, "discrete GPU"),
+    vk.VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: (1, "integrated GPU"),
+    vk.VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: (2, "virtual GPU"),
+    vk.VK_PHYSICAL_DEVICE_TYPE_CPU: (4, "CPU"),
+}
+VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+NO_DEVICE = (
+    "no Vulkan device: install a GPU driver with Vulkan 1.2, or Mesa's software renderer (Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
+)
+
+
+class DeviceLost(Exception):
+    """The GPU stopped answering (VK_ERROR_DEVICE_LOST)."""
+
+
+class OutOfMemory(UserError):
+    """An allocation did not fit on the device."""
+
+
+class ValidationError(Exception):
+    """The validation layers complained; raised at the next build, submit or wait."""
+
+
+def validation_wanted() -> bool:
+    return os.environ.get("HARDSPLAT_VALIDATION", "0") not in ("", "0")
+
+
+class Instance:
+    def __init__(self, validation: bool):
+        self.messages: list[str] = []
+        layers = [VALIDATION_LAYER] if validation else []
+        if validation and VALIDATION_LAYER not in {p.layerName for p in vk.vkEnumerateInstanceLayerProperties()}:
+            raise UserError("HARDSPLAT_VALIDATION is set, but the layer is not installed (Debian/Ubuntu: apt-get install vulkan-validationlayers)")
+        offered = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
+        extensions = [e for e in ("VK_EXT_debug_utils", "VK_KHR_portability_enumeration") if e in offered]
+        if vk.vkEnumerateInstanceVersion() < vk.VK_MAKE_VERSION(1, 2, 0):
+            raise UserError("the Vulkan loader is older than 1.2: update libvulkan1 or the Vulkan SDK")
+        app_info = vk.VkApplicationInfo(pApplicationName="hardsplat", pEngineName="hardsplat", apiVersion=vk.VK_MAKE_VERSION(1, 2, 0))
+        info = vk.VkInstanceCreateInfo(
+            flags=1 if "VK_KHR_portability_enumeration" in extensions else 0,  # VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
+            pApplicationInfo=app_info,
+            ppEnabledLayerNames=layers,
+            ppEnabledExtensionNames=extensions,
+        )
+        try:
+            self.handle = vk.vkCreateInstance(info, None)
+        except vk.VkErrorIncompatibleDriver:
+            raise UserError(NO_DEVICE) from None
+        self.debug_utils = "VK_EXT_debug_utils" in extensions
+        self._messenger = None
+        if validation and self.debug_utils:
+            self._listen()
+
+    def _listen(self) -> None:
+        def on_message(severity, kinds, data, user):
+            self.messages.append(vk.ffi.string(data.pMessage).decode(errors="replace"))
+            return 0
+
+        info = vk.VkDebugUtilsMessengerCreateInfoEXT(
+            messageSeverity=vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT,
+            messageType=vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT,
+            pfnUserCallback=on_message,
+        )
+        self._messenger = vk.vkGetInstanceProcAddr(self.handle, "vkCreateDebugUtilsMessengerEXT")(self.handle, info, None)
+
+    def physical_devices(self) -> list[PhysicalDevice]:
+        """All devices with Vulkan 1.2 and a queue for graphics and compute, discrete first, CPU last. The position is the --device INDEX."""
+        try:
+            handles = vk.vkEnumeratePhysicalDevices(self.handle)
+        except (vk.VkErrorInitializationFailed, vk.VkErrorIncompatibleDriver):
+            handles = []
+        found = [PhysicalDevice.of(h) for h in handles]
+        usable = [d for d in found if d.queue_family is not None and d.api_version >= (1, 2)]
+        return sorted(usable, key=lambda d: d.rank)
+
+
+@dataclass(frozen=True)
+class PhysicalDevice:
+    handle: object
+    name: str
+    kind: str
+    rank: int
+    api_version: tuple[int, int]
+    driver: str
+    queue_family: int | None
+    timestamp_bits: int
+
+    @classmethod
+    def of(cls, handle) -> PhysicalDevice:
+        driver = vk.ffi.new("VkPhysicalDeviceDriverProperties*")
+        driver.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
+        properties = vk.ffi.new("VkPhysicalDeviceProperties2*")
+        properties.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
+        properties.pNext = driver
+        vk.lib.vkGetPhysicalDeviceProperties2(handle, properties)
+        p = properties.properties
+        rank, kind = _TYPES.get(p.deviceType, (3, "other"))
+        wanted = vk.VK_QUEUE_GRAPHICS_BIT | vk.VK_QUEUE_COMPUTE_BIT
+        families = vk.vkGetPhysicalDeviceQueueFamilyProperties(handle)
+        family = next((i for i, f in enumerate(families) if f.queueFlags & wanted == wanted), None)
+        return cls(
+            handle,
+            vk.ffi.string(p.deviceName).decode(),
+            kind,
+            rank,
+            (p.apiVersion >> 22 & 0x7F, p.apiVersion >> 12 & 0x3FF),
+            f"{vk.ffi.string(driver.driverName).decode()} {vk.ffi.string(driver.driverInfo).decode()}".strip(),
+            family,
+            0 if family is None else families[family].timestampValidBits,
+        )
+
+
+def choose(devices: list[PhysicalDevice], wanted: str | None) -> PhysicalDevice:
+    """By index, or by part of the name; the first (a discrete GPU where there is one) when nothing is asked for."""
+    if not devices:
+        raise UserError(NO_DEVICE)
+    if wanted in (None, ""):
+        return devices[0]
+    listing = ", ".join(f"{i}: {d.name}" for i, d in enumerate(devices))
+    if wanted.isdigit():
+        if int(wanted) >= len(devices):
+            raise UserError(f"--device {wanted}: there is no such device; this machine has {listing}")
+        return devices[int(wanted)]
+    matching = [d for d in devices if wanted.lower() in d.name.lower()]
+    if not matching:
+        raise UserError(f"--device {wanted}: no device has this in its name; this machine has {listing}")
+    return matching[0]
+
+
+class Device:
+    """A logical device with one queue for everything, and the limits that the rest respects.
+
+    wanted: index or name, default the environment's HARDSPLAT_DEVICE. validation: default the environment's HARDSPLAT_VALIDATION.
+    """
+
+    def __init__(self, wanted: str | int | None = None, validation: bool | None = None):
+        self.instance = Instance(validation_wanted() if validation is None else validation)
+        wanted = os.environ.get("HARDSPLAT_DEVICE") if wanted is None else str(wanted)
+        self.physical = choose(self.instance.physical_devices(), wanted)
+        self.name = self.physical.name
+        self.capabilities = capabilities.query(self.physical.handle)
+        missing = [f for f in capabilities.FEATURES if f.required and f.name not in self.capabilities]
+        if missing:
+            what = ", ".join(self.capabilities.missing([f.name for f in missing]))
+            raise UserError(f"{self.name} cannot run hardsplat: it lacks {what}; update its driver or choose another --device (see hardsplat doctor)")
+        chain, extensions, keep = capabilities.enable(self.capabilities)
+        queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.physical.queue_family, pQueuePriorities=[1.0])
+        info = vk.VkDeviceCreateInfo(pNext=chain, pQueueCreateInfos=[queue], ppEnabledExtensionNames=extensions)
+        self.handle = vk.vkCreateDevice(self.physical.handle, info, None)
+        del keep
+        self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
+        self.subgroup_size = capabilities.subgroup_properties(self.physical.handle).subgroupSize
+        self._read_limits()
+        self._procs: dict[str, object] = {}
+
+    def _read_limits(self) -> None:
+        maintenance = vk.ffi.new("VkPhysicalDeviceMaintenance3Properties*")
+        maintenance.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
+        properties = vk.ffi.new("VkPhysicalDeviceProperties2*")
+        properties.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
+        properties.pNext = maintenance
+        vk.lib.vkGetPhysicalDeviceProperties2(self.physical.handle, properties)
+        limits = properties.properties.limits
+        self.max_buffer = min(limits.maxStorageBufferRange, maintenance.maxMemoryAllocationSize)
+        self.max_groups = tuple(limits.maxComputeWorkGroupCount)
+        self.max_image = limits.maxImageDimension2D
+        self.timestamp_ns = limits.timestampPeriod if self.physical.timestamp_bits else 0.0
+        self.memory = vk.vkGetPhysicalDeviceMemoryProperties(self.physical.handle)
+        heaps = [self.memory.memoryHeaps[i] for i in range(self.memory.memoryHeapCount)]
+        self.memory_bytes = max(h.size for h in heaps if h.flags & vk.VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
+
+    def proc(self, name: str):
+        """A device function of an extension."""
+        if name not in self._procs:
+            self._procs[name] = vk.vkGetDeviceProcAddr(self.handle, name)
+        return self._procs[name]
+
+    def label(self, kind: int, handle, name: str) -> None:
+        """Debug name of an object, shown by validation messages and GPU debuggers."""
+        if self.instance.debug_utils and self.instance.messages is not None:
+            number = int(vk.ffi.cast("uintptr_t", handle))
+            info = vk.VkDebugUtilsObjectNameInfoEXT(objectType=kind, objectHandle=number, pObjectName=name)
+            set_name = vk.vkGetInstanceProcAddr(self.instance.handle, "vkSetDebugUtilsObjectNameEXT")
+            set_name(self.handle, info)
+
+    def check_validation(self) -> None:
+        if self.instance.messages:
+            messages, self.instance.messages = self.instance.messages, []
+            raise ValidationError("\n".join(messages))
+
+    def wait_idle(self) -> None:
+        vk.vkDeviceWaitIdle(self.handle)
+        self.check_validation()

@@ -1,0 +1,295 @@
+"""A pass is data: a shader, what it reads and writes, constants. `build` checks it against the SPIR-V and makes the pipeline."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import vulkan as vk
+
+from app import contract
+from app.gpu import shader
+from app.gpu.context import Device
+from app.gpu.reflect import Reflection, reflect
+
+# Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from the package's enums.
+_SUBPASS_RASTER_ORDER_COLOR = 0x10
+_BLEND_RASTER_ORDER = 0x1
+
+_DESCRIPTOR = {
+    "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+    "sampled": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
+    "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+    "input": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
+}
+
+
+class PassError(Exception):
+    """A pass and its shader disagree; the message names pass, shader, resource, expected and actual."""
+
+
+@dataclass(frozen=True)
+class ComputePass:
+    """One compute shader. `bind` puts another resource in the place of a contract row: {"keys": "keys_alt"}."""
+
+    name: str
+    shader: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    spec: Mapping[str, int | float] = field(default_factory=dict)
+    slots: Mapping[str, str] = field(default_factory=dict)
+    macros: Mapping[str, str] = field(default_factory=dict)
+    bind: Mapping[str, str] = field(default_factory=dict)
+
+    def sources(self) -> list[shader.Source]:
+        return [shader.Source.of(self.shader, self.slots, self.macros)]
+
+
+@dataclass(frozen=True)
+class DrawPass:
+    """One draw of triangles without vertex buffers.
+
+    attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
+    blend: a row of app.variants.blending. in_order: the fragment shader reads the attachment as input, in rasterization order.
+    """
+
+    name: str
+    vertex: str
+    fragment: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    attachment: str | None = None
+    format: int = 0
+    clear: tuple[float, float, float, float] | None = None
+    blend: bool = False
+    in_order: bool = False
+    spec: Mapping[str, int | float] = field(default_factory=dict)
+    slots: Mapping[str, str] = field(default_factory=dict)
+    macros: Mapping[str, str] = field(default_factory=dict)
+    bind: Mapping[str, str] = field(default_factory=dict)
+
+    def sources(self) -> list[shader.Source]:
+        return [shader.Source.of(self.vertex), shader.Source.of(self.fragment, self.slots, self.macros)]
+
+
+@dataclass
+class Pipeline:
+    """A built pass. `descriptors`: (binding, descriptor type, resource name)."""
+
+    owner: ComputePass | DrawPass
+    handle: object
+    layout: object
+    descriptors: list[tuple[int, int, str]]
+    local_size: tuple[int, int, int]
+    render_pass: object = None
+
+    @property
+    def reads(self) -> set[str]:
+        return {self.owner.bind.get(n, n) for n in self.owner.reads}
+
+    @property
+    def writes(self) -> set[str]:
+        return {self.owner.bind.get(n, n) for n in self.owner.writes}
+
+
+def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -> dict[int, str]:
+    """Compares declaration and SPIR-V; returns descriptor kinds by binding."""
+    kinds: dict[int, str] = {}
+    reads, writes = set(), set()
+    by_binding = {binding: name for name, binding in contract.BINDINGS.items()}
+    for path, info in stages:
+        for binding, b in info.bindings.items():
+            name = by_binding.get(binding)
+            if name is None:
+                raise PassError(f"pass {owner.name}, {path}: binding {binding} is not in the contract")
+            row = contract.ROWS[name]
+            if isinstance(row, contract.BufferRow) != (b.kind == "buffer"):
+                raise PassError(f"pass {owner.name}, {path}: {name} is a {type(row).__name__} in the contract, the shader has {b.kind}")
+            if b.stride is not None and b.stride != contract.itemsize(name):
+                raise PassError(f"pass {owner.name}, {path}: {name} has {contract.itemsize(name)} bytes an element, the shader {b.stride}")
+            if kinds.setdefault(binding, b.kind) != b.kind:
+                raise PassError(f"pass {owner.name}: {name} is {kinds[binding]} in one stage and {b.kind} in {path}")
+            reads |= {name} if b.reads else set()
+            writes |= {name} if b.writes else set()
+    attachment = getattr(owner, "attachment", None)
+    if attachment:
+        alias = next((row for row, actual in owner.bind.items() if actual == attachment), attachment)
+        writes.add(alias)
+        if owner.blend or owner.clear is None:
+            reads.add(alias)
+    for what, declared, actual in (("reads", set(owner.reads), reads), ("writes", set(owner.writes), writes)):
+        if declared != actual:
+            paths = " + ".join(path for path, _ in stages)
+            raise PassError(
+                f"pass {owner.name}, {paths}: declared {what} {sorted(declared)}, the shader {what} {sorted(actual)}"
+                f" (missing {sorted(actual - declared)}, extra {sorted(declared - actual)})"
+            )
+    known = set().union(*(info.spec_ids for _, info in stages))
+    for name in owner.spec:
+        if name not in known:
+            raise PassError(f"pass {owner.name}: no specialization constant {name}; there are {sorted(known) or 'none'}")
+    return kinds
+
+
+def _specialization(spec: Mapping, info: Reflection):
+    """(VkSpecializationInfo or None, what to keep alive)."""
+    chosen = [(info.spec_ids[n], v) for n, v in spec.items() if n in info.spec_ids]
+    if not chosen:
+        return None, None
+    raw = b"".join(struct.pack("<f", v) if isinstance(v, float) else struct.pack("<I", int(v)) for _, v in chosen)
+    data = vk.ffi.new("char[]", raw)
+    entries = [vk.VkSpecializationMapEntry(constantID=c, offset=4 * i, size=4) for i, (c, _) in enumerate(chosen)]
+    info = vk.VkSpecializationInfo(pMapEntries=entries, dataSize=len(raw), pData=vk.ffi.cast("void*", data))
+    return info, (data, entries)
+
+
+def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, info: Reflection):
+    bits = {"comp": vk.VK_SHADER_STAGE_COMPUTE_BIT, "vert": vk.VK_SHADER_STAGE_VERTEX_BIT, "frag": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
+    module = vk.vkCreateShaderModule(device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None)
+    specialization, keep = _specialization(spec, info)
+    entry = vk.ffi.new("char[]", b"main")
+    stage = vk.VkPipelineShaderStageCreateInfo(stage=bits[source.stage], module=module, pName=entry, pSpecializationInfo=specialization)
+    return stage, module, (keep, entry, specialization)
+
+
+def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
+    sources = owner.sources()
+    binaries = [shader.compile_source(s) for s in sources]
+    infos = [reflect(b) for b in binaries]
+    kinds = check(owner, [(s.path, i) for s, i in zip(sources, infos)])
+    by_binding = {binding: name for name, binding in contract.BINDINGS.items()}
+
+    is_compute = isinstance(owner, ComputePass)
+    visible = vk.VK_SHADER_STAGE_COMPUTE_BIT if is_compute else vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
+    bindings = [
+        vk.VkDescriptorSetLayoutBinding(
+            binding=b,
+            descriptorType=_DESCRIPTOR[k],
+            descriptorCount=1,
+            stageFlags=vk.VK_SHADER_STAGE_FRAGMENT_BIT if k == "input" else visible,
+        )
+        for b, k in sorted(kinds.items())
+    ]
+    set_layout = vk.vkCreateDescriptorSetLayout(
+        device.handle,
+        vk.VkDescriptorSetLayoutCreateInfo(flags=vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR, pBindings=bindings),
+        None,
+    )
+    layout = vk.vkCreatePipelineLayout(device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None)
+    staged = [_stage(device, s, b, owner.spec, i) for s, b, i in zip(sources, binaries, infos)]
+    stages = [s for s, _, _ in staged]
+    cache = pipeline_cache(device)
+    render_pass = None
+    if is_compute:
+        info = vk.VkComputePipelineCreateInfo(stage=stages[0], layout=layout)
+        handle = vk.vkCreateComputePipelines(device.handle, cache, 1, [info], None)[0]
+    else:
+        render_pass = _render_pass(device, owner)
+        handle = _graphics_pipeline(device, owner, stages, layout, render_pass, cache)
+    for _, module, _ in staged:
+        vk.vkDestroyShaderModule(device.handle, module, None)
+    vk.vkDestroyDescriptorSetLayout(device.handle, set_layout, None)
+    device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
+    device.check_validation()
+    descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(by_binding[b], by_binding[b])) for b, k in sorted(kinds.items())]
+    return Pipeline(owner, handle, layout, descriptors, infos[0].local_size, render_pass)
+
+
+def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
+    """Builds passes by name; shaders that are not cached compile in parallel first."""
+    owners = list(owners)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(shader.compile_source, {s for o in owners for s in o.sources()}))
+    return {o.name: build(device, o) for o in owners}
+
+
+def _render_pass(device: Device, owner: DrawPass):
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+    if owner.attachment is None:
+        subpass = vk.VkSubpassDescription(pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS)
+        return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pSubpasses=[subpass]), None)
+    attachment = vk.VkAttachmentDescription(
+        format=owner.format,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if owner.clear is None else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
+        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
+        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        initialLayout=general,
+        finalLayout=general,
+    )
+    reference = [vk.VkAttachmentReference(0, general)]
+    subpass = vk.VkSubpassDescription(
+        flags=_SUBPASS_RASTER_ORDER_COLOR if owner.in_order else 0,
+        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
+        pColorAttachments=reference,
+        pInputAttachments=reference if owner.in_order else None,
+    )
+    return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pAttachments=[attachment], pSubpasses=[subpass]), None)
+
+
+def _graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pass, cache):
+    blend = vk.VkPipelineColorBlendAttachmentState(
+        blendEnable=owner.blend,
+        srcColorBlendFactor=vk.VK_BLEND_FACTOR_SRC_ALPHA,
+        dstColorBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
+        srcAlphaBlendFactor=vk.VK_BLEND_FACTOR_ZERO,
+        dstAlphaBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
+        colorWriteMask=0xF,
+    )
+    blend_state = vk.VkPipelineColorBlendStateCreateInfo(
+        flags=_BLEND_RASTER_ORDER if owner.in_order else 0, pAttachments=[blend] if owner.attachment else None
+    )
+    dynamic = vk.VkPipelineDynamicStateCreateInfo(pDynamicStates=[vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR])
+    assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST)
+    raster = vk.VkPipelineRasterizationStateCreateInfo(polygonMode=vk.VK_POLYGON_MODE_FILL, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0)
+    viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
+    samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
+    vertices = vk.VkPipelineVertexInputStateCreateInfo()
+    info = vk.VkGraphicsPipelineCreateInfo(
+        pStages=stages,
+        pVertexInputState=vertices,
+        pInputAssemblyState=assembly,
+        pViewportState=viewport,
+        pRasterizationState=raster,
+        pMultisampleState=samples,
+        pColorBlendState=blend_state,
+        pDynamicState=dynamic,
+        layout=layout,
+        renderPass=render_pass,
+        basePipelineIndex=-1,
+    )
+    return vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]
+
+
+def pipeline_cache(device: Device):
+    """The device's pipeline cache, kept on disk per device and driver between runs."""
+    if hasattr(device, "_pipeline_cache"):
+        return device._pipeline_cache
+    name = hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16] + ".bin"
+    path = shader.cache_dir() / "pipelines" / name
+    initial = path.read_bytes() if path.is_file() else b""
+    data = vk.ffi.new("char[]", initial) if initial else None
+    info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(initial), pInitialData=vk.ffi.cast("void*", data) if initial else None)
+    device._pipeline_cache = vk.vkCreatePipelineCache(device.handle, info, None)
+
+    def save():
+        size = vk.ffi.new("size_t*")
+        vk.lib.vkGetPipelineCacheData(device.handle, device._pipeline_cache, size, vk.ffi.NULL)
+        out = vk.ffi.new("char[]", size[0])
+        vk.lib.vkGetPipelineCacheData(device.handle, device._pipeline_cache, size, out)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = path.with_suffix(f".{os.getpid()}.tmp")
+            temporary.write_bytes(vk.ffi.buffer(out, size[0])[:])
+            os.replace(temporary, path)
+        except OSError:
+            pass  # a read-only home costs compile time, nothing else
+
+    atexit.register(save)
+    return device._pipeline_cache

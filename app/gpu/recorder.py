@@ -1,0 +1,251 @@
+"""Command buffers: barriers from what passes read and write, debug labels, a timestamp after every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import vulkan as vk
+
+from app import contract
+from app.gpu.context import Device, DeviceLost, OutOfMemory
+from app.gpu.memory import Buffer, Image
+from app.gpu.passes import ComputePass, Pipeline
+
+_ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
+_READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
+MAX_TIMESTAMPS = 128
+
+
+def _pool(device: Device):
+    if not hasattr(device, "_command_pool"):
+        info = vk.VkCommandPoolCreateInfo(flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=device.physical.queue_family)
+        device._command_pool = vk.vkCreateCommandPool(device.handle, info, None)
+    return device._command_pool
+
+
+def _allocate(device: Device):
+    info = vk.VkCommandBufferAllocateInfo(commandPool=_pool(device), level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1)
+    return vk.vkAllocateCommandBuffers(device.handle, info)[0]
+
+
+class Fence:
+    """Signalled when a submission is done."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.handle = vk.vkCreateFence(device.handle, vk.VkFenceCreateInfo(), None)
+
+    def wait(self) -> None:
+        try:
+            vk.vkWaitForFences(self.device.handle, 1, [self.handle], True, 2**64 - 1)
+        except vk.VkErrorDeviceLost:
+            raise DeviceLost(f"{self.device.name} stopped answering") from None
+        self.device.check_validation()
+
+    def reset(self) -> None:
+        vk.vkResetFences(self.device.handle, 1, [self.handle])
+
+    def destroy(self) -> None:
+        vk.vkDestroyFence(self.device.handle, self.handle, None)
+
+
+def submit(device: Device, commands: list, fence: Fence | None = None) -> None:
+    """Queues recorded command buffers in order; the same one may appear many times."""
+    handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
+    info = vk.VkSubmitInfo(commandBufferCount=len(commands), pCommandBuffers=handles)
+    try:
+        vk.vkQueueSubmit(device.queue, 1, [info], fence.handle if fence else None)
+    except vk.VkErrorDeviceLost:
+        raise DeviceLost(f"{device.name} stopped answering") from None
+    except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
+        raise OutOfMemory(f"{device.name} ran out of memory while running") from None
+    device.check_validation()
+
+
+@contextmanager
+def once(device: Device):
+    """A command buffer that is submitted and waited for when the block ends."""
+    commands = _allocate(device)
+    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT))
+    try:
+        _barrier(commands)
+        yield commands
+        _barrier(commands)
+        vk.vkEndCommandBuffer(commands)
+        fence = Fence(device)
+        submit(device, [commands], fence)
+        fence.wait()
+        fence.destroy()
+    finally:
+        vk.vkFreeCommandBuffers(device.handle, _pool(device), 1, [commands])
+
+
+def _barrier(commands) -> None:
+    memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_MEMORY_WRITE_BIT, dstAccessMask=_READ_WRITE)
+    vk.vkCmdPipelineBarrier(commands, _ALL, _ALL, 0, 1, [memory], 0, None, 0, None)
+
+
+class Recorder:
+    """Records passes once; the result is submitted as often as wanted.
+
+    resources: buffers and images by name. timed: write a timestamp after every pass (`times()` reads them).
+    One coarse barrier stands wherever a pass touches what an earlier one wrote, or writes what an earlier one read.
+    """
+
+    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False):
+        self.device, self.resources = device, resources
+        self.commands = _allocate(device)
+        self._framebuffers: list = []
+        self._written: set[str] = set()
+        self._read: set[str] = set()
+        self.marks: list[str] = []
+        self._queries = None
+        vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
+        _barrier(self.commands)
+        if timed and device.timestamp_ns:
+            info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=MAX_TIMESTAMPS)
+            self._queries = vk.vkCreateQueryPool(device.handle, info, None)
+            vk.vkCmdResetQueryPool(self.commands, self._queries, 0, MAX_TIMESTAMPS)
+            self.mark("start")
+
+    def mark(self, name: str) -> None:
+        """A timestamp when everything before is done."""
+        if self._queries is not None:
+            vk.vkCmdWriteTimestamp(self.commands, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self._queries, len(self.marks))
+            self.marks.append(name)
+
+    def order(self, reads: set[str], writes: set[str]) -> None:
+        """A barrier if these accesses clash with what was recorded since the last one."""
+        if (reads | writes) & self._written or writes & self._read:
+            _barrier(self.commands)
+            self._written.clear()
+            self._read.clear()
+        self._written |= writes
+        self._read |= reads
+
+    def run(self, pipeline: Pipeline, threads: tuple[int, ...] = (), indirect: str | None = None, extent: tuple[int, int] | None = None) -> None:
+        """A dispatch of `threads` (x, y, z), or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
+        owner = pipeline.owner
+        reads = pipeline.reads | ({"indirect"} if indirect else set())
+        self.order(reads, pipeline.writes)
+        self._label(owner.name)
+        point = vk.VK_PIPELINE_BIND_POINT_COMPUTE if isinstance(owner, ComputePass) else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+        vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
+        self._push(pipeline, point)
+        if isinstance(owner, ComputePass):
+            self._dispatch(pipeline, threads, indirect)
+        else:
+            self._draw(pipeline, threads, indirect, extent)
+        self._end_label()
+        self.mark(owner.name)
+
+    def _push(self, pipeline: Pipeline, point: int) -> None:
+        writes, keep = [], []
+        for binding, kind, name in pipeline.descriptors:
+            resource = self.resources.get(name)
+            if resource is None:
+                raise KeyError(f"pass {pipeline.owner.name} needs {name}, which was not given; given: {sorted(self.resources)}")
+            if isinstance(resource, Buffer):
+                info = [vk.VkDescriptorBufferInfo(buffer=resource.handle, offset=0, range=vk.VK_WHOLE_SIZE)]
+                writes.append(vk.VkWriteDescriptorSet(dstBinding=binding, descriptorCount=1, descriptorType=kind, pBufferInfo=info))
+            else:
+                info = [vk.VkDescriptorImageInfo(imageView=resource.view, imageLayout=vk.VK_IMAGE_LAYOUT_GENERAL)]
+                writes.append(vk.VkWriteDescriptorSet(dstBinding=binding, descriptorCount=1, descriptorType=kind, pImageInfo=info))
+            keep.append((info, writes[-1]))
+        push = self.device.proc("vkCmdPushDescriptorSetKHR")
+        push(self.commands, point, pipeline.layout, 0, len(writes), writes)
+        del keep  # children of list items must outlive the call: the package keeps only the list itself
+
+    def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None) -> None:
+        if indirect is not None:
+            buffer = self.resources["indirect"].handle
+            vk.vkCmdDispatchIndirect(self.commands, buffer, contract.indirect_offset(indirect))
+            return
+        groups = [-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size)]
+        limit = min(contract.CONSTANTS["MAX_GROUPS_X"][0], self.device.max_groups[0])
+        if groups[0] > limit:  # the same folding as `fold` in common.glsl
+            rows = -(-groups[0] // limit)
+            groups = [-(-groups[0] // rows), rows, 1]
+        vk.vkCmdDispatch(self.commands, *groups)
+
+    def _draw(self, pipeline: Pipeline, vertices: tuple[int, ...], indirect: str | None, extent: tuple[int, int] | None) -> None:
+        owner = pipeline.owner
+        image = self.resources[owner.attachment] if owner.attachment else None
+        width, height = extent or (image.width, image.height)
+        info = vk.VkFramebufferCreateInfo(
+            renderPass=pipeline.render_pass,
+            pAttachments=[image.view] if image else None,
+            width=image.width if image else width,
+            height=image.height if image else height,
+            layers=1,
+        )
+        framebuffer = vk.vkCreateFramebuffer(self.device.handle, info, None)
+        self._framebuffers.append(framebuffer)
+        area = vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(width, height))
+        clear = None
+        if owner.clear is not None:
+            clear = vk.ffi.new("VkClearValue[1]")
+            clear[0].color.float32 = list(owner.clear)
+        begin = vk.VkRenderPassBeginInfo(
+            renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=1 if clear else 0, pClearValues=clear
+        )
+        vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
+        vk.vkCmdSetViewport(self.commands, 0, 1, [vk.VkViewport(0, 0, width, height, 0, 1)])
+        vk.vkCmdSetScissor(self.commands, 0, 1, [area])
+        if indirect is not None:
+            vk.vkCmdDrawIndirect(self.commands, self.resources["indirect"].handle, contract.indirect_offset(indirect), 1, 0)
+        else:
+            vk.vkCmdDraw(self.commands, vertices[0], 1, 0, 0)
+        vk.vkCmdEndRenderPass(self.commands)
+
+    def fill(self, name: str, word: int = 0) -> None:
+        """Every 32-bit word of a buffer := word."""
+        self.order(set(), {name})
+        buffer = self.resources[name]
+        vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
+        self.mark(f"fill {name}")
+
+    def _label(self, name: str) -> None:
+        if self.device.instance.debug_utils:
+            begin = vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT")
+            begin(self.commands, vk.VkDebugUtilsLabelEXT(pLabelName=name, color=[0, 0, 0, 0]))
+
+    def _end_label(self) -> None:
+        if self.device.instance.debug_utils:
+            vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
+
+    def end(self) -> Recorder:
+        _barrier(self.commands)
+        vk.vkEndCommandBuffer(self.commands)
+        self.device.check_validation()
+        return self
+
+    def run_once(self) -> None:
+        """Ends if need be, submits, waits."""
+        fence = Fence(self.device)
+        submit(self.device, [self], fence)
+        fence.wait()
+        fence.destroy()
+
+    def times(self) -> dict[str, float]:
+        """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
+        if self._queries is None:
+            return {}
+        out = np.zeros(len(self.marks), np.uint64)
+        data = vk.ffi.from_buffer(out)
+        vk.vkGetQueryPoolResults(
+            self.device.handle, self._queries, 0, len(self.marks), out.nbytes, data, 8, vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+        )
+        total: dict[str, float] = {}
+        for name, ticks in zip(self.marks[1:], np.diff(out.astype(np.int64))):
+            total[name] = total.get(name, 0.0) + float(ticks) * self.device.timestamp_ns * 1e-6
+        return total
+
+    def destroy(self) -> None:
+        for framebuffer in self._framebuffers:
+            vk.vkDestroyFramebuffer(self.device.handle, framebuffer, None)
+        if self._queries is not None:
+            vk.vkDestroyQueryPool(self.device.handle, self._queries, None)
+        vk.vkFreeCommandBuffers(self.device.handle, _pool(self.device), 1, [self.commands])
