@@ -1,0 +1,21 @@
+"""Optimizer of 3DGS: Adam (Kingma and Ba 2015, algorithm 1) and the learning rate of the positions."""
+
+import numpy as np
+
+
+def adam_step(param, d_param, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-15):
+    """One step with bias correction; `step` counts from 1. Returns the new (param, m, v); eps as in Inria's training setup."""
+    m = beta1 * m + (1 - beta1) * d_param
+    v = beta2 * v + (1 - beta2) * d_param**2
+    m_hat = m / (1 - beta1**step)
+    v_hat = v / (1 - beta2**step)
+    return param - lr * m_hat / (np.sqrt(v_hat) + eps), m, v
+
+
+def position_lr(step, max_steps, extent, lr_init=1.6e-4, lr_final=1.6e-6):
+    """Learning rate of the means: log-linear from lr_init at step 0 to lr_final at max_steps, times the scene extent in world units.
+
+    Inria `get_expon_lr_func` without delay.
+    """
+    t = np.clip(step / max_steps, 0, 1)
+    return extent * np.exp((1 - t) * np.log(lr_init) + t * np.log(lr_final))

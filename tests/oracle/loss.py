@@ -1,0 +1,64 @@
+"""Training loss and evaluation metrics on (H, W, 3) images in 0..1.
+
+SSIM: Wang et al. 2004, equation 13, with an 11 x 11 Gaussian window of sigma 1.5. Training and evaluation treat the border differently:
+
+* the trainer of 3DGS (Inria `utils/loss_utils.py`, fused-ssim "same") pads with zeros;
+* torchmetrics 1.9 `structural_similarity_index_measure(data_range=1)`, whose numbers are the ones published, pads by reflection about
+  the border pixel's centre (`F.pad(mode="reflect")`, 5 pixels), clamps both variances at 0 and averages over the whole map, without
+  cropping; values outside 0..1 are not clamped when data_range is a number. Its kernel size follows from sigma:
+  2 int(3.5 * 1.5 + 0.5) + 1 = 11.
+"""
+
+import numpy as np
+from scipy.ndimage import correlate1d
+
+C1, C2 = 0.01**2, 0.03**2  # for data range 1
+WINDOW = np.exp(-0.5 * (np.arange(-5, 6) / 1.5) ** 2)
+WINDOW /= WINDOW.sum()
+
+
+def l1_dssim(image, target, lam=0.2):
+    """(1 - lam) mean|image - target| + lam (1 - mean SSIM), and d_image (H, W, 3). Kerbl et al. 2023, equation 7; sign(0) = 0."""
+    image, target = np.asarray(image, np.float64), np.asarray(target, np.float64)
+    difference = image - target
+    mu1, mu2, var1, var2, cov = _moments(image, target, "constant")
+    A1, A2, B1, B2, S = _ssim_map(mu1, mu2, var1, var2, cov)
+    loss = (1 - lam) * np.mean(np.abs(difference)) + lam * (1 - np.mean(S))
+
+    d_S = -lam / image.size
+    d_var1 = d_S * -S / B2
+    d_cov = d_S * 2 * A1 / (B1 * B2)
+    # var1 = blur(x^2) - mu1^2 and cov = blur(x y) - mu1 mu2 also depend on mu1
+    d_mu1 = d_S * (2 * mu2 * A2 / (B1 * B2) - 2 * mu1 * S / B1) - 2 * mu1 * d_var1 - mu2 * d_cov
+    # a symmetric window with zero padding is its own transpose
+    d_image = _blur(d_mu1, "constant") + 2 * image * _blur(d_var1, "constant") + target * _blur(d_cov, "constant")
+    return loss, d_image + (1 - lam) * np.sign(difference) / image.size
+
+
+def psnr(a, b):
+    """10 log10(1 / mean squared error) in dB, for data range 1."""
+    return 10 * np.log10(1 / np.mean((np.asarray(a, np.float64) - np.asarray(b, np.float64)) ** 2))
+
+
+def ssim(a, b):
+    """Mean SSIM as torchmetrics computes it (see above); needs at least 6 x 6 pixels."""
+    # scipy's "mirror" is what torch and numpy call "reflect": the border pixel is not repeated
+    mu1, mu2, var1, var2, cov = _moments(np.asarray(a, np.float64), np.asarray(b, np.float64), "mirror")
+    return np.mean(_ssim_map(mu1, mu2, np.maximum(var1, 0), np.maximum(var2, 0), cov)[-1])
+
+
+def _moments(a, b, border):
+    """Windowed means, variances and covariance, each (H, W, 3)."""
+    mu1, mu2 = _blur(a, border), _blur(b, border)
+    return mu1, mu2, _blur(a * a, border) - mu1**2, _blur(b * b, border) - mu2**2, _blur(a * b, border) - mu1 * mu2
+
+
+def _ssim_map(mu1, mu2, var1, var2, cov):
+    """The factors A1 A2 / (B1 B2) of SSIM, and SSIM itself."""
+    A1, A2 = 2 * mu1 * mu2 + C1, 2 * cov + C2
+    B1, B2 = mu1**2 + mu2**2 + C1, var1 + var2 + C2
+    return A1, A2, B1, B2, A1 * A2 / (B1 * B2)
+
+
+def _blur(image, border):
+    return correlate1d(correlate1d(image, WINDOW, axis=0, mode=border), WINDOW, axis=1, mode=border)

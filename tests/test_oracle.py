@@ -1,0 +1,404 @@
+"""The float64 reference against central differences, closed forms and an independent renderer's recordings."""
+
+import numpy as np
+import pytest
+from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from oracle import adam_step, densify, l1_dssim, position_lr, project, psnr, render, ssim
+from oracle import sh as harmonics
+from scipy.spatial.transform import Rotation
+
+PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
+
+# Central differences in float64 with this step: rounding leaves about 1e-16 |loss| / 1e-7, i.e. 1e-8 to 1e-7 of a gradient's size.
+# The step is this small because a fragment that crosses the alpha cut-off within it makes the loss jump; the fixed seeds have none.
+STEP = 1e-7
+DIFFERENCE_TOLERANCE = 2e-6
+
+
+def numeric_gradient(loss, array):
+    """Central differences of loss(array) by every element."""
+    d_array = np.zeros_like(array)
+    for index in np.ndindex(array.shape):
+        up, down = array.copy(), array.copy()
+        up[index] += STEP
+        down[index] -= STEP
+        d_array[index] = (loss(up) - loss(down)) / (2 * STEP)
+    return d_array
+
+
+def float64_scene(seed, n=10, width=20, height=16, sh_degree=1, **options):
+    scene = random_scene(seed, n, width, height, sh_degree, **options)
+    return {key: np.float64(value) if isinstance(value, np.ndarray) else value for key, value in scene.items()}
+
+
+def check_gradients(scene, parameters=PARAMETERS, **options):
+    """Every element of every parameter, for a loss that weighs each pixel's colour and transmittance by its own random number."""
+    weight = scene["weight"]
+    weight_T = np.random.default_rng(7).standard_normal(weight.shape[:2])
+    inputs = scene_of(scene)
+
+    def loss(**changed):
+        frame = render(**inputs | changed, **options)
+        return np.sum(weight * frame.image) + np.sum(weight_T * frame.T)
+
+    gradients = render(**inputs, **options).backward(weight, weight_T)
+    for name in parameters:
+        numeric = numeric_gradient(lambda value, name=name: loss(**{name: value}), inputs[name])
+        assert np.linalg.norm(numeric) > 0, name
+        assert relative_l2(gradients[name], numeric) < DIFFERENCE_TOLERANCE, name
+
+
+@pytest.mark.parametrize("termination", ["after", "before", "none"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_gradients_of_random_scenes(seed, termination):
+    check_gradients(float64_scene(seed), background=(0.2, 0.7, 0.4), termination=termination)
+
+
+@pytest.mark.parametrize("sh_degree", [0, 2, 3])
+def test_gradients_of_every_sh_degree(sh_degree):
+    check_gradients(float64_scene(3, n=6, sh_degree=sh_degree), ("means", "sh"))
+
+
+def test_lower_sh_degree_ignores_higher_bands():
+    scene = float64_scene(4, sh_degree=3) | {"sh_degree": 1}
+    frame = render(**scene_of(scene))
+    assert not frame.backward(scene["weight"])["sh"][:, 4:].any()
+    truncated = render(**scene_of(scene) | {"sh": scene["sh"][:, :4]})
+    assert np.array_equal(frame.image, truncated.image)
+
+
+def test_gradients_of_extreme_anisotropy():
+    check_gradients(float64_scene(5, anisotropy=300.0, overlap=20.0))
+
+
+def test_gradients_where_the_jacobian_is_clamped():
+    scene = float64_scene(6, n=4)
+    # far outside the field of view (the image spans |x/z| < 0.6) but large enough to reach into the image
+    cam = np.array([[2.6, 0.1, 2.5], [-2.9, 0.2, 2.6], [0.1, 2.5, 2.7], [0.2, -2.6, 2.8]])
+    w2c = scene["w2c"]
+    scene["means"] = (cam - w2c[:3, 3]) @ w2c[:3, :3]
+    scene["scales"] = np.full((4, 3), 1.5) * [1, 0.8, 0.6]
+    slopes = np.abs(cam[:, :2] / cam[:, 2:])
+    limit = 0.5 * np.array([20, 16]) / scene["K"][[0, 1], [0, 1]] * 1.5  # off-centre by 0.15 at most, plus the margin of 0.3
+    assert ((slopes > limit).sum(axis=1) == 1).all()
+    assert render(**scene_of(scene)).projection.visible.all()
+    check_gradients(scene)
+
+
+def test_gradients_close_to_the_near_plane():
+    scene = float64_scene(9, n=5, depth=(0.011, 0.05))
+    assert render(**scene_of(scene)).projection.visible.all()
+    # depth of 0.01 makes gradients by the means 1e2 times steeper and curved over 1e-2 units, still far above the step
+    check_gradients(scene)
+
+
+@pytest.mark.parametrize("termination", ["after", "before"])
+def test_gradients_behind_finished_pixels(termination):
+    scene = float64_scene(16, n=30, overlap=120.0, opacity=(0.9, 0.98))
+    finished = render(**scene_of(scene), termination="none").T < 1e-4
+    assert 0.2 < finished.mean()
+    check_gradients(scene, termination=termination)
+
+
+def test_gradients_by_the_2d_splats():
+    """Moving the principal point moves all means on the image and, away from the Jacobian's clamp, nothing else."""
+    scene = float64_scene(9)
+    inputs = scene_of(scene)
+
+    def loss(K):
+        return np.sum(scene["weight"] * render(**inputs | {"K": K}).image)
+
+    gradients = render(**inputs).backward(scene["weight"])
+    numeric = numeric_gradient(loss, inputs["K"])[:2, 2]
+    assert relative_l2(gradients["mean2d"].sum(axis=0), numeric) < DIFFERENCE_TOLERANCE
+    # in degree 0 the colour is C0 sh + 0.5, so its gradient is that of sh / C0
+    flat = float64_scene(9, sh_degree=0)
+    gradients = render(**scene_of(flat)).backward(flat["weight"])
+    positive = render(**scene_of(flat)).projection.color > 0
+    c0 = 0.28209479177387814
+    np.testing.assert_allclose(gradients["sh"][:, 0], c0 * gradients["color"] * positive, rtol=1e-12)  # rounding
+
+
+def test_conic_gradient_of_one_fragment():
+    """A lone pixel: d image / d conic = color opacity gauss (-dx^2 / 2, -dx dy, -dy^2 / 2)."""
+    scene = float64_scene(10, n=1, width=1, height=1, sh_degree=0, overlap=50.0)
+    scene["sh"][:] = 0.5
+    frame = render(**scene_of(scene))
+    p = frame.projection
+    dx, dy = [0.5, 0.5] - p.mean2d[0]
+    A, B, C = p.conic[0]
+    alpha = frame.opacities[0] * np.exp(-0.5 * (A * dx * dx + 2 * B * dx * dy + C * dy * dy))
+    expected = p.color[0, 0] * alpha * np.array([-dx * dx / 2, -dx * dy, -dy * dy / 2])
+    gradients = frame.backward([[[1.0, 0, 0]]])
+    np.testing.assert_allclose(gradients["conic"][0], expected, rtol=1e-12)  # rounding
+    np.testing.assert_allclose(frame.image[0, 0], alpha * p.color[0], rtol=1e-12)
+
+
+def test_detached_direction_is_the_gradient_at_fixed_colours():
+    scene = float64_scene(11, sh_degree=2)
+    detached = render(**scene_of(scene), detach_dir=True)
+    frozen = scene_of(scene) | {"sh_degree": 0, "sh": (detached.projection.color[:, None] - 0.5) / harmonics.basis(np.eye(3), 0)[0, 0]}
+    expected = render(**frozen).backward(scene["weight"])["means"]
+    assert relative_l2(detached.backward(scene["weight"])["means"], expected) < 1e-12  # the same sums, rounded differently
+    attached = render(**scene_of(scene)).backward(scene["weight"])["means"]
+    assert relative_l2(attached, expected) > 1e-3
+
+
+def stack(opacities, pixels=1):
+    """Splats one behind the other, centred on the first pixel of a 1-pixel-high image; front red, the others in turn green and blue."""
+    n = len(opacities)
+    colors = np.eye(3)[[0] + [1 + k % 2 for k in range(n - 1)]]
+    return {
+        "means": np.column_stack([np.zeros((n, 2)), 2.0 + np.arange(n)]),
+        "quats": np.tile([1.0, 0, 0, 0], (n, 1)),
+        "scales": np.full((n, 3), 0.1),
+        "opacities": np.array(opacities),
+        "sh": (colors[:, None, :] - 0.5) / 0.28209479177387814,
+        "w2c": np.eye(4),
+        "K": np.array([[10.0, 0, 0.5], [0, 10.0, 0.5], [0, 0, 1]]),
+        "width": pixels,
+        "height": 1,
+        "sh_degree": 0,
+    }
+
+
+# five splats of alpha 0.95 leave T = 1, 0.05, 2.5e-3, 1.25e-4, 6.25e-6, 3.125e-7: the fourth crosses 1e-4
+@pytest.mark.parametrize("termination, blended", [("none", 5), ("after", 4), ("before", 3)])
+def test_termination(termination, blended):
+    frame = render(**stack([0.95] * 5), termination=termination, background=(1, 1, 1))
+    T = 0.05 ** np.arange(6)
+    expected = np.full(3, T[blended])
+    for k in range(blended):
+        expected[0 if k == 0 else 1 + (k - 1) % 2] += 0.95 * T[k]
+    np.testing.assert_allclose(frame.T[0, 0], T[blended], rtol=1e-12)  # rounding
+    np.testing.assert_allclose(frame.image[0, 0], expected, rtol=1e-12)
+    # the fifth finds T < 1e-4 and gets no gradient, even if it was blended
+    gradients = frame.backward(np.ones((1, 1, 3)))
+    assert (gradients["opacities"] != 0).tolist() == [k < min(blended, 4) for k in range(5)]
+
+
+def test_finished_pixel_stays_finished():
+    """gsplat breaks out of the loop: a faint splat behind the one that ended the pixel is not blended, although T allows it."""
+    frame = render(**stack([0.95, 0.95, 0.95, 0.95, 0.1]), termination="before")
+    np.testing.assert_allclose(frame.T[0, 0], 0.05**3, rtol=1e-12)  # rounding
+
+
+def test_alpha_clamp_passes_gradient():
+    """At opacity 0.995 alpha is 0.99 and the gradient by the opacity is d_image c (1 - ...) / (1 - 0.99), not 0."""
+    frame = render(**stack([0.995, 0.5]))
+    np.testing.assert_allclose(frame.T[0, 0], 0.01 * 0.5, rtol=1e-12)  # rounding
+    gradients = frame.backward(np.array([[[1.0, 1.0, 0.0]]]))
+    np.testing.assert_allclose(gradients["opacities"], [1 - 0.5, 0.01], rtol=1e-11)  # divides by 1 - 0.99, which costs two digits
+
+
+def test_alpha_cut_off():
+    just_below, just_above = render(**stack([0.999 / 255])), render(**stack([1.001 / 255]))
+    assert not just_below.projection.visible[0] and not just_below.image.any()
+    assert just_above.projection.visible[0] and just_above.image.any()
+
+
+def test_a_splat_is_the_ellipse_of_its_cut_off():
+    scene = stack([0.9]) | {"width": 12, "height": 12}
+    scene["K"][:2, 2] = 5.8, 6.1
+    frame = render(**scene)
+    y, x = np.mgrid[:12, :12] + 0.5
+    alpha = 0.9 * np.exp(-0.5 * ((x - 5.8) ** 2 + (y - 6.1) ** 2) / (0.5**2 + 0.3))
+    expected = np.where(alpha >= 1 / 255, alpha, 0)
+    assert 0 < np.count_nonzero(expected) < 49  # fewer than the bounding box holds
+    np.testing.assert_allclose(1 - frame.T, expected, atol=1e-15)  # rounding
+
+
+def test_equal_depth_is_ordered_by_index():
+    scene = stack([0.5, 0.5])
+    scene["means"][:] = [0, 0, 2.0]
+    np.testing.assert_allclose(render(**scene).image[0, 0], [0.5, 0.25, 0], rtol=1e-12)  # rounding
+
+
+def test_projection_of_a_hand_computed_splat():
+    scene = stack([0.9])
+    scene["scales"] = np.array([[0.2, 0.1, 0.3]])
+    scene["quats"] = np.array([[3.0, 0, 0, 3.0]])  # 90 degrees about z: the axes x and y change places
+    p = project(**scene)
+    np.testing.assert_allclose(p.mean2d, [[0.5, 0.5]])
+    np.testing.assert_allclose(p.cov2d, [[(0.1 * 10 / 2) ** 2 + 0.3, 0, (0.2 * 10 / 2) ** 2 + 0.3]], atol=1e-15)  # rounding
+    np.testing.assert_allclose(p.extent[0, 1], np.sqrt(1.3 * 2 * np.log(255 * 0.9)))
+    assert p.depth[0] == 2.0 and p.visible[0]
+    np.testing.assert_array_equal(p.visible, project(**scene, near=2.0).visible)
+    assert not project(**scene, near=2.0001).visible[0]
+
+
+@pytest.mark.parametrize("x, limit", [(6.0, (4 - 0.5) / 10 + 0.3 * 0.2), (-6.0, 0.5 / 10 + 0.3 * 0.2)])
+def test_jacobian_clamp_of_an_off_centre_camera(x, limit):
+    scene = stack([0.9], pixels=4)  # focal length 10, principal point 0.5: tan of the half field of view is 0.2
+    scene["means"][0, 0] = x
+    p = project(**scene)
+    np.testing.assert_allclose(p.mean2d[0, 0], 10 * x / 2 + 0.5)
+    np.testing.assert_allclose(p.cov2d[0, 0], (0.1 * 10 / 2) ** 2 * (1 + limit**2) + 0.3)
+
+
+def test_visible_ends_where_the_ellipse_leaves_the_image():
+    scene = stack([0.9], pixels=100)  # wide, so that the clamp of the Jacobian lies 15 px outside
+    extent = project(**scene).extent[0, 0]
+    for center, visible in ((-extent - 0.01, False), (-extent + 0.01, True), (100 + extent - 0.01, True), (100 + extent + 0.01, False)):
+        scene["K"][0, 2] = center
+        assert project(**scene).visible[0] == visible
+
+
+def test_sh_basis_is_orthonormal():
+    z, weight = np.polynomial.legendre.leggauss(8)  # exact to degree 15 in z; 16 angles are exact to degree 15 in phi
+    z, phi = np.meshgrid(z, np.arange(16) * np.pi / 8, indexing="ij")
+    r = np.sqrt(1 - z * z)
+    Y = harmonics.basis(np.column_stack([(r * np.cos(phi)).ravel(), (r * np.sin(phi)).ravel(), z.ravel()]), 3)
+    area = np.repeat(weight, 16) * np.pi / 8
+    np.testing.assert_allclose(Y.T @ (Y * area[:, None]), np.eye(16), atol=1e-13)  # rounding of the sums
+
+
+def test_loss_gradient():
+    rng = np.random.default_rng(12)
+    image, target = rng.uniform(0, 1, (2, 13, 15, 3))
+    _, d_image = l1_dssim(image, target)
+    numeric = numeric_gradient(lambda x: l1_dssim(x, target)[0], image)
+    # a mean over 585 values: gradients of 1e-3 against rounding of 1e-16 / 1e-7
+    assert relative_l2(d_image, numeric) < 1e-5
+
+
+def windowed_ssim(a, b, padding):
+    """SSIM straight from its definition, pixel by pixel, on padded images."""
+    grid = np.arange(-5, 6)
+    window = np.exp(-(grid[:, None] ** 2 + grid[None, :] ** 2) / (2 * 1.5**2))
+    window = (window / window.sum())[..., None]
+    height, width, _ = a.shape
+    a, b = (np.pad(image, ((5, 5), (5, 5), (0, 0)), mode=padding) for image in (a, b))
+    values = []
+    for y, x in np.ndindex(height, width):
+        p, q = a[y : y + 11, x : x + 11], b[y : y + 11, x : x + 11]
+        mu_p, mu_q = (window * p).sum((0, 1)), (window * q).sum((0, 1))
+        var_p, var_q = (window * (p - mu_p) ** 2).sum((0, 1)), (window * (q - mu_q) ** 2).sum((0, 1))
+        cov = (window * (p - mu_p) * (q - mu_q)).sum((0, 1))
+        values.append((2 * mu_p * mu_q + 1e-4) * (2 * cov + 9e-4) / ((mu_p**2 + mu_q**2 + 1e-4) * (var_p + var_q + 9e-4)))
+    return np.mean(values)
+
+
+def test_ssim_is_its_definition():
+    rng = np.random.default_rng(13)
+    a = rng.uniform(0, 1, (12, 17, 3))
+    b = np.clip(a + rng.normal(0, 0.2, a.shape), 0, 1)
+    # E[x^2] - E[x]^2 loses a few digits against E[(x - E[x])^2]
+    np.testing.assert_allclose(ssim(a, b), windowed_ssim(a, b, "reflect"), rtol=1e-11)
+    loss, _ = l1_dssim(a, b)
+    np.testing.assert_allclose(loss, 0.8 * np.abs(a - b).mean() + 0.2 * (1 - windowed_ssim(a, b, "constant")), rtol=1e-11)
+
+
+def test_metrics_of_constant_images():
+    a, b = np.full((8, 8, 3), 0.5), np.full((8, 8, 3), 0.6)
+    assert psnr(a, b) == pytest.approx(20)
+    assert ssim(a, b) == pytest.approx((2 * 0.5 * 0.6 + 1e-4) / (0.25 + 0.36 + 1e-4))
+    assert ssim(a, a) == pytest.approx(1, abs=1e-12)  # rounding of the variances against C2 = 9e-4
+
+
+def test_equal_images_have_no_loss_and_no_gradient():
+    image = np.random.default_rng(14).uniform(0, 1, (9, 9, 3))
+    loss, d_image = l1_dssim(image, image)
+    assert abs(loss) < 1e-15 and np.abs(d_image).max() < 1e-15  # rounding; SSIM is at its maximum, sign(0) is 0
+
+
+def test_adam_on_known_steps():
+    """With a constant gradient every bias-corrected step is lr; then gradient 0 gives m/v by hand."""
+    param, m, v = np.array([1.0, 2.0]), np.zeros(2), np.zeros(2)
+    gradient = np.array([1e-3, -5.0])
+    for step in (1, 2, 3):
+        param, m, v = adam_step(param, gradient, m, v, step, lr=0.1)
+    np.testing.assert_allclose(param, [0.7, 2.3], rtol=1e-12)  # rounding; eps is 1e-12 of the smaller root
+    param, m, v = adam_step(param, np.zeros(2), m, v, 4, lr=0.1)
+    m_hat = 0.9 * (1 - 0.9**3) / (1 - 0.9**4)
+    v_hat = 0.999 * (1 - 0.999**3) / (1 - 0.999**4)
+    step = 0.1 * m_hat / np.sqrt(v_hat)
+    np.testing.assert_allclose(param, [0.7 - step, 2.3 + step], rtol=1e-11)
+
+
+def test_position_learning_rate():
+    rates = [position_lr(step, 30_000, extent=2.5) for step in (0, 15_000, 30_000, 40_000)]
+    np.testing.assert_allclose(rates, np.array([1.6e-4, 1.6e-5, 1.6e-6, 1.6e-6]) * 2.5)
+
+
+def densify_scene():
+    """Extent 10, so that scales above 0.1 split and above 1 are too large. Rows: idle, clone, split, faint, wide on screen, huge."""
+    params = {
+        "means": np.arange(18.0).reshape(6, 3),
+        "quats": np.array([[2.0, 0, 0, 2.0]] * 6),
+        "scales": np.array([[0.05] * 3, [0.02, 0.1, 0.05], [0.16, 0.32, 0.08], [0.05] * 3, [0.05] * 3, [0.05, 0.05, 1.2]]),
+        "opacities": np.array([0.5, 0.6, 0.7, 0.004, 0.5, 0.5]),
+        "sh": np.arange(18.0).reshape(6, 1, 3),
+    }
+    state = {
+        "grad_sum": np.array([0.0, 10 * 2e-4, 9e-4, 0, 0, 0]),
+        "visible_count": np.array([0, 10, 3, 5, 5, 5]),
+        "max_radius": np.array([5.0, 5, 500, 5, 21, 5]),
+    }
+    return params, state
+
+
+def test_densify_clones_splits_and_prunes():
+    params, state = densify_scene()
+    moments = {"m_means": np.ones((6, 3))}
+    normals = np.arange(36.0).reshape(6, 2, 3) / 10
+    out, out_moments, is_new, source = densify(params, moments, **state, extent=10.0, normals=normals)
+    assert sorted(zip(source.tolist(), is_new.tolist(), strict=True)) == [
+        (0, False), (1, False), (1, True), (2, True), (2, True), (4, False), (5, False),
+    ]
+    assert (out_moments["m_means"] == ~is_new[:, None]).all()
+    unsplit = source != 2
+    for name in params:
+        np.testing.assert_array_equal(out[name][unsplit], params[name][source[unsplit]])
+    np.testing.assert_allclose(out["scales"][~unsplit], [[0.1, 0.2, 0.05]] * 2)
+    # 90 degrees about z sends a step (a, b, c) along the axes to (-b, a, c)
+    steps = normals[2] * [0.16, 0.32, 0.08]
+    expected = params["means"][2] + np.column_stack([-steps[:, 1], steps[:, 0], steps[:, 2]])
+    np.testing.assert_allclose(out["means"][~unsplit], expected)
+
+
+def test_densify_prunes_large_splats_when_asked():
+    params, state = densify_scene()
+    _, _, is_new, source = densify(params, {}, **state, extent=10.0, normals=np.zeros((6, 2, 3)), prune_large=True)
+    # 4 is too wide on screen, 5 too large in the world; the children of 2 start without a screen radius
+    assert sorted(zip(source.tolist(), is_new.tolist(), strict=True)) == [(0, False), (1, False), (1, True), (2, True), (2, True)]
+
+
+def test_split_children_follow_the_gaussian():
+    n = 4000
+    quat, scales = np.array([0.9, -0.3, 0.4, 0.2]), np.array([0.3, 1.0, 0.5])
+    params = {
+        "means": np.zeros((n, 3)),
+        "quats": np.tile(quat, (n, 1)),
+        "scales": np.tile(scales, (n, 1)),
+        "opacities": np.ones(n),
+    }
+    normals = np.random.default_rng(15).standard_normal((n, 2, 3))
+    out, _, _, _ = densify(params, {}, np.ones(n), np.ones(n), np.zeros(n), 10.0, normals)
+    rotation = Rotation.from_quat(quat, scalar_first=True).as_matrix()
+    expected = rotation @ np.diag(scales**2) @ rotation.T
+    # the covariance of 8000 samples is off by about sqrt(2 / 8000) = 1.6 %
+    assert relative_l2(np.cov(out["means"].T), expected) < 0.06
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_goldens(name, record_property):
+    golden = load_golden(name)
+    frame = render(**scene_of(golden), termination="before")
+    gradients = frame.backward(golden["weight"])
+    errors = {"image": relative_l2(frame.image, golden["gsplat_image"])}
+    errors |= {parameter: relative_l2(gradients[parameter], golden[f"gsplat_d_{parameter}"]) for parameter in PARAMETERS}
+    for key, error in errors.items():
+        record_property(key, error)
+        # the recordings are float32: 5e-6 in the image and 1.3e-5 in the gradients is the worst measured, on bonsai_crop and random_thin
+        assert error < (2e-5 if key == "image" else 5e-5), (key, error)
+
+
+def test_random_scene_is_fit_for_tests():
+    scene = random_scene(0, 300, 64, 48, 2)
+    frame = render(**scene_of(scene))
+    assert frame.projection.visible.mean() > 0.9
+    # overlapping, but not so deep that most splats are hidden
+    assert 0.1 < frame.T.mean() < 0.6
+    np.testing.assert_allclose(scene["w2c"][:3, :3] @ scene["w2c"][:3, :3].T, np.eye(3), atol=1e-6)  # float32
+    assert np.linalg.det(scene["w2c"][:3, :3]) > 0
