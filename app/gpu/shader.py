@@ -127,10 +127,10 @@ def compile_source(source: Source) -> bytes:
 
 def run_glslang(text: str, source: Source) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "module.spv"
-        command = [compiler(), "-V", "--target-env", "vulkan1.2", "-S", source.stage, "--stdin", "-o", str(out)]
-        done = subprocess.run(command, input=text, capture_output=True, text=True)
+        out, module = Path(folder) / "module.spv", Path(folder) / f"module.{source.stage}"
+        module.write_text(text)
+        done = subprocess.run([compiler(), "-V", "--target-env", "vulkan1.2", "-o", str(out), str(module)], capture_output=True, text=True)
         if done.returncode != 0 or not out.is_file():
             report = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("ERROR", "WARNING"))]
-            raise ShaderError(f"{source.path} does not compile:\n" + "\n".join(report or [done.stdout + done.stderr]))
+            raise ShaderError(f"{source.path} does not compile:\n" + "\n".join(report or (done.stdout + done.stderr).splitlines()[:20]))
         return out.read_bytes()

@@ -1,0 +1,64 @@
+"""What every rasterizer offers, and what the projection around it needs.
+
+Contract of a rasterizer, all through named buffers and images (shapes in app/contract.py):
+  forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
+  backward: `d_image` (dL/d colour), the forward's leftovers -> `d_splats2d` -> gradients of the parameters, handed to a sink
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from app.gpu.memory import Buffer, Image
+from app.gpu.passes import ComputePass, DrawPass
+from app.gpu.recorder import Recorder
+
+
+class Rasterizer(Protocol):
+    resources: Mapping[str, Buffer | Image]
+
+    def passes(self) -> list[ComputePass | DrawPass]: ...
+    def record_forward(self, recorder: Recorder) -> None: ...
+    def record_backward(self, recorder: Recorder) -> None: ...
+    def destroy(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where gradients of parameters go: the slot file of project/backward.comp and the rows it touches."""
+
+    slot: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+_STEPPED = ("means", "quats", "log_scales", "logit_opacities", "sh")
+_MOMENTS = tuple(f"adam_{name}" for name in _STEPPED)
+SINKS = {
+    "store": Sink("optim/store.glsl", ("means", "quats", "log_scales", "sh"), tuple(f"d_{name}" for name in _STEPPED)),
+    "adam": Sink("optim/adam.glsl", ("hyper", *_STEPPED, *_MOMENTS, "grow_stats"), (*_STEPPED, *_MOMENTS, "grow_stats")),
+}
+
+
+def project_forward(sh_planes: int) -> ComputePass:
+    return ComputePass(
+        name="project",
+        shader="project/forward.comp",
+        reads=(*_STEPPED, "camera", "frame", "counts"),
+        writes=("splats2d", "keys"),
+        spec={"SH_PLANES": sh_planes},
+    )
+
+
+def project_backward(sh_planes: int, sink: str) -> ComputePass:
+    row = SINKS[sink]
+    return ComputePass(
+        name="project backward",
+        shader="project/backward.comp",
+        reads=("camera", "frame", "counts", "splats2d", "d_splats2d", *row.reads),
+        writes=("d_splats2d", *row.writes),
+        spec={"SH_PLANES": sh_planes},
+        slots={"sink": row.slot},
+    )

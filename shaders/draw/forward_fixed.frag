@@ -1,0 +1,14 @@
+// Forward draw for fixed-function blending, back to front: colour SRC_ALPHA / ONE_MINUS_SRC_ALPHA, alpha ZERO / ONE_MINUS_SRC_ALPHA,
+// so that alpha ends as the transmittance T (Yuan & He 2025).
+#define VARYING in
+#include "contract.glsl"
+#include "draw/varyings.glsl"
+#include "gaussian2d.glsl"
+
+layout(location = 0) out vec4 color_alpha;
+
+void main() {
+    float alpha = v_opacity * gaussian(v_mean - gl_FragCoord.xy, v_conic);
+    if (alpha < ALPHA_MIN) discard;
+    color_alpha = vec4(v_color, min(alpha, ALPHA_MAX));
+}

@@ -1,0 +1,14 @@
+// Forward draw for programmable blending, front to back: state = (sum T_i alpha_i c_i, T); a finished pixel takes no more splats.
+#define VARYING in
+#include "contract.glsl"
+#include "draw/varyings.glsl"
+#include "gaussian2d.glsl"
+#include <order>
+
+void main() {
+    float alpha = min(v_opacity * gaussian(v_mean - gl_FragCoord.xy, v_conic), ALPHA_MAX);
+    ORDER_BEGIN(before)
+    bool counts_here = alpha >= ALPHA_MIN && before.a >= T_MIN;
+    vec4 after = counts_here ? vec4(before.rgb + before.a * alpha * v_color, before.a * (1.0 - alpha)) : before;
+    ORDER_END(after)
+}

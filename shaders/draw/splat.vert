@@ -1,0 +1,29 @@
+// Two triangles a visible splat, pulled through `order`: no vertex buffer, no geometry shader.
+#include "contract.glsl"
+#define VARYING out
+#include "draw/varyings.glsl"
+
+layout(constant_id = 0) const bool BACK_TO_FRONT = false;
+layout(constant_id = 1) const bool BOUNDED = false;  // a unorm target cannot hold colours above 1
+layout(constant_id = 2) const uint CANVAS_WIDTH = 1u;
+layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
+
+BUFFER_counts(readonly)
+BUFFER_splats2d(readonly)
+BUFFER_order(readonly)
+
+const vec2 CORNERS[6] = vec2[](vec2(-1, -1), vec2(1, -1), vec2(-1, 1), vec2(-1, 1), vec2(1, -1), vec2(1, 1));
+
+void main() {
+    uint rank = uint(gl_VertexIndex) / 6u;
+    uint g = order[BACK_TO_FRONT ? counts.visible - 1u - rank : rank];
+    Splat2D s = splats2d[g];
+    vec2 corner = CORNERS[uint(gl_VertexIndex) % 6u];
+    vec2 px = s.mean + corner.x * s.axis1 + corner.y * s.axis2;
+    gl_Position = vec4(px / vec2(CANVAS_WIDTH, CANVAS_HEIGHT) * 2.0 - 1.0, 0.0, 1.0);
+    v_mean = s.mean;
+    v_conic = s.conic;
+    v_color = BOUNDED ? min(s.color, vec3(1.0)) : s.color;
+    v_opacity = s.opacity;
+    v_splat = g;
+}

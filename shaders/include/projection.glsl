@@ -1,0 +1,74 @@
+// EWA projection of a 3D Gaussian (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5), each step followed by its gradient.
+// Factored form: with M = R(q) diag(s) and V = W M, the 2D covariance is A A^T + DILATION, where the rows of A = J V are
+// a0 = fx/z (V0 - u V2), a1 = fy/z (V1 - v V2) and (u, v) = (x, y)/z clamped near the image (the affine approximation fails far outside).
+
+mat3 rotation(vec4 q) {  // q unit, wxyz; columns as GLSL stores them
+    float w = q.x, x = q.y, y = q.z, z = q.w;
+    return mat3(1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y + w * z), 2.0 * (x * z - w * y),
+                2.0 * (x * y - w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z + w * x),
+                2.0 * (x * z + w * y), 2.0 * (y * z - w * x), 1.0 - 2.0 * (x * x + y * y));
+}
+
+// d_R -> gradient of the unit quaternion. g[c][r] is dL/dR of row r, column c.
+vec4 d_rotation(vec4 q, mat3 g) {
+    float w = q.x, x = q.y, y = q.z, z = q.w;
+    return 2.0 * vec4(x * (g[1][2] - g[2][1]) + y * (g[2][0] - g[0][2]) + z * (g[0][1] - g[1][0]),
+                      -2.0 * x * (g[1][1] + g[2][2]) + y * (g[1][0] + g[0][1]) + z * (g[2][0] + g[0][2]) + w * (g[1][2] - g[2][1]),
+                      x * (g[1][0] + g[0][1]) - 2.0 * y * (g[0][0] + g[2][2]) + z * (g[2][1] + g[1][2]) + w * (g[2][0] - g[0][2]),
+                      x * (g[2][0] + g[0][2]) + y * (g[2][1] + g[1][2]) - 2.0 * z * (g[0][0] + g[1][1]) + w * (g[0][1] - g[1][0]));
+}
+
+struct Projection {
+    vec3 p;       // camera space, world units
+    vec2 uv;      // clamped (x, y) / z
+    bvec2 inside; // uv was not clamped, component-wise
+    mat3 V;       // W R(q) diag(s)
+    vec3 a0, a1;  // rows of A
+    vec3 cov;     // (xx, xy, yy), px^2, dilated
+    vec2 mean;    // px
+};
+
+mat3 world_rotation(Camera c) {
+    return transpose(mat3(c.world_to_camera[0].xyz, c.world_to_camera[1].xyz, c.world_to_camera[2].xyz));
+}
+
+Projection project(Camera c, vec3 mean, vec4 unit_quat, vec3 scale) {
+    Projection o;
+    mat3 W = world_rotation(c);
+    o.p = W * mean + vec3(c.world_to_camera[0].w, c.world_to_camera[1].w, c.world_to_camera[2].w);
+    vec2 slack = FRUSTUM_SLACK * 0.5 * vec2(c.size) / c.focal;
+    vec2 lowest = -c.centre / c.focal - slack, highest = (vec2(c.size) - c.centre) / c.focal + slack;
+    vec2 ratio = o.p.xy / o.p.z;
+    o.uv = clamp(ratio, lowest, highest);
+    o.inside = equal(o.uv, ratio);
+    mat3 R = rotation(unit_quat);
+    o.V = W * mat3(R[0] * scale.x, R[1] * scale.y, R[2] * scale.z);
+    mat3 rows = transpose(o.V);
+    o.a0 = c.focal.x / o.p.z * (rows[0] - o.uv.x * rows[2]);
+    o.a1 = c.focal.y / o.p.z * (rows[1] - o.uv.y * rows[2]);
+    o.cov = vec3(dot(o.a0, o.a0) + DILATION, dot(o.a0, o.a1), dot(o.a1, o.a1) + DILATION);
+    o.mean = c.focal * ratio + c.centre;
+    return o;
+}
+
+void d_project(Camera c, Projection o, vec4 unit_quat, vec3 scale, vec2 d_mean2d, vec3 d_cov, out vec3 d_mean, out vec4 d_unit_quat, out vec3 d_scale) {
+    vec3 d_a0 = 2.0 * d_cov.x * o.a0 + d_cov.y * o.a1;
+    vec3 d_a1 = d_cov.y * o.a0 + 2.0 * d_cov.z * o.a1;
+    vec2 f = c.focal / o.p.z;
+    vec3 V2 = vec3(o.V[0][2], o.V[1][2], o.V[2][2]);
+    vec2 d_uv = -f * vec2(dot(V2, d_a0), dot(V2, d_a1));
+    d_uv = mix(vec2(0.0), d_uv, o.inside) + c.focal * d_mean2d;  // the mean is not clamped
+    vec3 d_p = vec3(d_uv, -dot(d_uv, o.p.xy / o.p.z)) / o.p.z;
+    d_p.z -= (dot(o.a0, d_a0) + dot(o.a1, d_a1)) / o.p.z;
+    mat3 Wt = transpose(world_rotation(c));
+    d_mean = Wt * d_p;
+    mat3 d_V = transpose(mat3(f.x * d_a0, f.y * d_a1, -(f.x * o.uv.x * d_a0 + f.y * o.uv.y * d_a1)));
+    mat3 d_M = Wt * d_V;
+    mat3 R = rotation(unit_quat);
+    d_scale = vec3(dot(R[0], d_M[0]), dot(R[1], d_M[1]), dot(R[2], d_M[2]));
+    d_unit_quat = d_rotation(unit_quat, mat3(d_M[0] * scale.x, d_M[1] * scale.y, d_M[2] * scale.z));
+}
+
+// x / |x| backwards: d_x from the gradient of the unit vector.
+vec4 d_normalize(vec4 unit, float len, vec4 d_unit) { return (d_unit - unit * dot(unit, d_unit)) / len; }
+vec3 d_normalize(vec3 unit, float len, vec3 d_unit) { return (d_unit - unit * dot(unit, d_unit)) / len; }

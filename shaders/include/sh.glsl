@@ -1,0 +1,48 @@
+// Real spherical harmonics up to degree 3 in the order and signs of the original 3DGS (basis as in Sloan, JCGT 2013).
+
+const float SH_C0 = 0.28209479177387814;
+const float SH_C1 = 0.4886025119029199;
+const float SH_C2[5] = float[](1.0925484305920792, -1.0925484305920792, 0.31539156525252005, -1.0925484305920792, 0.5462742152960396);
+const float SH_C3[7] = float[](-0.5900435899266435, 2.890611442640554, -0.4570457994644658, 0.3731763325901154,
+                               -0.4570457994644658, 1.445305721320277, -0.5900435899266435);
+
+// Values of the 16 basis functions for a unit direction; those above `degree` are 0.
+void sh_basis(vec3 n, uint degree, out float b[16]) {
+    float x = n.x, y = n.y, z = n.z, xx = x * x, yy = y * y, zz = z * z;
+    bool d1 = degree > 0u, d2 = degree > 1u, d3 = degree > 2u;
+    b[0] = SH_C0;
+    b[1] = d1 ? -SH_C1 * y : 0.0;
+    b[2] = d1 ? SH_C1 * z : 0.0;
+    b[3] = d1 ? -SH_C1 * x : 0.0;
+    b[4] = d2 ? SH_C2[0] * x * y : 0.0;
+    b[5] = d2 ? SH_C2[1] * y * z : 0.0;
+    b[6] = d2 ? SH_C2[2] * (2.0 * zz - xx - yy) : 0.0;
+    b[7] = d2 ? SH_C2[3] * x * z : 0.0;
+    b[8] = d2 ? SH_C2[4] * (xx - yy) : 0.0;
+    b[9] = d3 ? SH_C3[0] * y * (3.0 * xx - yy) : 0.0;
+    b[10] = d3 ? SH_C3[1] * x * y * z : 0.0;
+    b[11] = d3 ? SH_C3[2] * y * (4.0 * zz - xx - yy) : 0.0;
+    b[12] = d3 ? SH_C3[3] * z * (2.0 * zz - 3.0 * xx - 3.0 * yy) : 0.0;
+    b[13] = d3 ? SH_C3[4] * x * (4.0 * zz - xx - yy) : 0.0;
+    b[14] = d3 ? SH_C3[5] * z * (xx - yy) : 0.0;
+    b[15] = d3 ? SH_C3[6] * x * (xx - 3.0 * yy) : 0.0;
+}
+
+// Sum over k of s[k] * grad basis_k(n): the gradient of the direction when s[k] = dot(sh_k, d_color).
+vec3 d_sh_basis(vec3 n, uint degree, float s[16]) {
+    float x = n.x, y = n.y, z = n.z, xx = x * x, yy = y * y, zz = z * z;
+    vec3 d = vec3(0.0);
+    if (degree > 0u) d += SH_C1 * vec3(-s[3], -s[1], s[2]);
+    if (degree > 1u) {
+        d += SH_C2[0] * s[4] * vec3(y, x, 0.0) + SH_C2[1] * s[5] * vec3(0.0, z, y) + SH_C2[2] * s[6] * vec3(-2.0 * x, -2.0 * y, 4.0 * z);
+        d += SH_C2[3] * s[7] * vec3(z, 0.0, x) + SH_C2[4] * s[8] * vec3(2.0 * x, -2.0 * y, 0.0);
+    }
+    if (degree > 2u) {
+        d += SH_C3[0] * s[9] * vec3(6.0 * x * y, 3.0 * (xx - yy), 0.0) + SH_C3[1] * s[10] * vec3(y * z, x * z, x * y);
+        d += SH_C3[2] * s[11] * vec3(-2.0 * x * y, 4.0 * zz - xx - 3.0 * yy, 8.0 * y * z);
+        d += SH_C3[3] * s[12] * vec3(-6.0 * x * z, -6.0 * y * z, 6.0 * zz - 3.0 * xx - 3.0 * yy);
+        d += SH_C3[4] * s[13] * vec3(4.0 * zz - 3.0 * xx - yy, -2.0 * x * y, 8.0 * x * z);
+        d += SH_C3[5] * s[14] * vec3(2.0 * x * z, -2.0 * y * z, xx - yy) + SH_C3[6] * s[15] * vec3(3.0 * (xx - yy), -6.0 * x * y, 0.0);
+    }
+    return d;
+}

@@ -1,0 +1,48 @@
+// One thread a splat: 3D Gaussian -> Splat2D and its depth key, or NOT_VISIBLE. Guards are positive, so that NaN fails them.
+#include "common.glsl"
+#include "projection.glsl"
+#include "gaussian2d.glsl"
+#include "sh.glsl"
+
+layout(local_size_x = GROUP) in;
+layout(constant_id = 0) const uint SH_PLANES = 16u;
+
+BUFFER_means(readonly)
+BUFFER_quats(readonly)
+BUFFER_log_scales(readonly)
+BUFFER_logit_opacities(readonly)
+BUFFER_sh(readonly)
+BUFFER_camera(readonly)
+BUFFER_frame(readonly)
+BUFFER_counts(readonly)
+BUFFER_splats2d(writeonly)
+BUFFER_keys(writeonly)
+
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    if (g >= counts.splats) return;
+    keys[g] = NOT_VISIBLE;
+    splats2d[g].opacity = 0.0;  // marks the row as culled for the backward pass
+
+    float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
+    if (!(opacity > ALPHA_MIN)) return;
+    vec3 mean = means[g];
+    Projection o = project(camera, mean, normalize(quats[g]), exp(log_scales[g]));
+    if (!(o.p.z >= frame.near_plane)) return;
+    float det = o.cov.x * o.cov.z - o.cov.y * o.cov.y;
+    if (!(det > 0.0) || isinf(det)) return;
+    vec2 axis1, axis2;
+    quad_axes(o.cov, opacity, axis1, axis2);
+    vec2 reach = abs(axis1) + abs(axis2);
+    if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
+
+    float basis[16];
+    sh_basis(normalize(mean - camera.position), frame.sh_degree, basis);
+    vec3 color = vec3(0.5);
+    uint active_planes = min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
+    for (uint k = 0u; k < SH_PLANES; ++k)
+        if (k < active_planes) color += basis[k] * sh[k * counts.capacity + g];
+
+    splats2d[g] = Splat2D(o.mean, inverse_cov(o.cov), max(color, vec3(0.0)), opacity, axis1, axis2);
+    keys[g] = floatBitsToUint(o.p.z);
+}

@@ -1,0 +1,1 @@
+// <quads>: the device keeps helper lanes for quad operations without being asked.

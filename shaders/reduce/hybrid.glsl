@@ -1,0 +1,20 @@
+// <reduce>: subgroups that hold one splat and enough contributing fragments are summed whole, the others quad by quad (Yuan & He 2025).
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#extension GL_KHR_shader_subgroup_quad : require
+#include "reduce/quad_sum.glsl"
+#include "reduce/subgroup_sum.glsl"
+
+// Fewest contributing fragments worth a subgroup reduction; 16 is the published value for 32 lanes.
+layout(constant_id = 10) const uint THRESHOLD = 16u;
+
+void reduce_gradients(uint splat, bool contributes, float grad[9]) {
+    uvec4 contributing = subgroupBallot(contributes);
+    if (contributing == uvec4(0u)) return;
+    if (subgroupAllEqual(splat) && subgroupBallotBitCount(contributing) >= min(THRESHOLD, gl_SubgroupSize / 2u))
+        reduce_subgroup(splat, contributing, grad);
+    else
+        reduce_quad(splat, contributes, grad);
+}
