@@ -1,0 +1,189 @@
+"""Ray-trace the courtyard and write it as a COLMAP scene: the small scene that ships with the repository.
+
+    python -m tools.make_scene --out scenes/courtyard
+
+The same arguments give the same bytes, on the same versions of numpy, scipy and Pillow.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from scipy.spatial.transform import Rotation
+
+from app.camera import Camera
+from app.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from tools import courtyard
+from tools.raytrace import World
+
+FIELD_OF_VIEW = 68.0  # degrees, horizontal
+HOLD_OUT = 8  # every 8th view by name is for testing, as in app/train/evaluate.py
+NOISE = 0.003  # of the courtyard's half width: about what structure from motion leaves
+
+
+@dataclass(frozen=True)
+class View:
+    camera: Camera
+    image: np.ndarray  # (height, width, 3) uint8
+    distance: np.ndarray  # (height, width) along the ray of the pixel's centre, metres
+
+
+def cameras(count: int, width: int, height: int) -> list[Camera]:
+    """Two turns around the fountain, looking in.
+
+    Height, distance and aim swing with a period of HOLD_OUT views and pass their middle at each held-out view, so that no
+    held-out view is an extreme one; the second turn falls between the views of the first (an odd number of steps).
+    """
+    focal = width / (2 * np.tan(np.radians(FIELD_OF_VIEW) / 2))
+    K = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
+    out = []
+    for i in range(count):
+        angle = 2 * np.pi * (2 * i / (count | 1) + 0.04)
+        swing, fast = np.sin(2 * np.pi * i / HOLD_OUT), np.sin(4 * np.pi * i / HOLD_OUT)
+        r = 3.6 + 0.25 * fast
+        eye = np.array([r * np.cos(angle), r * np.sin(angle), 1.75 + 0.55 * swing])
+        target = np.array([0.25 * np.sin(3 * angle), 0.25 * np.cos(2 * angle), 1.2 + 0.1 * fast])
+        out.append(Camera(_look_at(eye, target), K, width, height))
+    return out
+
+
+def _look_at(eye, target):
+    forward = (target - eye) / np.linalg.norm(target - eye)
+    right = np.cross(forward, [0, 0, 1])
+    right /= np.linalg.norm(right)
+    w2c = np.eye(4)
+    w2c[:3, :3] = np.stack([right, np.cross(forward, right), forward])
+    w2c[:3, 3] = -w2c[:3, :3] @ eye
+    return w2c
+
+
+def rays(camera: Camera, x, y):
+    """World rays through pixel positions x, y (N,): origins and unit directions, both (3, N) float32."""
+    d = np.linalg.inv(camera.K) @ np.stack([x, y, np.ones_like(x)])
+    d = camera.w2c[:3, :3].T @ (d / np.linalg.norm(d, axis=0))
+    o = np.broadcast_to(camera.position[:, None], d.shape)
+    return o.astype(np.float32), d.astype(np.float32)
+
+
+def render(world: World, camera: Camera, supersample: int) -> View:
+    w, h = camera.width, camera.height
+    y, x = np.mgrid[0:h, 0:w].reshape(2, -1) + 0.5
+    total = 0
+    for dy in range(supersample):
+        for dx in range(supersample):
+            offset = (np.array([dx, dy]) + 0.5) / supersample - 0.5
+            # Samples are averaged as display values, the space in which splats are blended too.
+            total = total + world.look(*rays(camera, x + offset[0], y + offset[1]))[0]
+    _, distance = world.look(*rays(camera, x, y))
+    image = np.rint(total.T / supersample**2 * 255).astype(np.uint8)
+    return View(camera, image.reshape(h, w, 3), distance.reshape(h, w))
+
+
+def visible(view: View, points: np.ndarray):
+    """Which of the (N, 3) points `view` sees, and the (N,) row and column of the pixel each falls on."""
+    camera = view.camera
+    seen = points @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
+    x, y, z = camera.K @ seen.T
+    ahead = z > 0.05
+    column, row = (np.floor(a / np.where(ahead, z, 1)).astype(int) for a in (x, y))
+    inside = ahead & (column >= 0) & (column < camera.width) & (row >= 0) & (row < camera.height)
+    row, column = np.where(inside, row, 0), np.where(inside, column, 0)
+    range_ = np.linalg.norm(points - camera.position, axis=1)
+    return inside & (np.abs(range_ - view.distance[row, column]) < 0.02 * range_), row, column
+
+
+def scatter(views: list[View], count: int, rng: np.random.Generator):
+    """Surface points seen by two training views or more: (N, 3) positions, (N, 3) uint8 mean colours, N <= count."""
+    training = [view for i, view in enumerate(views) if i % HOLD_OUT]
+    camera = views[0].camera
+    drawn = rng.integers(0, (len(training), camera.height, camera.width), (2 * count, 3))
+    points = np.empty((len(drawn), 3))
+    for k, view in enumerate(training):
+        mine = drawn[:, 0] == k
+        row, column = drawn[mine, 1:].T
+        o, d = rays(view.camera, column + 0.5, row + 0.5)
+        points[mine] = (o + view.distance[row, column] * d).T
+    colour, seen_by = np.zeros_like(points), np.zeros(len(points), int)
+    for view in training:
+        seen, row, column = visible(view, points)
+        colour[seen] += view.image[row[seen], column[seen]]
+        seen_by += seen
+    keep = np.flatnonzero(seen_by >= 2)[:count]
+    noisy = points[keep] + rng.normal(0, NOISE * courtyard.HALF, (len(keep), 3))
+    return noisy, np.rint(colour[keep] / seen_by[keep, None]).astype(np.uint8)
+
+
+def make_scene(out, views=40, width=160, height=120, seed=0, points=3500, supersample=3, report=lambda line: None) -> int:
+    """Write `out`/images and `out`/sparse/0; returns the number of points written (at most `points`)."""
+    out = Path(out)
+    rng = np.random.default_rng(seed)
+    # About the size of a pixel on the far side; finer light would only cost time, since the shadows are soft.
+    texel = max(0.04, 6 / width)
+    report("baking light")
+    world = World(courtyard.bodies(rng), courtyard.sun(), texel, rng)
+    seen = []
+    for i, camera in enumerate(cameras(views, width, height)):
+        seen.append(render(world, camera, supersample))
+        report(f"view {i + 1} of {views}")
+    xyz, rgb = scatter(seen, points, rng)
+    _write_images(out / "images", seen)
+    _write_model(out / "sparse" / "0", seen, xyz, rgb)
+    return len(xyz)
+
+
+def _name(i):
+    return f"view_{i:04d}.jpg"
+
+
+def _write_images(folder, views):
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, view in enumerate(views):
+        # 4:4:4 (subsampling=0): halved colour resolution would show at this size.
+        Image.fromarray(view.image).save(folder / _name(i), quality=95, subsampling=0, optimize=True)
+
+
+def _write_model(folder, views, xyz, rgb):
+    first = views[0].camera
+    K = first.K
+    lens = ColmapCamera(1, "PINHOLE", first.width, first.height, np.array([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]))
+    images = {}
+    for i, view in enumerate(views):
+        w2c = view.camera.w2c
+        qvec = Rotation.from_matrix(w2c[:3, :3]).as_quat()[[3, 0, 1, 2]]  # scipy puts w last, COLMAP first
+        images[i + 1] = ColmapImage(i + 1, _name(i), 1, qvec, w2c[:3, 3])
+    write_model(folder, {1: lens}, images, ColmapPoints(xyz, rgb, np.zeros(len(xyz))))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.make_scene",
+        description="Ray-trace the courtyard scene and write it in COLMAP layout.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=Path("scenes/courtyard"), help="folder to write images/ and sparse/0/ into")
+    parser.add_argument("--views", type=_at_least(3), default=40, help="number of views")
+    parser.add_argument("--width", type=_at_least(8), default=160, help="image width in pixels")
+    parser.add_argument("--height", type=_at_least(8), default=120, help="image height in pixels")
+    parser.add_argument("--seed", type=_at_least(0), default=0, help="fixes small placements, light sampling and points")
+    parser.add_argument("--points", type=_at_least(1), default=3500, help="most points to write to points3D.bin")
+    parser.add_argument("--supersample", type=_at_least(1), default=3, help="samples per pixel along each axis")
+    options = vars(parser.parse_args())
+    count = make_scene(**options, report=lambda line: print(line, flush=True))
+    print(f"{options['out']}: {options['views']} views of {options['width']}x{options['height']}, {count} points")
+
+
+def _at_least(low):
+    def number(text):
+        if int(text) < low:
+            raise argparse.ArgumentTypeError(f"must be {low} or more, got {text}")
+        return int(text)
+
+    return number
+
+
+if __name__ == "__main__":
+    main()
