@@ -15,10 +15,9 @@ from app.camera import Camera
 from app.errors import UserError
 from app.gaussians import Gaussians
 from app.gpu.context import Device
-from app.gpu.memory import Buffer
 from app.gpu.recorder import Recorder
 from app.raster import BACKENDS
-from app.raster.parameters import FIELDS, Parameters, planes_of, rows_of
+from app.raster.parameters import FIELDS, Parameters, SplatBuffers
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
 
@@ -66,11 +65,9 @@ class Renderer:
             return
         self.close()
         self.parameters = Parameters(self.device, capacity, sh_planes)
-        self._gradients = {
-            f"d_{f}": Buffer(self.device, rows_of(f, capacity, sh_planes) * contract.itemsize(f"d_{f}"), f"d_{f}") for f in FIELDS
-        }
+        self._gradients = SplatBuffers(self.device, [f"d_{f}" for f in FIELDS], capacity, sh_planes)
         self.raster = self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink="store")
-        self.resources = {**self.raster.resources, **self._gradients}
+        self.resources = {**self.raster.resources, **self._gradients.resources}
         self._forward = Recorder(self.device, self.resources, timed=True)
         self.raster.record_forward(self._forward)
         self._backward = Recorder(self.device, self.resources, timed=True)
@@ -115,14 +112,14 @@ class Renderer:
         d[..., :3] = d_image
         self.resources["d_image"].upload(d)
         self._backward.run_once()
-        raw = {f: self._gradients[f"d_{f}"].download(np.float32) for f in FIELDS}
+        means, quats, log_scales, logits, sh = (self._gradients.read(f"d_{f}", n) for f in FIELDS)
         o = gaussians.opacities
         return {
-            "means": raw["means"].reshape(-1, 3)[:n],
-            "quats": raw["quats"].reshape(-1, 4)[:n],
-            "scales": raw["log_scales"].reshape(-1, 3)[:n] / gaussians.scales,
-            "opacities": raw["logit_opacities"][:n] / (o * (1 - o)),
-            "sh": planes_of(raw["sh"], self.parameters.capacity, self.parameters.sh_planes, n),
+            "means": means[0],
+            "quats": quats[0],
+            "scales": log_scales[0] / gaussians.scales,
+            "opacities": logits[0, :, 0] / (o * (1 - o)),
+            "sh": sh.transpose(1, 0, 2).copy(),
         }
 
     def times(self) -> dict[str, float]:
@@ -137,7 +134,6 @@ class Renderer:
             self._backward.destroy()
             self.raster.destroy()
             self.parameters.destroy()
-            for buffer in self._gradients.values():
-                buffer.destroy()
+            self._gradients.destroy()
             self._key = None
             self._rendered = None

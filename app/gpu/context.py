@@ -169,6 +169,7 @@ class Device:
         self.subgroup_size = capabilities.subgroup_properties(self.physical.handle).subgroupSize
         self._read_limits()
         self._procs: dict[str, object] = {}
+        self.pipelines: dict[str, object] = {}  # built passes, see app/gpu/passes.py
 
     def _read_limits(self) -> None:
         maintenance = vk.ffi.new("VkPhysicalDeviceMaintenance3Properties*")
@@ -203,7 +204,8 @@ class Device:
     def check_validation(self) -> None:
         if self.instance.messages:
             messages, self.instance.messages = self.instance.messages, []
-            raise ValidationError("\n".join(messages))
+            more = f"\n... and {len(messages) - 3} more" if len(messages) > 3 else ""
+            raise ValidationError("\n".join(messages[:3]) + more)
 
     def wait_idle(self) -> None:
         vk.vkDeviceWaitIdle(self.handle)

@@ -123,6 +123,16 @@ class Buffer:
             self.handle = self._map = None
 
 
+def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
+    """Copies (source offset, target offset, bytes) regions on the device, now."""
+    from app.gpu.recorder import once
+
+    copies = [vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size]
+    if copies:
+        with once(source.device) as commands:
+            vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)
+
+
 _STAGING_BYTES = 32 << 20
 
 

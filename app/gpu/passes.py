@@ -79,7 +79,7 @@ class DrawPass:
 
 @dataclass
 class Pipeline:
-    """A built pass. `descriptors`: (binding, descriptor type, resource name)."""
+    """A built pass, alive as long as its device. `descriptors`: (binding, descriptor type, resource name)."""
 
     owner: ComputePass | DrawPass
     handle: object
@@ -158,6 +158,14 @@ def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, i
 
 
 def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
+    """The pipeline of a pass, made once per device. Raises PassError where declaration and shader disagree, ShaderError where it does not compile."""
+    known = device.pipelines
+    if repr(owner) not in known:
+        known[repr(owner)] = _build(device, owner)
+    return known[repr(owner)]
+
+
+def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     sources = owner.sources()
     binaries = [shader.compile_source(s) for s in sources]
     infos = [reflect(b) for b in binaries]
@@ -193,7 +201,6 @@ def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
         handle = _graphics_pipeline(device, owner, stages, layout, render_pass, cache)
     for _, module, _ in staged:
         vk.vkDestroyShaderModule(device.handle, module, None)
-    vk.vkDestroyDescriptorSetLayout(device.handle, set_layout, None)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
     device.check_validation()
     descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(by_binding[b], by_binding[b])) for b, k in sorted(kinds.items())]

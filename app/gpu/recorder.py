@@ -148,7 +148,7 @@ class Recorder:
             if resource is None:
                 raise KeyError(f"pass {pipeline.owner.name} needs {name}, which was not given; given: {sorted(self.resources)}")
             if isinstance(resource, Buffer):
-                info = [vk.VkDescriptorBufferInfo(buffer=resource.handle, offset=0, range=vk.VK_WHOLE_SIZE)]
+                info = [vk.VkDescriptorBufferInfo(buffer=resource.handle, offset=0, range=resource.nbytes)]
                 writes.append(vk.VkWriteDescriptorSet(dstBinding=binding, descriptorCount=1, descriptorType=kind, pBufferInfo=info))
             else:
                 info = [vk.VkDescriptorImageInfo(imageView=resource.view, imageLayout=vk.VK_IMAGE_LAYOUT_GENERAL)]
@@ -229,18 +229,22 @@ class Recorder:
         fence.wait()
         fence.destroy()
 
-    def times(self) -> dict[str, float]:
-        """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
+    def stamps(self) -> np.ndarray:
+        """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
         if self._queries is None:
-            return {}
+            return np.zeros(0)
         out = np.zeros(len(self.marks), np.uint64)
         data = vk.ffi.from_buffer(out)
         vk.vkGetQueryPoolResults(
             self.device.handle, self._queries, 0, len(self.marks), out.nbytes, data, 8, vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
         )
+        return out.astype(np.float64) * self.device.timestamp_ns
+
+    def times(self) -> dict[str, float]:
+        """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
         total: dict[str, float] = {}
-        for name, ticks in zip(self.marks[1:], np.diff(out.astype(np.int64))):
-            total[name] = total.get(name, 0.0) + float(ticks) * self.device.timestamp_ns * 1e-6
+        for name, ns in zip(self.marks[1:], np.diff(self.stamps())):
+            total[name] = total.get(name, 0.0) + float(ns) * 1e-6
         return total
 
     def destroy(self) -> None:

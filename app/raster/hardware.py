@@ -5,7 +5,7 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -37,6 +37,11 @@ class HardwareOptions:
     hybrid_threshold: int = 16  # contributing fragments of 32 that make a whole-subgroup reduction worth it
     ordering: str = "auto"
     atomics: str = "auto"
+
+    @classmethod
+    def of(cls, config) -> HardwareOptions:
+        """From settings that have fields of these names."""
+        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
 
 
 def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
@@ -81,7 +86,7 @@ class HardwareRasterizer:
         own["state"] = Image(device, width, height, self.state_format.vk, self.state_format.texel, "state")
         own["d_image"] = Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")
         self._own = own
-        self.resources = {**parameters.resources, **own}
+        self.resources = {**parameters.all, **own}
         self.pipelines: dict[str, Pipeline] = build_all(device, self.passes())
 
     def passes(self) -> list[ComputePass | DrawPass]:

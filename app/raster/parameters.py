@@ -1,75 +1,124 @@
-"""The trained parameters of a scene on the GPU, and the counts that go with them."""
+"""Per-splat buffers of a scene on the GPU: parameters, and whatever follows them (gradients, optimizer moments, statistics)."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
 from app import contract
 from app.gaussians import Gaussians
 from app.gpu.context import Device
-from app.gpu.memory import Buffer
+from app.gpu.memory import Buffer, copy_regions
 
-FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")  # contract rows, one value per splat but sh: K planes
-
-
-def rows_of(name: str, capacity: int, sh_planes: int) -> int:
-    """Elements of a parameter row, or of its gradient, at this capacity."""
-    return capacity * sh_planes if name.endswith("sh") else capacity
+FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
+MOMENTS = tuple(f"adam_{name}" for name in FIELDS)
 
 
-class Parameters:
-    """Buffers of `FIELDS`, `counts` and `indirect` for up to `capacity` splats with `sh_planes` = (degree + 1)^2 coefficients each."""
+class SplatBuffers:
+    """Buffers by contract name for up to `capacity` splats; rows ending in `sh` have `sh_planes` planes, Adam rows two values a splat."""
 
-    def __init__(self, device: Device, capacity: int, sh_planes: int):
-        self.device, self.capacity, self.sh_planes = device, capacity, sh_planes
-        self.resources = {n: Buffer(device, rows_of(n, capacity, sh_planes) * contract.itemsize(n), n) for n in FIELDS}
-        for name in ("counts", "indirect"):
-            self.resources[name] = Buffer(device, contract.itemsize(name), name)
-        self.set_count(0)
+    def __init__(self, device: Device, names: Iterable[str], capacity: int, sh_planes: int):
+        self.device, self.names, self.capacity, self.sh_planes = device, tuple(names), capacity, sh_planes
+        self.resources = {}
+        try:
+            for name in self.names:
+                self.resources[name] = self._allocate(name, capacity)
+        except Exception:
+            self.destroy()
+            raise
 
-    def set_count(self, n: int) -> None:
-        counts = np.zeros(1, contract.dtype("Counts"))
-        counts["splats"], counts["capacity"] = n, self.capacity
-        self.resources["counts"].upload(counts)
+    def planes(self, name: str) -> int:
+        return self.sh_planes if name.endswith("sh") else 1
 
-    @property
-    def counts(self) -> np.void:
-        """The Counts row as it is now; waits for the copy."""
-        return self.resources["counts"].download(contract.dtype("Counts"))[0]
+    @staticmethod
+    def width(name: str) -> int:
+        """Bytes of one splat in one plane."""
+        return contract.itemsize(name) * (2 if name in MOMENTS else 1)
 
-    def upload(self, gaussians: Gaussians) -> None:
-        """Replaces all splats. Missing SH bands are filled with zeros, surplus bands are an error."""
-        n = len(gaussians)
-        if n > self.capacity or gaussians.sh.shape[1] > self.sh_planes:
-            raise ValueError(f"{n} splats of SH degree {gaussians.sh_degree} do not fit: capacity {self.capacity}, {self.sh_planes} SH planes")
-        for name in FIELDS[:-1]:
-            self.resources[name].upload(getattr(gaussians, name))
-        self.upload_planes("sh", gaussians.sh)
-        self.set_count(n)
+    @classmethod
+    def bytes_per_splat(cls, names: Iterable[str], sh_planes: int) -> int:
+        return sum(cls.width(n) * (sh_planes if n.endswith("sh") else 1) for n in names)
 
-    def upload_planes(self, name: str, values: np.ndarray) -> None:
-        """(N, k, ...) -> plane-major rows of `name`; planes above k are zero."""
-        width = contract.itemsize("sh") * int(np.prod(values.shape[3:], initial=1)) if values.ndim > 3 else contract.itemsize("sh")
-        for k in range(self.sh_planes):
-            plane = values[:, k] if k < values.shape[1] else np.zeros_like(values[:, 0])
-            self.resources[name].upload(np.ascontiguousarray(plane), offset=k * self.capacity * width)
+    def _allocate(self, name: str, capacity: int) -> Buffer:
+        return Buffer(self.device, self.planes(name) * capacity * self.width(name), name)
 
-    def download(self) -> Gaussians:
-        n = int(self.counts["splats"])
-        values = {name: self.resources[name].download(np.float32) for name in FIELDS}
-        return Gaussians.from_parameters(
-            values["means"].reshape(-1, 3)[:n],
-            values["quats"].reshape(-1, 4)[:n],
-            values["log_scales"].reshape(-1, 3)[:n],
-            values["logit_opacities"][:n],
-            planes_of(values["sh"], self.capacity, self.sh_planes, n),
-        )
+    def read(self, name: str, n: int) -> np.ndarray:
+        """(planes, n, values) float32 of the first n splats."""
+        width = self.width(name)
+        planes = [self.resources[name].download(np.float32, n * width // 4, k * self.capacity * width) for k in range(self.planes(name))]
+        return np.stack(planes).reshape(self.planes(name), n, width // 4)
+
+    def write(self, name: str, values: np.ndarray) -> None:
+        """From (planes, n, values) float32."""
+        for k, plane in enumerate(np.asarray(values, np.float32)):
+            self.resources[name].upload(plane, offset=k * self.capacity * self.width(name))
+
+    def grow(self, capacity: int, n: int) -> None:
+        """More capacity for the same n splats. Raises OutOfMemory with nothing changed but the buffers that had already moved."""
+        grown = {}
+        try:
+            for name in self.names:
+                grown[name] = self._allocate(name, capacity)
+        except Exception:
+            for buffer in grown.values():
+                buffer.destroy()
+            raise
+        for name, buffer in grown.items():
+            width = self.width(name)
+            regions = [(k * self.capacity * width, k * capacity * width, n * width) for k in range(self.planes(name))]
+            copy_regions(self.resources[name], buffer, regions)
+            self.resources[name].destroy()
+            self.resources[name] = buffer
+        self.capacity = capacity
 
     def destroy(self) -> None:
         for buffer in self.resources.values():
             buffer.destroy()
+        self.resources.clear()
 
 
-def planes_of(flat: np.ndarray, capacity: int, sh_planes: int, n: int) -> np.ndarray:
-    """Plane-major float32 of vec3 -> (n, K, 3)."""
-    return flat[: sh_planes * capacity * 3].reshape(sh_planes, capacity, 3)[:, :n].transpose(1, 0, 2).copy()
+class Parameters(SplatBuffers):
+    """The trained parameters with their counts; `extra` names rows that live and grow with them."""
+
+    def __init__(self, device: Device, capacity: int, sh_planes: int, extra: Iterable[str] = ()):
+        super().__init__(device, (*FIELDS, *extra), capacity, sh_planes)
+        self._shared = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")}
+        self.set_count(0)
+
+    @property
+    def all(self) -> dict[str, Buffer]:
+        return {**self.resources, **self._shared}
+
+    def set_count(self, n: int) -> None:
+        counts = np.zeros(1, contract.dtype("Counts"))
+        counts["splats"], counts["capacity"] = n, self.capacity
+        self._shared["counts"].upload(counts)
+
+    @property
+    def counts(self) -> np.void:
+        """The Counts row as it is now; waits for the copy."""
+        return self._shared["counts"].download(contract.dtype("Counts"))[0]
+
+    def upload(self, gaussians: Gaussians) -> None:
+        """Replaces all splats. SH bands that `gaussians` lacks become zeros."""
+        n, k = len(gaussians), gaussians.sh.shape[1]
+        if n > self.capacity or k > self.sh_planes:
+            raise ValueError(f"{n} splats of SH degree {gaussians.sh_degree} do not fit: capacity {self.capacity}, {self.sh_planes} SH planes")
+        sh = np.zeros((self.sh_planes, n, 3), np.float32)
+        sh[:k] = gaussians.sh.transpose(1, 0, 2)
+        for name in FIELDS[:-1]:
+            self.write(name, getattr(gaussians, name).reshape(1, n, -1))
+        self.write("sh", sh)
+        self.set_count(n)
+
+    def download(self) -> Gaussians:
+        n = int(self.counts["splats"])
+        means, quats, log_scales, logits, sh = (self.read(name, n) for name in FIELDS)
+        return Gaussians.from_parameters(means[0], quats[0], log_scales[0], logits[0, :, 0], sh.transpose(1, 0, 2))
+
+    def destroy(self) -> None:
+        super().destroy()
+        for buffer in self._shared.values():
+            buffer.destroy()
+        self._shared.clear()

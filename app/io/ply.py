@@ -1,0 +1,130 @@
+"""Splats as PLY, in the property order of the original 3DGS, which viewers and other trainers read."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+from plyfile import PlyData, PlyElement
+
+from app.errors import UserError
+from app.gaussians import Gaussians
+
+_LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
+_REST = (0, 9, 24, 45)  # number of f_rest properties of SH degree 0, 1, 2, 3
+
+
+def _numbered(prefix, count):
+    return [f"{prefix}_{i}" for i in range(count)]
+
+
+def _properties(rest):
+    groups = ["x", "y", "z"], ["nx", "ny", "nz"], _numbered("f_dc", 3), _numbered("f_rest", rest), ["opacity"]
+    return sum(groups, []) + _numbered("scale", 3) + _numbered("rot", 4)
+
+
+def save_ply(path: str | Path, gaussians: Gaussians) -> None:
+    """Writes float32 binary little endian; an earlier file at `path` stays whole until the new one is complete.
+
+    Properties: x y z, nx ny nz (zero), f_dc_0..2, f_rest (channel-major: all bands of red, of green, of blue), opacity (logit),
+    scale_0..2 (log), rot_0..3 (wxyz). Raises UserError when the file cannot be written.
+    """
+    path = Path(path)
+    n, rest = len(gaussians), 3 * (gaussians.sh.shape[1] - 1)
+    rows = np.zeros((n, len(_properties(rest))), "<f4")
+    rows[:, :3] = gaussians.means
+    rows[:, 6:9] = gaussians.sh[:, 0]
+    rows[:, 9 : 9 + rest] = gaussians.sh[:, 1:].transpose(0, 2, 1).reshape(n, rest)
+    rows[:, 9 + rest] = gaussians.logit_opacities
+    # A scale can underflow to 0 in float32; its logarithm would be unreadable.
+    rows[:, 10 + rest : 13 + rest] = np.log(np.maximum(gaussians.scales, np.finfo(np.float32).tiny))
+    rows[:, 13 + rest :] = gaussians.quats
+    table = rows.view([(name, "<f4") for name in _properties(rest)])[:, 0]
+
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        PlyData([PlyElement.describe(table, "vertex")], byte_order="<").write(partial)
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def load_ply(path: str | Path) -> Gaussians:
+    """Reads binary or ascii; the SH degree follows from the number of f_rest, other properties are ignored.
+
+    Raises UserError naming the file and the property when it is missing, damaged, empty or holds what no splat can have.
+    """
+    path = Path(path)
+    _check_header(path)
+    try:
+        vertex = PlyData.read(path)["vertex"].data
+    except Exception as error:  # the parser raises almost anything on a damaged file
+        raise UserError(f"{path}: truncated or damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
+
+    names = vertex.dtype.names
+    rest = sum(name.startswith("f_rest_") for name in names)
+    if rest not in _REST:
+        raise UserError(f"{path}: has {rest} f_rest properties; splats have {', '.join(map(str, _REST))} for SH degrees 0 to 3")
+    column = {}
+    for name in _properties(rest):
+        if name in ("nx", "ny", "nz"):
+            continue
+        if name not in names:
+            raise UserError(f"{path}: property {name} is missing; is this a point cloud instead of trained splats?")
+        with np.errstate(over="ignore"):
+            column[name] = vertex[name].astype(np.float32)
+        bad = ~np.isfinite(column[name])
+        if bad.any():
+            raise UserError(f"{path}: property {name} of splat {bad.argmax()} is NaN or infinite ({bad.sum()} such splats)")
+
+    def stacked(*groups):
+        return np.stack([column[name] for name in sum(groups, [])], axis=1)
+
+    quats, log_scales = stacked(_numbered("rot", 4)), stacked(_numbered("scale", 3))
+    zero = ~quats.any(axis=1)
+    if zero.any():
+        raise UserError(f"{path}: rot_0..rot_3 of splat {zero.argmax()} are all zero, which is no rotation ({zero.sum()} such splats)")
+    huge = log_scales.max(axis=1) > np.log(np.finfo(np.float32).max)
+    if huge.any():
+        raise UserError(f"{path}: scale of splat {huge.argmax()} is a logarithm of {log_scales.max():g}, beyond float32 ({huge.sum()} such splats)")
+    bands = stacked(_numbered("f_rest", rest)).reshape(-1, 3, rest // 3).transpose(0, 2, 1) if rest else np.zeros((len(vertex), 0, 3))
+    sh = np.concatenate([stacked(_numbered("f_dc", 3))[:, None], bands], axis=1)
+    return Gaussians.from_parameters(stacked(["x", "y", "z"]), quats, log_scales, column["opacity"], sh)
+
+
+def _check_header(path):
+    """Refuses what the parser would hang on or allocate for: no end of header, more numbers than the file has bytes, lists."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(_LONGEST_HEADER)
+            size = os.fstat(file.fileno()).st_size
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+    if not head.startswith(b"ply"):
+        raise UserError(f"{path}: not a PLY file, it does not start with `ply`")
+
+    vertices, numbers, count = None, 0, 0
+    for line in re.split("\r\n|\r|\n", head.decode("latin-1")):
+        match line.split():
+            case ["end_header", *_]:
+                break
+            case ["element", name, amount]:
+                if not re.fullmatch("[0-9]{1,15}", amount):
+                    raise UserError(f"{path}: element {name[:80]} has an absurd count {amount[:80]}")
+                count = int(amount)
+                numbers += count
+                vertices = count if name == "vertex" else vertices
+            case ["property", "list", *rest]:
+                raise UserError(f"{path}: property {rest[-1][:80] if rest else ''} is a list; is this a mesh instead of splats?")
+            case ["property", *_]:
+                numbers += count
+    else:
+        raise UserError(f"{path}: the PLY header does not end within {_LONGEST_HEADER} bytes; the file is truncated or damaged")
+    if numbers > size:
+        raise UserError(f"{path}: truncated, it announces {numbers} numbers and has {size} bytes")
+    if not vertices:
+        raise UserError(f"{path}: has no vertices, so there are no splats in it")

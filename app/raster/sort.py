@@ -1,0 +1,56 @@
+"""GPU radix sort of one 32-bit depth key per visible splat; the count stays on the GPU.
+
+Least significant digit first, 4 passes of 8 bits, each count / scan / scatter (Satish, Harris & Garland 2009): stable, so ties break by
+splat index, with no assumption on subgroup size or forward progress. The first pass reads all splats and drops the culled ones, which
+is the compaction. 16 bytes a splat of keys and values, plus 1 KiB per 2048 splats of counts.
+"""
+
+from __future__ import annotations
+
+from app import contract
+from app.gpu.context import Device
+from app.gpu.memory import Buffer
+from app.gpu.passes import ComputePass, Pipeline
+from app.gpu.recorder import Recorder
+
+RADIX = contract.CONSTANTS["RADIX"][0]
+BLOCK = contract.CONSTANTS["GROUP"][0] * contract.CONSTANTS["SORT_ROWS"][0]
+_DIGITS = 4
+_SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
+
+
+def _digit_passes(digit: int) -> list[ComputePass]:
+    """Even digits go from keys to keys_alt, odd ones back; after the last the order is in `order`."""
+    bind = _SWAP if digit % 2 else {}
+    spec = {"SHIFT": 8 * digit, "FIRST": digit == 0}
+    moved = dict(
+        reads=("counts", "keys", "order", "digit_counts", "digit_totals"),
+        writes=("counts", "indirect", "keys_alt", "order_alt"),
+        spec={**spec, "LAST": digit == _DIGITS - 1},
+    )
+    return [
+        ComputePass(f"sort count {digit}", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind),
+        ComputePass(f"sort scan {digit}", "sort/scan.comp", reads=("counts", "digit_counts"), writes=("digit_counts", "digit_totals"), spec=spec),
+        ComputePass(f"sort scatter {digit}", "sort/scatter.comp", **moved, bind=bind),
+    ]
+
+
+SORT_PASSES = (
+    ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect")),
+    *(p for digit in range(_DIGITS) for p in _digit_passes(digit)),
+)
+
+
+def allocate_sort(device: Device, capacity: int) -> dict[str, Buffer]:
+    blocks = -(-capacity // BLOCK)
+    sizes = {"keys": capacity, "keys_alt": capacity, "order": capacity, "order_alt": capacity, "digit_counts": RADIX * blocks, "digit_totals": RADIX}
+    return {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
+
+
+def record_sort(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """keys, counts.splats -> order, counts.visible, indirect.draw."""
+    for digit in range(_DIGITS):
+        blocks = "visible_blocks" if digit else "splat_blocks"
+        recorder.run(run[f"sort count {digit}"], indirect=blocks)
+        recorder.run(run[f"sort scan {digit}"], threads=(RADIX * contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run[f"sort scatter {digit}"], indirect=blocks)

@@ -1,0 +1,143 @@
+"""PSNR and SSIM on held-out views, measured on the GPU; `hardsplat eval`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from app import contract
+from app.api import camera_row, frame_row
+from app.camera import Camera
+from app.config import SAVED_NAME, TrainConfig, config_from_file
+from app.errors import UserError
+from app.gpu.context import Device
+from app.gpu.memory import Buffer
+from app.gpu.passes import build_all
+from app.gpu.recorder import Recorder
+from app.io.images import save_png, side_by_side
+from app.io.ply import load_ply
+from app.io.scene import Scene, load_scene
+from app.raster import BACKENDS
+from app.raster.base import Rasterizer
+from app.raster.parameters import Parameters
+from app.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
+from app.train.photos import pack
+
+BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
+
+
+@dataclass
+class Measured:
+    name: str
+    psnr: float
+    ssim: float
+    image: np.ndarray  # (H, W, 3) float32, not clamped
+    photo: np.ndarray  # (H, W, 3) uint8
+
+
+class Evaluator:
+    """Renders views with a rasterizer and measures them. Its own camera, frame and photograph leave a training run's alone."""
+
+    def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
+        self.device, self.raster, self.width, self.height = device, raster, width, height
+        self._own = {n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}
+        self._own["photos"] = Buffer(device, width * height * 4, "photos")
+        self._own |= allocate_metrics(device, width, height)
+        self.resources = {**raster.resources, **self._own}
+        self._recorder = Recorder(device, self.resources)
+        raster.record_forward(self._recorder)
+        record_metrics(self._recorder, build_all(device, METRIC_PASSES), width, height)
+        self._recorder.end()
+
+    def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray) -> Measured:
+        """frame: a contract Frame row (SH degree, background, near plane)."""
+        self.resources["camera"].upload(camera_row(camera))
+        self.resources["frame"].upload(frame)
+        self.resources["photos"].upload(pack(photo))
+        self._recorder.run_once()
+        target = self.resources["target"].download()[: camera.height, : camera.width]
+        target = target.astype(np.float32) / (np.iinfo(target.dtype).max if target.dtype.kind == "u" else 1.0)
+        image = target[..., :3] + target[..., 3:] * frame["background"]
+        psnr, ssim = read_metrics(self.resources, camera)
+        return Measured(name, psnr, ssim, image, photo)
+
+    def destroy(self) -> None:
+        self._recorder.destroy()
+        for resource in self._own.values():
+            resource.destroy()
+
+
+def evaluation_frame(config: TrainConfig) -> np.ndarray:
+    return frame_row(config.sh_degree, BACKGROUNDS[config.background], config.near_plane)
+
+
+def measure_all(device: Device, raster: Rasterizer, scene: Scene, indices: list[int], frame: np.ndarray, quiet: bool) -> Iterator[Measured]:
+    """Views one by one. The canvas must hold the largest of them."""
+    views = [scene.views[i] for i in indices]
+    evaluator = Evaluator(device, raster, raster.width, raster.height)
+    try:
+        for view in tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet):
+            yield evaluator.measure(view.name, view.camera, view.load(), frame)
+    finally:
+        evaluator.destroy()
+
+
+def summary(measured: list[tuple[str, float, float]]) -> dict:
+    """Means and the table of views, as it goes into JSON."""
+    return {
+        "psnr": float(np.mean([m[1] for m in measured])),
+        "ssim": float(np.mean([m[2] for m in measured])),
+        "views": [{"name": n, "psnr": p, "ssim": s} for n, p, s in measured],
+    }
+
+
+def canvas_of(scene: Scene) -> tuple[int, int]:
+    """Width and height that hold every view."""
+    return max(v.camera.width for v in scene.views), max(v.camera.height for v in scene.views)
+
+
+def save_comparison(folder: Path, m: Measured) -> None:
+    """Render beside photograph."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_png(folder / (Path(m.name).stem + ".png"), side_by_side(m.image, m.photo))
+
+
+def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None) -> dict:
+    """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons."""
+    from dataclasses import replace
+
+    path = Path(result)
+    ply, folder = (path, path.parent) if path.suffix == ".ply" else (path / "splats.ply", path)
+    saved = folder / SAVED_NAME
+    if not ply.is_file():
+        raise UserError(f"{ply}: no such file; give a run folder of hardsplat train, or a .ply")
+    config = config_from_file(saved) if saved.is_file() else TrainConfig()
+    config = replace(config, **({"data_dir": Path(data_dir)} if data_dir else {}), **({"device": device} if device else {}))
+    if config.data_dir is None:
+        raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")
+    out = Path(result_dir) if result_dir else folder
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    if not scene.test:
+        raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
+    gaussians = load_ply(ply)
+    gpu = Device(config.device)
+    parameters = Parameters(gpu, len(gaussians), gaussians.sh.shape[1])
+    parameters.upload(gaussians)
+    backend = BACKENDS[config.rasterizer]
+    raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink="store")
+    frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
+    rows = []
+    for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet):
+        rows.append((m.name, m.psnr, m.ssim))
+        save_comparison(out / "renders", m)
+    table = {**summary(rows), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
+    (out / "eval.json").write_text(json.dumps(table, indent=2) + "\n")
+    for name, psnr, ssim in rows:
+        print(f"{name:32s} PSNR {psnr:6.2f} dB  SSIM {ssim:.4f}")
+    print(f"{'mean of ' + str(len(rows)) + ' held-out views':32s} PSNR {table['psnr']:6.2f} dB  SSIM {table['ssim']:.4f}")
+    return table

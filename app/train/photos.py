@@ -1,0 +1,53 @@
+"""Training photographs as the loss reads them: RGBA8 words, on the GPU when they fit, else a ring in host memory that the GPU reads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.errors import UserError
+from app.gpu.context import Device
+from app.gpu.memory import Buffer
+
+SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
+
+
+def pack(image: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8 -> (H * W,) uint32, red in the low byte."""
+    rgba = np.zeros((*image.shape[:2], 4), np.uint8)
+    rgba[..., :3] = image
+    return rgba.view(np.uint32).reshape(-1)
+
+
+class Photos:
+    """images: (H, W, 3) uint8 each, sizes may differ. ring: steps that may be in flight at once. mode: auto, gpu or stream.
+
+    `place(step, view)` gives the first word of a view's photograph in `buffer`; when streaming it writes the photograph there first,
+    so the step that used the same place `ring` steps ago must be done.
+    """
+
+    def __init__(self, device: Device, images: list[np.ndarray], mode: str, ring: int):
+        self.images = images
+        self._starts = np.cumsum([0] + [im.shape[0] * im.shape[1] for im in images])
+        total = int(self._starts[-1]) * 4
+        fits = total <= device.max_buffer and total <= SHARE_OF_MEMORY * device.memory_bytes
+        if mode == "gpu" and total > device.max_buffer:
+            limit = device.max_buffer >> 20
+            raise UserError(f"--images gpu: the photographs need {total >> 20} MiB, {device.name} allows {limit} MiB in one buffer; use --images stream")
+        self.streamed = mode == "stream" or (mode == "auto" and not fits)
+        if self.streamed:
+            self._stride = max(im.shape[0] * im.shape[1] for im in images)
+            self._ring = min(ring, device.max_buffer // (self._stride * 4))
+            if self._ring < ring:
+                raise UserError(f"{ring} photographs in flight do not fit in one buffer of {device.name}: lower --batch-steps to {self._ring // 2} or raise --data-factor")
+            self.buffer = Buffer(device, ring * self._stride * 4, "photos", host=True)
+        else:
+            self.buffer = Buffer(device, total, "photos")
+            for start, image in zip(self._starts, images):
+                self.buffer.upload(pack(image), offset=int(start) * 4)
+
+    def place(self, step: int, view: int) -> int:
+        if not self.streamed:
+            return int(self._starts[view])
+        start = step % self._ring * self._stride
+        self.buffer.upload(pack(self.images[view]), offset=start * 4)
+        return start
