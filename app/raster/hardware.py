@@ -116,6 +116,9 @@ class HardwareRasterizer:
 
     def _backward_pass(self, canvas: dict) -> DrawPass:
         spec = {"BOUNDED": self.format.bounded, **canvas}
+        slots = {"order": self.ordering.slot, "reduce": self.reduction.slot, "atomics": self.atomics.slot}
+        if self.reduction.quads:
+            slots["quads"] = self.quads.slot
         if "THRESHOLD" in self.reduction.spec:
             spec["THRESHOLD"] = self.hybrid_threshold
         return DrawPass(
@@ -128,7 +131,7 @@ class HardwareRasterizer:
             format=self.state_format.vk,
             in_order=self.ordering.attachment,
             spec=spec,
-            slots={"order": self.ordering.slot, "reduce": self.reduction.slot, "atomics": self.atomics.slot, "quads": self.quads.slot},
+            slots=slots,
             macros=self._macros(self.state_format),
         )
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 class Reduction:
     slot: str
     spec: tuple[str, ...]  # specialization constants it takes
+    quads: bool  # has a <quads> slot
     needs: tuple[str, ...]
     note: str
 
 
 REDUCTIONS = {
     "hybrid": Reduction(
-        "reduce/hybrid.glsl", ("THRESHOLD",), ("subgroup_arithmetic", "subgroup_quad"), "whole subgroup where it holds one splat, else quad by quad"
+        "reduce/hybrid.glsl", ("THRESHOLD",), True, ("subgroup_arithmetic", "subgroup_quad"), "whole subgroup where it holds one splat, else quad by quad"
     ),
-    "quad": Reduction("reduce/quad.glsl", (), ("subgroup_quad",), "four fragments to one"),
-    "subgroup": Reduction("reduce/subgroup.glsl", (), ("subgroup_arithmetic",), "whole subgroup where it holds one splat, else atomics"),
-    "atomic": Reduction("reduce/atomic.glsl", (), (), "nine atomics a fragment: the baseline"),
+    "quad": Reduction("reduce/quad.glsl", (), True, ("subgroup_arithmetic", "subgroup_quad"), "four fragments to one"),
+    "subgroup": Reduction("reduce/subgroup.glsl", (), False, ("subgroup_arithmetic",), "whole subgroup where it holds one splat, else atomics"),
+    "atomic": Reduction("reduce/atomic.glsl", (), False, (), "nine atomics a fragment: the baseline"),
 }

@@ -4,7 +4,6 @@
 #include "contract.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
-#include <quads>
 #include <order>
 #include <atomics>
 #include <reduce>
@@ -22,22 +21,14 @@ void main() {
     vec4 after = contributes ? vec4(before.rgb - before.a * alpha * v_color, before.a * (1.0 - alpha)) : before;
     ORDER_END(after)
 
-    float grad[9] = float[](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
-    if (contributes) {
-        vec3 d_pixel = texelFetch(d_image, ivec2(gl_FragCoord.xy), 0).rgb;
-        // dL/dalpha_i = dL/dpixel . (c_i T_i - sum_{j>i} ...): colour_i - what is behind, divided by what alpha_i lets through
-        float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
-        vec3 d_color = d_pixel * (alpha * before.a);
-        float w = v_opacity * d_alpha * G;  // dL/dG * G, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
-        grad[0] = -w * (v_conic.x * d.x + v_conic.y * d.y);
-        grad[1] = -w * (v_conic.z * d.y + v_conic.y * d.x);
-        grad[2] = -0.5 * w * d.x * d.x;
-        grad[3] = -w * d.x * d.y;
-        grad[4] = -0.5 * w * d.y * d.y;
-        grad[5] = d_color.r;
-        grad[6] = d_color.g;
-        grad[7] = d_color.b;
-        grad[8] = G * d_alpha;
-    }
+    // Lanes that do not contribute compute along and end with zeros: a branch would only diverge the subgroup that is about to be summed.
+    vec3 d_pixel = contributes ? texelFetch(d_image, ivec2(gl_FragCoord.xy), 0).rgb : vec3(0.0);
+    // dL/dalpha_i = dL/dpixel . (c_i T_i - what is behind i / (1 - alpha_i)), with what is behind = before - T_i alpha_i c_i
+    float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
+    vec3 d_color = d_pixel * (alpha * before.a);
+    float w = v_opacity * d_alpha * G;  // dL/dG * G, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
+    float grad[9] = float[](-w * (v_conic.x * d.x + v_conic.y * d.y), -w * (v_conic.z * d.y + v_conic.y * d.x),
+                            -0.5 * w * d.x * d.x, -w * d.x * d.y, -0.5 * w * d.y * d.y,
+                            d_color.r, d_color.g, d_color.b, G * d_alpha);
     reduce_gradients(v_splat, contributes, grad);
 }

@@ -3,7 +3,7 @@
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#extension GL_KHR_shader_subgroup_quad : require
+#include <quads>
 #include "reduce/quad_sum.glsl"
 #include "reduce/subgroup_sum.glsl"
 
@@ -13,8 +13,8 @@ layout(constant_id = 10) const uint THRESHOLD = 16u;
 void reduce_gradients(uint splat, bool contributes, float grad[9]) {
     uvec4 contributing = subgroupBallot(contributes);
     if (contributing == uvec4(0u)) return;
-    if (subgroupAllEqual(splat) && subgroupBallotBitCount(contributing) >= min(THRESHOLD, gl_SubgroupSize / 2u))
+    if (subgroupAllEqual(splat) && subgroupBallotBitCount(contributing) >= THRESHOLD)
         reduce_subgroup(splat, contributing, grad);
     else
-        reduce_quad(splat, contributes, grad);
+        reduce_quad(splat, contributes, contributing, grad);
 }

@@ -1,12 +1,8 @@
-// Sums a quad's gradients by two swaps; the lowest contributing lane adds them. Lanes that do not contribute hold zeros.
-void reduce_quad(uint splat, bool contributes, float grad[9]) {
-    uint lanes = contributes ? 1u << (gl_SubgroupInvocationID & 3u) : 0u;
-    lanes |= subgroupQuadSwapHorizontal(lanes);
-    lanes |= subgroupQuadSwapVertical(lanes);
-    for (uint i = 0u; i < 9u; ++i) {
-        grad[i] += subgroupQuadSwapHorizontal(grad[i]);
-        grad[i] += subgroupQuadSwapVertical(grad[i]);
-    }
-    if (contributes && (gl_SubgroupInvocationID & 3u) == uint(findLSB(lanes)))
+// Sums a quad's gradients; its lowest contributing lane adds them. `contributing` is the subgroup's ballot.
+void reduce_quad(uint splat, bool contributes, uvec4 contributing, float grad[9]) {
+    uint lane = gl_SubgroupInvocationID;
+    uint lanes = contributing[lane >> 5u] >> (lane & 28u) & 15u;
+    for (uint i = 0u; i < 9u; ++i) grad[i] = quad_sum(grad[i], lanes);
+    if (contributes && (lane & 3u) == uint(findLSB(lanes)))
         for (uint i = 0u; i < 9u; ++i) add_gradient(9u * splat + i, grad[i]);
 }

@@ -9,7 +9,7 @@ BUFFER_digit_totals(writeonly)
 #include "scan.glsl"
 
 void main() {
-    uint t = gl_LocalInvocationID.x, digit = gl_WorkGroupID.x;
+    uint t = gl_LocalInvocationID.x, digit = group_index();
     uint blocks = blocks_in_use(), before = 0u;
     for (uint start = 0u; start < blocks; start += GROUP) {
         uint b = start + t;

@@ -17,7 +17,7 @@ BUFFER_digit_totals(readonly)
 #include "scan.glsl"
 
 const uint WORDS = GROUP / 32u;
-shared uint masks[RADIX * WORDS];  // who of the row has this digit
+shared uint masks[WORDS * RADIX];  // who of the row has this digit; word by word, so that neighbouring digits lie in different banks
 shared uint next_place[RADIX];
 
 void main() {
@@ -31,7 +31,7 @@ void main() {
     uint count = FIRST ? counts.splats : visible;
     if (block * BLOCK >= count) return;
     next_place[t] = before + digit_counts[t * row_stride() + block];
-    for (uint w = 0u; w < WORDS; ++w) masks[t * WORDS + w] = 0u;
+    for (uint w = 0u; w < WORDS; ++w) masks[w * RADIX + t] = 0u;
     barrier();
 
     for (uint row = 0u; row < SORT_ROWS; ++row) {
@@ -39,11 +39,11 @@ void main() {
         uint key = i < count ? keys[i] : NOT_VISIBLE;
         bool here = i < count && !(FIRST && key == NOT_VISIBLE);
         uint digit = digit_of(key), rank = 0u, in_row = 0u;
-        if (here) atomicOr(masks[digit * WORDS + t / 32u], 1u << (t & 31u));
+        if (here) atomicOr(masks[t / 32u * RADIX + digit], 1u << (t & 31u));
         barrier();
         if (here) {
             for (uint w = 0u; w < WORDS; ++w) {
-                uint mask = masks[digit * WORDS + w];
+                uint mask = masks[w * RADIX + digit];
                 in_row += bitCount(mask);
                 if (w < t / 32u) rank += bitCount(mask);
                 if (w == t / 32u) rank += bitCount(mask & ((1u << (t & 31u)) - 1u));
@@ -55,7 +55,7 @@ void main() {
         barrier();
         if (here && rank == in_row - 1u) {  // the last of its digit prepares the next row
             next_place[digit] += in_row;
-            for (uint w = 0u; w < WORDS; ++w) masks[digit * WORDS + w] = 0u;
+            for (uint w = 0u; w < WORDS; ++w) masks[w * RADIX + digit] = 0u;
         }
         barrier();
     }

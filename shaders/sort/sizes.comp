@@ -1,13 +1,16 @@
-// Work sizes of a frame from the number of splats; the sort adds those of the visible ones.
+// Work sizes of a frame from the number of splats. Those of the visible ones start at nothing: with no splats the sort's own passes do not run.
 #include "common.glsl"
 
 layout(local_size_x = 1) in;
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
 
+const uint BLOCK = GROUP * SORT_ROWS;
+
 void main() {
     indirect.splat_groups = fold((counts.splats + GROUP - 1u) / GROUP);
-    uint block = GROUP * SORT_ROWS;
-    indirect.splat_blocks = fold((counts.splats + block - 1u) / block);
+    indirect.splat_blocks = fold((counts.splats + BLOCK - 1u) / BLOCK);
+    indirect.visible_blocks = fold(0u);
+    indirect.draw = uvec4(0u, 1u, 0u, 0u);
     counts.visible = 0u;
 }
