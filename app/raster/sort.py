@@ -1,8 +1,11 @@
 """GPU radix sort of one 32-bit depth key per visible splat; the count stays on the GPU.
 
-Least significant digit first, 4 passes of 8 bits, each count / scan / scatter (Satish, Harris & Garland 2009): stable, so ties break by
-splat index, with no assumption on subgroup size or forward progress. The first pass reads all splats and drops the culled ones, which
-is the compaction. 16 bytes a splat of keys and values, plus 1 KiB per 2048 splats of counts.
+Least significant digit first, 4 passes of 8 bits, each count / scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting
+Algorithms for Manycore GPUs" (IPDPS 2009), in the reduce-then-scan order of Merrill & Grimshaw, "High Performance and Scalable Radix
+Sorting" (Parallel Processing Letters 2011). Stable, so ties break by splat index; no assumption on subgroup size or forward progress.
+The first pass reads all splats and drops the culled ones, which is the compaction.
+
+Memory: 16 bytes a splat of keys and values, and 1 KiB of counts per 2048 splats (0.5 bytes a splat).
 """
 
 from __future__ import annotations
@@ -42,13 +45,14 @@ SORT_PASSES = (
 
 
 def allocate_sort(device: Device, capacity: int) -> dict[str, Buffer]:
+    """Keys, order and scratch for up to `capacity` splats, which is the capacity that `counts` must hold."""
     blocks = -(-capacity // BLOCK)
     sizes = {"keys": capacity, "keys_alt": capacity, "order": capacity, "order_alt": capacity, "digit_counts": RADIX * blocks, "digit_totals": RADIX}
     return {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
 
 
 def record_sort(recorder: Recorder, run: dict[str, Pipeline]) -> None:
-    """keys, counts.splats -> order, counts.visible, indirect.draw."""
+    """keys (destroyed), counts, indirect.splat_blocks -> order[:visible], counts.visible, indirect.visible_blocks, indirect.draw."""
     for digit in range(_DIGITS):
         blocks = "visible_blocks" if digit else "splat_blocks"
         recorder.run(run[f"sort count {digit}"], indirect=blocks)

@@ -1,0 +1,156 @@
+"""The GPU radix sort against numpy's stable argsort."""
+
+import numpy as np
+import pytest
+
+from app import contract
+from app.gpu.memory import POISON, Buffer
+from app.gpu.passes import build_all
+from app.gpu.recorder import Recorder
+from app.raster.sort import BLOCK, SORT_PASSES, allocate_sort, record_sort
+
+CULLED = contract.CONSTANTS["NOT_VISIBLE"][0]
+LARGEST = 300_000
+
+
+class Sorter:
+    """The passes recorded once for one capacity, run on any number of keys."""
+
+    def __init__(self, device, capacity: int):
+        self.capacity = capacity
+        self.resources = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")} | allocate_sort(device, capacity)
+        run = build_all(device, SORT_PASSES)
+        self.recorder = Recorder(device, self.resources, timed=True)
+        self.recorder.run(run["sizes"], threads=(1,))
+        record_sort(self.recorder, run)
+        self.recorder.end()
+
+    def __call__(self, keys: np.ndarray) -> np.ndarray:
+        counts = np.zeros(1, contract.dtype("Counts"))
+        counts["splats"], counts["capacity"], counts["visible"] = keys.size, self.capacity, POISON
+        self.resources["counts"].upload(counts)
+        self.resources["keys"].upload(keys)
+        self.recorder.run_once()
+        return self.resources["order"].download(np.uint32, self.visible)
+
+    def poison(self) -> None:
+        for name in ("indirect", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"):
+            self.resources[name].fill(POISON)
+
+    @property
+    def visible(self) -> int:
+        return int(self.resources["counts"].download(contract.dtype("Counts"))[0]["visible"])
+
+    @property
+    def indirect(self) -> np.void:
+        return self.resources["indirect"].download(contract.dtype("Indirect"))[0]
+
+    def destroy(self) -> None:
+        self.recorder.destroy()
+        for buffer in self.resources.values():
+            buffer.destroy()
+
+
+@pytest.fixture(scope="module")
+def sorter(session_device):
+    sorter = Sorter(session_device, LARGEST)
+    yield sorter
+    sorter.destroy()
+
+
+@pytest.fixture
+def fresh(sorter, device):
+    """The shared sorter with absurd contents in all scratch memory."""
+    sorter.poison()
+    return sorter
+
+
+def expected(keys: np.ndarray) -> np.ndarray:
+    by_key = np.argsort(keys, kind="stable")
+    return by_key[keys[by_key] != CULLED]
+
+
+def depth_keys(rng, n: int, culled: float = 0.3) -> np.ndarray:
+    """Bits of positive depths, as the projection writes them."""
+    keys = rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32).copy()
+    keys[rng.random(n) < culled] = CULLED
+    return keys
+
+
+SIZES = [0, 1, 2, 255, 256, 257, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 10_000, LARGEST]
+KINDS = {
+    "depths": depth_keys,
+    "all visible": lambda rng, n: depth_keys(rng, n, 0.0),
+    "every bit": lambda rng, n: rng.integers(0, 2**32, n, dtype=np.uint32),
+    "equal": lambda rng, n: np.full(n, 0x40490FDB, np.uint32),
+    "few distinct": lambda rng, n: rng.choice(np.array([1, 0x01000000, 0x00FF00FF, 0xFFFFFFFE, CULLED], np.uint32), n),
+    "ascending": lambda rng, n: np.arange(n, dtype=np.uint32),
+    "descending": lambda rng, n: np.arange(n, 0, -1, dtype=np.uint32),
+    "all culled": lambda rng, n: np.full(n, CULLED, np.uint32),
+    "last visible": lambda rng, n: np.r_[np.full(max(n - 1, 0), CULLED, np.uint32), np.ones(min(n, 1), np.uint32)],
+}
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_sizes(fresh, n):
+    keys = depth_keys(np.random.default_rng(n), n)
+    np.testing.assert_array_equal(fresh(keys), expected(keys))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [257, 3 * BLOCK + 7])
+def test_kinds_of_keys(fresh, kind, n):
+    keys = KINDS[kind](np.random.default_rng(7), n)
+    np.testing.assert_array_equal(fresh(keys), expected(keys))
+
+
+def test_repeated_runs_are_identical(fresh):
+    keys = KINDS["few distinct"](np.random.default_rng(3), 50_000)
+    first = fresh(keys)
+    for _ in range(3):
+        fresh.poison()
+        np.testing.assert_array_equal(fresh(keys), first)
+
+
+def test_counts_that_grow_and_shrink_see_no_stale_scratch(fresh):
+    rng = np.random.default_rng(4)
+    for n in (100, 40_000, BLOCK, 9 * BLOCK, 0, 5000, 1):
+        keys = depth_keys(rng, n)
+        np.testing.assert_array_equal(fresh(keys), expected(keys))
+
+
+def test_work_sizes(fresh):
+    keys = depth_keys(np.random.default_rng(5), 3 * BLOCK + 1)
+    visible = fresh(keys).size
+    indirect = fresh.indirect
+    assert tuple(indirect["splat_groups"]) == (3 * BLOCK // 256 + 1, 1, 1)
+    assert tuple(indirect["splat_blocks"]) == (4, 1, 1)
+    assert tuple(indirect["visible_blocks"]) == (-(-visible // BLOCK), 1, 1)
+    assert tuple(indirect["draw"]) == (6 * visible, 1, 0, 0)
+
+
+@pytest.mark.parametrize("keys", [np.zeros(0, np.uint32), np.full(5000, CULLED, np.uint32)], ids=["no splats", "all culled"])
+def test_nothing_visible_draws_nothing(fresh, keys):
+    assert fresh(keys).size == 0
+    indirect = fresh.indirect
+    assert indirect["visible_blocks"][0] == 0
+    assert tuple(indirect["draw"]) == (0, 1, 0, 0)
+
+
+def test_dispatches_fold_beyond_the_guaranteed_group_count(session_device, device, monkeypatch):
+    """With a limit of 2 workgroups in x, 5 blocks fold into y, with one workgroup to spare."""
+    monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", (2, "uint", ""))
+    from app.gpu import shader
+    from tools.gen_contract import generate
+
+    real = shader.expand
+    limited = generate()
+    committed = (shader.SHADERS / "include" / "contract.glsl").read_text()
+    monkeypatch.setattr(shader, "expand", lambda source: real(source).replace(committed.rstrip("\n"), limited.rstrip("\n")))
+    monkeypatch.setattr(session_device, "pipelines", {})
+    sorter = Sorter(session_device, 6 * BLOCK)
+    sorter.poison()
+    keys = depth_keys(np.random.default_rng(6), 4 * BLOCK + 9, culled=0.0)
+    np.testing.assert_array_equal(sorter(keys), expected(keys))
+    assert tuple(sorter.indirect["splat_blocks"]) == (2, 3, 1)
+    sorter.destroy()
