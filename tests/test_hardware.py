@@ -17,9 +17,10 @@ from app.variants.reductions import REDUCTIONS
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND = (0.2, 0.5, 0.8)
 
-# Relative L2 against float64, measured on these scenes and doubled: (image, worst gradient). The state of n splats a pixel is n roundings away
-# from exact, so unorm8, whose step is the alpha cut-off itself, carries hardly any gradient through depth.
-TOLERANCE = {"float32": (1e-5, 1e-3), "unorm16": (1e-3, 2e-2), "float16": (3e-3, 5e-2), "unorm8": (3e-2, 1.0)}
+# Relative L2 against float64: (image, worst gradient). float32: a fragment that rounding moves across alpha = 1/255 is a step of 1/255 of a
+# colour in one pixel, which is 4e-5 of these images. The others are the worst of 200 runs of these scenes, doubled: the state of n splats a
+# pixel is n roundings away from exact, and the step of unorm8 is the alpha cut-off itself.
+TOLERANCE = {"float32": (1e-4, 1e-3), "unorm16": (1e-3, 2e-2), "float16": (1e-2, 0.12), "unorm8": (3e-2, 1.0)}
 
 
 def gaussians_of(scene: dict) -> tuple[Gaussians, Camera]:
@@ -36,7 +37,8 @@ def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01) -
     gaussians, camera = gaussians_of(scene)
     image, T = renderer.forward(gaussians, camera, background=background, near=near)
     gradients = renderer.backward(scene["weight"])
-    frame = render(**scene_of(scene), background=np.array(background), near=near)
+    termination = "after" if renderer.raster.blending.ordered else "none"  # fixed-function blending has no early end
+    frame = render(**scene_of(scene), background=np.array(background), near=near, termination=termination)
     exact = frame.backward(scene["weight"].astype(np.float64))
     for name in PARAMETERS:  # a gradient that is missing altogether hides in an L2 norm
         lost = (np.abs(gradients[name]).reshape(len(gaussians), -1).sum(1) == 0) & (
@@ -47,21 +49,29 @@ def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01) -
     return relative_l2(image, frame.image), {name: relative_l2(gradients[name], exact[name]) for name in PARAMETERS}
 
 
-def variants(device):
-    return list(itertools.product(FORMATS, runnable(device, REDUCTIONS), runnable(device, ORDERINGS), runnable(device, BLENDINGS)))
+def fresh_seed() -> int:
+    return int(np.random.SeedSequence().entropy % 2**32)
 
 
-def test_every_variant_agrees_with_the_oracle(device):
-    scene = random_scene(seed=np.random.SeedSequence().entropy % 2**32, n=200, width=61, height=47, sh_degree=2, overlap=12)
-    failures = []
-    for format, reduction, ordering, blending in variants(device):
-        renderer = Renderer(device, format=format, reduction=reduction, ordering=ordering, blending=blending)
+def in_range(scene: dict) -> dict:
+    """The scene with colours well inside 0..1, which is all that a unorm target holds."""
+    scene["sh"] *= 0.05
+    scene["sh"][:, 0] = np.clip(scene["sh"][:, 0] * 10, -1, 1)
+    return scene
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_variant_agrees_with_the_oracle(device, format):
+    seed = fresh_seed()
+    scene = in_range(random_scene(seed=seed, n=200, width=61, height=47, sh_degree=2, overlap=12))
+    image_limit, gradient_limit = TOLERANCE[format]
+    rows = itertools.product(runnable(device, REDUCTIONS), runnable(device, ORDERINGS), runnable(device, BLENDINGS), runnable(device, ATOMICS))
+    for reduction, ordering, blending, atomics in rows:
+        renderer = Renderer(device, format=format, reduction=reduction, ordering=ordering, blending=blending, atomics=atomics)
         image, gradients = compare(renderer, scene)
         renderer.close()
-        image_limit, gradient_limit = TOLERANCE[format]
-        if not (image <= image_limit and max(gradients.values()) <= gradient_limit):
-            failures.append((format, reduction, ordering, blending, image, gradients))
-    assert not failures
+        what = f"{reduction} {ordering} {blending} {atomics}, seed {seed}: image {image}, {gradients}"
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, what
 
 
 @pytest.mark.parametrize("name", golden_names())
@@ -83,3 +93,106 @@ def test_oracle_on_goldens(device, name):
     image, gradients = compare(renderer, load_golden(name))
     renderer.close()
     assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (image, gradients)
+
+
+@pytest.mark.parametrize("sh_degree", [0, 1, 3])
+def test_cameras_and_scenes(device, sh_degree):
+    """Off-centre camera, non-square image, a canvas reused for smaller sets, deep overlap that finishes pixels, thin splats, a near plane that cuts."""
+    renderer = Renderer(device, format="float32")
+    for n, size, options in (
+        (400, (64, 33), dict(overlap=80, opacity=(0.6, 0.95))),
+        (40, (64, 33), dict(anisotropy=200)),
+        (60, (35, 70), dict(depth=(0.5, 3.0))),
+    ):
+        image, gradients = compare(renderer, random_scene(fresh_seed(), n, *size, sh_degree, **options), near=1.0)
+        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (n, size, options, image, gradients)
+    renderer.close()
+
+
+def test_central_differences(device):
+    """The gradients are those of the images this renderer makes: directional derivatives of a weighted image sum, in float32."""
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    # splats larger than the image: no fragment is near the alpha cut-off, where the image jumps
+    scene = random_scene(seed, 8, 48, 40, 1, overlap=110, anisotropy=1.3, opacity=(0.3, 0.7))
+    gaussians, camera = gaussians_of(scene)
+    renderer = Renderer(device, format="float32")
+    frame = renderer.forward(gaussians, camera, background=BACKGROUND)
+    gradients = renderer.backward(scene["weight"])
+    weight = scene["weight"].astype(np.float64)
+    assert np.isfinite(frame[0]).all()
+    for name in PARAMETERS:
+        values = getattr(gaussians, name).astype(np.float64)
+        # a step roughly along the gradient: a large signal, so that float32 images suffice
+        direction = gradients[name].astype(np.float64) * rng.uniform(0.5, 1.5, values.shape)
+        step = 2e-3 * np.abs(values).mean() / np.abs(direction).max()
+        images = []
+        for sign in (1, -1):
+            moved = {**{p: getattr(gaussians, p) for p in PARAMETERS}, name: values + sign * step * direction}
+            images.append(renderer.forward(Gaussians(**moved), camera, background=BACKGROUND)[0].astype(np.float64))
+        measured = (weight * (images[0] - images[1])).sum() / (2 * step)
+        expected = (gradients[name] * direction).sum()
+        # 0.5 %: float32 images over a step of 1e-3 carry 3 to 4 digits of difference
+        assert abs(measured - expected) <= 0.005 * abs(expected), (name, measured, expected, seed)
+    renderer.close()
+
+
+def test_depth_ties_break_by_index_and_frames_repeat(device):
+    n = 64
+    rng = np.random.default_rng(fresh_seed())
+    gaussians = Gaussians(np.tile([[0.0, 0.0, 2.0]], (n, 1)), np.tile([[1.0, 0, 0, 0]], (n, 1)), np.full((n, 3), 0.3), np.full(n, 0.3), rng.normal(0, 1, (n, 1, 3)))
+    camera = Camera(np.eye(4), np.array([[32.0, 0, 16], [0, 32, 16], [0, 0, 1]]), 32, 32)
+    renderer = Renderer(device, format="float32")
+    first = renderer.forward(gaussians, camera)[0]
+    exact = render(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, gaussians.sh, camera.w2c, camera.K, 32, 32, 0, termination="none")
+    assert relative_l2(first, exact.image) < 2e-4  # equal splats cross the alpha cut-off together
+    for _ in range(3):
+        assert np.array_equal(renderer.forward(gaussians, camera)[0], first)
+    renderer.close()
+
+
+@pytest.mark.parametrize("axes", [(2.0, 2.0), (3.0, 1.0), (1.0, 3.0)])
+def test_isotropic_and_axis_aligned_splats(device, axes):
+    """Covariances without off-diagonal entry, both ways round: the eigenvector must not be 0/0."""
+    scale = np.array([[axes[0] * 0.1, axes[1] * 0.1, 0.1]])
+    gaussians = Gaussians(np.array([[0.0, 0.0, 2.0]]), np.array([[1.0, 0, 0, 0]]), scale, np.array([0.9]), np.ones((1, 1, 3)))
+    camera = Camera(np.eye(4), np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]]), 32, 32)
+    renderer = Renderer(device, format="float32")
+    image, _ = renderer.forward(gaussians, camera)
+    renderer.close()
+    exact = render(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, gaussians.sh, camera.w2c, camera.K, 32, 32, 0)
+    assert relative_l2(image, exact.image) < 1e-5
+
+
+def test_nothing_to_draw(device):
+    camera = Camera(np.eye(4), np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]]), 32, 32)
+    empty = Gaussians(np.zeros((0, 3)), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(0), np.zeros((0, 1, 3)))
+    behind = Gaussians(np.array([[0.0, 0, -2]]), np.array([[1.0, 0, 0, 0]]), np.ones((1, 3)), np.array([0.5]), np.ones((1, 4, 3)))
+    renderer = Renderer(device)
+    for gaussians in (empty, behind):
+        image, T = renderer.forward(gaussians, camera, background=(0.25, 0.5, 1.0))
+        assert np.allclose(image, (0.25, 0.5, 1.0), atol=1e-3) and np.all(T == 1)
+        assert all(not g.any() for g in renderer.backward(np.ones((32, 32, 3))).values())
+    renderer.close()
+
+
+def test_nan_parameters_draw_nothing(device):
+    scene = random_scene(1, 20, 32, 32, 1)
+    for name in PARAMETERS[:4]:
+        gaussians, camera = gaussians_of({k: np.array(v, copy=True) if isinstance(v, np.ndarray) else v for k, v in scene.items()})
+        getattr(gaussians, name)[3] = np.nan
+        renderer = Renderer(device, format="float32")
+        image, _ = renderer.forward(gaussians, camera)
+        renderer.close()
+        assert np.isfinite(image).all(), name
+
+
+def test_a_state_format_of_its_own(device):
+    """float16 target, float32 state: the gradients lose the target's rounding only once."""
+    scene = in_range(random_scene(fresh_seed(), 200, 61, 47, 0, overlap=12))
+    errors = {}
+    for state in ("same", "float32"):
+        renderer = Renderer(device, format="float16", state_format=state)
+        errors[state] = max(compare(renderer, scene)[1].values())
+        renderer.close()
+    assert errors["float32"] < errors["same"]

@@ -93,8 +93,11 @@ def write_model(
 ) -> None:
     """Writes cameras, images and points3D into `folder` (created), as .bin or .txt; without key points and tracks.
 
-    Raises UserError for an image name that the text format cannot hold.
+    Raises UserError when the folder cannot be written or the text format cannot hold an image's name.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    _FORMATS[".bin" if binary else ".txt"].write(folder, cameras.values(), images.values(), points)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _FORMATS[".bin" if binary else ".txt"].write(folder, cameras.values(), images.values(), points)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written: {error.strerror}") from error

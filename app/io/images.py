@@ -48,7 +48,7 @@ def _rgb8(image) -> np.ndarray:
         if grey.min() < 0 or grey.max() > 65535:
             raise ValueError("pixels of more than 16 bits; convert it to 8 bits a channel")
         return np.repeat((grey >> 8).astype(np.uint8)[..., None], 3, axis=2)
-    if image.has_transparency_data:
+    if "A" in image.getbands() or "transparency" in image.info:
         rgba = np.array(image.convert("RGBA")).astype(np.uint16)
         return ((rgba[..., :3] * rgba[..., 3:] + 127) // 255).astype(np.uint8)
     return np.array(image.convert("RGB"))

@@ -49,8 +49,10 @@ def save_ply(path: str | Path, gaussians: Gaussians) -> None:
         PlyData([PlyElement.describe(table, "vertex")], byte_order="<").write(partial)
         os.replace(partial, path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        if os.path.exists(partial):
+            os.unlink(partial)
 
 
 def load_ply(path: str | Path) -> Gaussians:
@@ -65,35 +67,37 @@ def load_ply(path: str | Path) -> Gaussians:
     except Exception as error:  # the parser raises almost anything on a damaged file
         raise UserError(f"{path}: truncated or damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
 
-    names = vertex.dtype.names
-    rest = sum(name.startswith("f_rest_") for name in names)
+    rest = sum(name.startswith("f_rest_") for name in vertex.dtype.names)
     if rest not in _REST:
         raise UserError(f"{path}: has {rest} f_rest properties; splats have {', '.join(map(str, _REST))} for SH degrees 0 to 3")
-    column = {}
-    for name in _properties(rest):
-        if name in ("nx", "ny", "nz"):
-            continue
-        if name not in names:
-            raise UserError(f"{path}: property {name} is missing; is this a point cloud instead of trained splats?")
-        with np.errstate(over="ignore"):
-            column[name] = vertex[name].astype(np.float32)
-        bad = ~np.isfinite(column[name])
-        if bad.any():
-            raise UserError(f"{path}: property {name} of splat {bad.argmax()} is NaN or infinite ({bad.sum()} such splats)")
+    means = _columns(path, vertex, ["x", "y", "z"])
+    dc, bands = _columns(path, vertex, _numbered("f_dc", 3)), _columns(path, vertex, _numbered("f_rest", rest))
+    opacity = _columns(path, vertex, ["opacity"])[:, 0]
+    log_scales, quats = _columns(path, vertex, _numbered("scale", 3)), _columns(path, vertex, _numbered("rot", 4))
 
-    def stacked(*groups):
-        return np.stack([column[name] for name in sum(groups, [])], axis=1)
-
-    quats, log_scales = stacked(_numbered("rot", 4)), stacked(_numbered("scale", 3))
-    zero = ~quats.any(axis=1)
-    if zero.any():
-        raise UserError(f"{path}: rot_0..rot_3 of splat {zero.argmax()} are all zero, which is no rotation ({zero.sum()} such splats)")
     huge = log_scales.max(axis=1) > np.log(np.finfo(np.float32).max)
     if huge.any():
         raise UserError(f"{path}: scale of splat {huge.argmax()} is a logarithm of {log_scales.max():g}, beyond float32 ({huge.sum()} such splats)")
-    bands = stacked(_numbered("f_rest", rest)).reshape(-1, 3, rest // 3).transpose(0, 2, 1) if rest else np.zeros((len(vertex), 0, 3))
-    sh = np.concatenate([stacked(_numbered("f_dc", 3))[:, None], bands], axis=1)
-    return Gaussians.from_parameters(stacked(["x", "y", "z"]), quats, log_scales, column["opacity"], sh)
+    zero = ~quats.any(axis=1)
+    if zero.any():
+        raise UserError(f"{path}: rot_0..rot_3 of splat {zero.argmax()} are all zero, which is no rotation ({zero.sum()} such splats)")
+    sh = np.concatenate([dc[:, None], bands.reshape(len(vertex), 3, rest // 3).transpose(0, 2, 1)], axis=1)
+    # The logistic function is flat in float32 long before 100; beyond, its exponential overflows.
+    return Gaussians.from_parameters(means, quats, log_scales, np.clip(opacity, -100, 100), sh)
+
+
+def _columns(path, vertex, names) -> np.ndarray:
+    """(N, len(names)) float32, finite."""
+    out = np.empty((len(vertex), len(names)), np.float32)
+    for i, name in enumerate(names):
+        if name not in vertex.dtype.names:
+            raise UserError(f"{path}: property {name} is missing; is this a point cloud instead of trained splats?")
+        with np.errstate(over="ignore"):
+            out[:, i] = vertex[name]
+        bad = ~np.isfinite(out[:, i])
+        if bad.any():
+            raise UserError(f"{path}: property {name} of splat {bad.argmax()} is NaN or infinite ({bad.sum()} such splats)")
+    return out
 
 
 def _check_header(path):
@@ -107,7 +111,7 @@ def _check_header(path):
     if not head.startswith(b"ply"):
         raise UserError(f"{path}: not a PLY file, it does not start with `ply`")
 
-    vertices, numbers, count = None, 0, 0
+    elements = []  # [name, count, number of properties]
     for line in re.split("\r\n|\r|\n", head.decode("latin-1")):
         match line.split():
             case ["end_header", *_]:
@@ -115,16 +119,15 @@ def _check_header(path):
             case ["element", name, amount]:
                 if not re.fullmatch("[0-9]{1,15}", amount):
                     raise UserError(f"{path}: element {name[:80]} has an absurd count {amount[:80]}")
-                count = int(amount)
-                numbers += count
-                vertices = count if name == "vertex" else vertices
+                elements.append([name, int(amount), 0])
             case ["property", "list", *rest]:
                 raise UserError(f"{path}: property {rest[-1][:80] if rest else ''} is a list; is this a mesh instead of splats?")
-            case ["property", *_]:
-                numbers += count
+            case ["property", *_] if elements:
+                elements[-1][2] += 1
     else:
         raise UserError(f"{path}: the PLY header does not end within {_LONGEST_HEADER} bytes; the file is truncated or damaged")
+    numbers = sum(count * max(properties, 1) for _, count, properties in elements)
     if numbers > size:
         raise UserError(f"{path}: truncated, it announces {numbers} numbers and has {size} bytes")
-    if not vertices:
+    if not any(name == "vertex" and count for name, count, _ in elements):
         raise UserError(f"{path}: has no vertices, so there are no splats in it")

@@ -108,7 +108,7 @@ class Parameters(SplatBuffers):
         sh = np.zeros((self.sh_planes, n, 3), np.float32)
         sh[:k] = gaussians.sh.transpose(1, 0, 2)
         for name in FIELDS[:-1]:
-            self.write(name, getattr(gaussians, name).reshape(1, n, -1))
+            self.write(name, getattr(gaussians, name)[None])
         self.write("sh", sh)
         self.set_count(n)
 
