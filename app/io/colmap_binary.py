@@ -43,7 +43,7 @@ class _Cursor:
     def count(self, what: str, smallest: int) -> int:
         """The number of records that opens each file; `smallest` bytes is the least a record takes, so nothing absurd is looped over."""
         (count,) = self.take(_COUNT)
-        if False:
+        if count * smallest > len(self.data) - self.at:
             raise UserError(f"{self.path}: announces {count} {what}, too many for its {len(self.data)} bytes; it is truncated or damaged")
         return count
 

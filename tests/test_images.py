@@ -1,0 +1,397 @@
+"""Reading photographs, opening scenes, undistortion against analytic patterns, and every way a scene can contradict itself."""
+
+import os
+import threading
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.camera import Camera
+from app.errors import UserError
+from app.io import lens as lens_module
+from app.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
+from app.io.images import image_size, read_rgb8, save_png, side_by_side
+from app.io.scene import View, load_images, load_scene
+
+SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[1] / ".." / "shared"))
+BONSAI = SHARED / "data" / "bonsai"
+W, H = 64, 48
+PINHOLE = ColmapCamera(1, "PINHOLE", W, H, np.array([50.0, 60, 33, 22]))
+
+
+def pixels(seed=0, width=W, height=H):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def write_scene(root, names=("a.png", "b.png", "c.png"), camera=PINHOLE, folder="images", size=None, centres=None):
+    """A scene of random photographs whose cameras stand at `centres`, looking along +z."""
+    centres = np.arange(3.0 * len(names)).reshape(-1, 3) if centres is None else np.asarray(centres, float)
+    images = {i: ColmapImage(i, name, 1, np.array([1.0, 0, 0, 0]), -centre) for i, (name, centre) in enumerate(zip(names, centres), 1)}
+    write_model(root / "sparse" / "0", {1: camera}, images, ColmapPoints(np.ones((4, 3)), np.zeros((4, 3), np.uint8), np.zeros(4)))
+    for i, name in enumerate(names):
+        save_png(root / folder / name, pixels(i, *(size or (camera.width, camera.height))))
+    return root
+
+
+def refusal(action, *args, **named):
+    with pytest.raises(UserError) as caught:
+        action(*args, **named)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- files as RGB8 ---
+
+
+def test_rgb_png_is_read_exactly(tmp_path):
+    save_png(tmp_path / "deep" / "a.png", pixels())
+    got = read_rgb8(tmp_path / "deep" / "a.png")
+    assert got.dtype == np.uint8 and got.flags.writeable
+    np.testing.assert_array_equal(got, pixels())
+    assert image_size(tmp_path / "deep" / "a.png") == (W, H)
+
+
+def test_every_kind_of_pixel_becomes_rgb8(tmp_path):
+    rgb, path = pixels(), tmp_path / "a.png"
+    grey, alpha = rgb[..., 0], rgb[..., 1]
+    grey3 = np.repeat(grey[..., None], 3, axis=2)
+    over_black = np.rint(rgb * (alpha[..., None] / 255.0))
+
+    Image.fromarray(grey).save(path)
+    np.testing.assert_array_equal(read_rgb8(path), grey3)
+    Image.fromarray(np.dstack([rgb, alpha])).save(path)
+    np.testing.assert_array_equal(read_rgb8(path), over_black)
+    Image.fromarray(np.dstack([grey, alpha])).save(path)
+    np.testing.assert_array_equal(read_rgb8(path), np.rint(grey3 * (alpha[..., None] / 255.0)))
+    wide = rgb.astype(np.uint16) * 256 + rgb[::-1]  # the low byte must not matter
+    cv2.imwrite(str(path), wide[..., ::-1])
+    np.testing.assert_array_equal(read_rgb8(path), rgb)
+    cv2.imwrite(str(path), wide[..., 0])
+    np.testing.assert_array_equal(read_rgb8(path), grey3)
+    Image.fromarray(grey > 127).save(path)
+    np.testing.assert_array_equal(read_rgb8(path), (grey3 > 127) * 255)
+
+
+def test_palette_with_and_without_transparency(tmp_path):
+    index = (np.arange(W * H) % 4).astype(np.uint8).reshape(H, W)
+    colours = np.array([[200, 100, 50], [1, 2, 3], [255, 0, 0], [0, 9, 255]])
+    image = Image.fromarray(index).convert("L")
+    image.putpalette(colours.astype(np.uint8).tobytes())
+    image.save(tmp_path / "a.png")
+    assert Image.open(tmp_path / "a.png").mode == "P"
+    np.testing.assert_array_equal(read_rgb8(tmp_path / "a.png"), colours[index])
+    image.save(tmp_path / "b.png", transparency=0)
+    colours[0] = 0
+    np.testing.assert_array_equal(read_rgb8(tmp_path / "b.png"), colours[index])
+
+
+def test_exif_orientation_is_ignored(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    Image.fromarray(pixels()).save(tmp_path / "a.jpg", exif=exif)
+    assert image_size(tmp_path / "a.jpg") == (W, H) and read_rgb8(tmp_path / "a.jpg").shape == (H, W, 3)
+
+
+def test_unreadable_images_name_the_file(tmp_path):
+    Image.fromarray(pixels()).save(tmp_path / "a.jpg")
+    whole = (tmp_path / "a.jpg").read_bytes()
+    for content in (whole[: len(whole) // 2], b"", b"no image", whole[:20]):
+        (tmp_path / "b.jpg").write_bytes(content)
+        assert f"{tmp_path / 'b.jpg'}: not a readable image: " in refusal(read_rgb8, tmp_path / "b.jpg")
+    assert "a.png: image not found" in refusal(read_rgb8, tmp_path / "a.png")
+    Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "f.tiff")
+    assert "f.tiff: not a readable image: floating-point pixels" in refusal(read_rgb8, tmp_path / "f.tiff")
+    Image.fromarray(np.full((4, 4), 70000, np.int32)).save(tmp_path / "i.tiff")
+    assert "i.tiff: not a readable image: pixels of more than 16 bits" in refusal(read_rgb8, tmp_path / "i.tiff")
+
+
+def test_png_of_floats_rounds_and_clamps(tmp_path):
+    values = np.array([[-1.0, 0.0, 0.5 / 255 - 1e-6, 0.5 / 255 + 1e-6, 1.0, 7.0, np.nan, np.inf]])
+    save_png(tmp_path / "a.png", values)
+    assert read_rgb8(tmp_path / "a.png")[0, :, 1].tolist() == [0, 0, 0, 1, 255, 255, 0, 255]
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refusal(save_png, tmp_path / "file" / "a.png", values)
+
+
+def test_side_by_side():
+    both = side_by_side(np.full((2, 3, 3), 0.2), np.full((2, 3, 3), 7, np.uint8))
+    assert both.shape == (2, 6, 3) and both.dtype == np.uint8 and (both[:, :3] == 51).all() and (both[:, 3:] == 7).all()
+    with pytest.raises(ValueError, match="differ in shape"):
+        side_by_side(np.zeros((2, 3, 3)), np.zeros((2, 4, 3)))
+
+
+# --- scenes ---
+
+
+def test_scene_is_sorted_split_and_measured(tmp_path):
+    names = [f"{c}.png" for c in "jihgfedcba"]
+    centres = np.random.default_rng(3).normal(size=(10, 3)) + 100
+    scene = load_scene(write_scene(tmp_path / "garden", names, centres=centres))
+    assert scene.name == "garden" and [v.name for v in scene.views] == sorted(names)
+    assert scene.test == [0, 8] and scene.train == [1, 2, 3, 4, 5, 6, 7, 9]
+    by_name = centres[::-1]
+    np.testing.assert_allclose([v.camera.position for v in scene.views], by_name)
+    trained = by_name[scene.train]
+    assert scene.extent == pytest.approx(1.1 * np.linalg.norm(trained - trained.mean(0), axis=1).max())
+    assert scene.points.shape == (4, 3) and scene.colors.dtype == np.uint8
+    np.testing.assert_array_equal(scene.views[0].camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
+    np.testing.assert_array_equal(scene.views[0].load(), pixels(9))
+    assert load_scene(tmp_path / "garden", test_every=3).test == [0, 3, 6, 9]
+    for none in (0, -1):
+        whole = load_scene(tmp_path / "garden", test_every=none)
+        assert whole.test == [] and whole.train == list(range(10))
+
+
+def test_model_directly_in_sparse_and_names_in_subfolders(tmp_path):
+    write_scene(tmp_path, ("left/a.png", "right/a.png", "b.png"))
+    for file in (tmp_path / "sparse" / "0").iterdir():
+        file.rename(tmp_path / "sparse" / file.name)
+    (tmp_path / "sparse" / "0").rmdir()
+    (tmp_path / "images" / "not in the model.png").write_bytes(b"junk")
+    scene = load_scene(tmp_path)
+    assert [v.name for v in scene.views] == ["b.png", "left/a.png", "right/a.png"]
+    np.testing.assert_array_equal(scene.views[1].load(), pixels(0))
+
+
+def test_down_sampled_folder_sets_the_intrinsics_and_may_round_either_way(tmp_path):
+    camera = ColmapCamera(1, "SIMPLE_PINHOLE", 101, 75, np.array([90.0, 50, 40]))
+    write_scene(tmp_path, camera=camera, folder="images_2", size=(51, 37))
+    view = load_scene(tmp_path, data_factor=2).views[0]
+    assert (view.camera.width, view.camera.height) == (51, 37) and view.load().shape == (37, 51, 3)
+    x, y = 51 / 101, 37 / 75
+    np.testing.assert_allclose(view.camera.K, [[90 * x, 0, 50 * x], [0, 90 * y, 40 * y], [0, 0, 1]])
+
+
+def test_missing_folder_is_resampled_by_area(tmp_path):
+    write_scene(tmp_path)
+    view = load_scene(tmp_path, data_factor=4).views[1]
+    mean = pixels(1).reshape(H // 4, 4, W // 4, 4, 3).mean(axis=(1, 3))
+    assert np.abs(view.load() - mean).max() <= 0.51
+    np.testing.assert_allclose(view.camera.K, [[12.5, 0, 8.25], [0, 15, 5.5], [0, 0, 1]])
+
+
+def test_scene_refusals(tmp_path):
+    def scene(name, **named):
+        return write_scene(tmp_path / name, **named)
+
+    assert f"{tmp_path / 'none'}: scene folder not found" == refusal(load_scene, tmp_path / "none")
+    assert "no COLMAP model in sparse/0 or sparse" in refusal(load_scene, tmp_path)
+    good = scene("good")
+    assert "--data-factor 0: must be 1 or more" in refusal(load_scene, good, 0)
+    assert "no view is left to train on, all 3 are held out" in refusal(load_scene, good, 1, 1)
+    assert "no folder images found" in refusal(load_scene, scene("folder", folder="photos"))
+    assert "neither folder images_2 nor images found" in refusal(load_scene, tmp_path / "folder", 2)
+    assert "all 2 training cameras stand at one point" in refusal(load_scene, scene("point", centres=np.ones((3, 3))))
+
+    (good / "images" / "b.png").unlink()
+    (good / "images" / "c.png").unlink()
+    message = refusal(load_scene, good)
+    assert str(good / "images" / "b.png") in message and "2 of the model's 3 images are missing" in message
+    (good / "images" / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    save_png(good / "images" / "c.png", pixels())
+    assert "b.png: not a readable image" in refusal(load_scene, good)
+
+
+@pytest.mark.parametrize("name", ["../x.png", "a/../../x.png", "/x.png", "..", "..\\x.png", "C:\\x.png", "C:x.png"])
+def test_names_that_leave_the_folder_are_refused(tmp_path, name):
+    write_scene(tmp_path)
+    image = ColmapImage(1, name, 1, np.array([1.0, 0, 0, 0]), np.zeros(3))
+    write_model(tmp_path / "sparse" / "0", {1: PINHOLE}, {1: image}, ColmapPoints(np.ones((1, 3)), np.ones((1, 3), np.uint8), np.ones(1)))
+    message = refusal(load_scene, tmp_path)
+    assert repr(name) in message and "leads out of this folder" in message
+
+
+@pytest.mark.parametrize("size, folder, factor, hint", [
+    ((W // 2, H // 2), "images", 1, "is 32x24, but its camera 1 in the model is 64x48; pictures 2 times smaller belong in a folder images_2"),
+    ((W // 2, H // 2), "images", 2, "pictures 2 times smaller belong in a folder images_2, used with --data-factor 2"),
+    ((H, W), "images", 1, "is 48x64, but its camera 1 in the model is 64x48; the photograph is turned by 90 degrees"),
+    ((W - 1, H), "images", 1, "is 63x48, but its camera 1 in the model is 64x48; use the photographs that COLMAP was run on"),
+    ((W // 2 + 2, H // 2), "images_2", 2, "is 34x24, but its camera 1 in the model is 64x48, so 32x24 in images_2; use"),
+])  # fmt: skip
+def test_sizes_that_do_not_fit_the_camera(tmp_path, size, folder, factor, hint):
+    message = refusal(load_scene, write_scene(tmp_path, size=size, folder=folder), factor)
+    assert str(tmp_path / folder / "a.png") in message and hint in message
+
+
+def test_a_photograph_that_changes_after_opening(tmp_path):
+    view = load_scene(write_scene(tmp_path)).views[0]
+    save_png(view.path, pixels(0, 10, 20))
+    assert "is 10x20 and should be 64x48; it changed since the scene was opened" in refusal(view.load)
+    view.path.unlink()
+    assert "a.png: image not found" in refusal(view.load)
+
+
+# --- many threads ---
+
+
+def test_images_come_in_order_and_match_single_loads(tmp_path):
+    names = [f"{i:03d}.png" for i in range(40)]
+    distorted = ColmapCamera(1, "OPENCV", W, H, np.array([50.0, 60, 33, 22, -0.1, 0.02, 0.001, 0.002]))
+    views = load_scene(write_scene(tmp_path, names, distorted)).views
+    lens_module._maps.cache_clear()
+    together = list(load_images(views, progress=False))
+    assert len(together) == 40
+    for view, image in zip(views, together):
+        np.testing.assert_array_equal(image, view.load())
+
+
+@pytest.fixture
+def numbered():
+    """Stand-ins for views that load their own number, note it in `loaded`, and fail at number 30."""
+    loaded, lock = [], threading.Lock()
+
+    class Numbered:
+        def __init__(self, number):
+            self.number = number
+
+        def load(self):
+            with lock:
+                loaded.append(self.number)
+            if self.number == 30:
+                raise UserError("30.png: damaged")
+            return self.number
+
+    return [Numbered(i) for i in range(200)], loaded
+
+
+def test_loading_reads_only_a_little_ahead(numbered):
+    views, loaded = numbered
+    images = load_images(views, progress=False)
+    assert [next(images) for _ in range(3)] == [0, 1, 2]
+    images.close()
+    assert 3 <= len(loaded) <= 3 + 2 * 8 + 1
+
+
+def test_loading_passes_an_error_on_in_its_place(numbered):
+    got = []
+    with pytest.raises(UserError, match="30.png: damaged"):
+        for image in load_images(numbered[0], progress=False):
+            got.append(image)
+    assert got == list(range(30)) and len(numbered[1]) < 100
+
+
+# --- undistortion ---
+
+# f or fx, fy; cx, cy; then the distortion, strong enough to move pixels by several
+LENSES = {
+    "SIMPLE_RADIAL": [150, 101.3, 72.9, -0.15],
+    "RADIAL": [150, 101.3, 72.9, 0.1, -0.03],
+    "OPENCV": [150, 160, 101.3, 72.9, -0.2, 0.05, 0.01, -0.008],
+    "FULL_OPENCV": [150, 160, 101.3, 72.9, -0.2, 0.05, 0.006, -0.004, 0.01, 0.02, -0.01, 0.005],
+    "SIMPLE_FISHEYE": [120, 101.3, 72.9],
+    "FISHEYE": [120, 125, 101.3, 72.9],
+    "SIMPLE_RADIAL_FISHEYE": [120, 101.3, 72.9, 0.05],
+    "RADIAL_FISHEYE": [120, 101.3, 72.9, 0.05, -0.02],
+    "OPENCV_FISHEYE": [120, 125, 101.3, 72.9, 0.05, -0.02, 0.01, -0.003],
+}
+LENS_W, LENS_H = 200, 150
+
+
+def distort(model, k, x, y):
+    """COLMAP's camera models: normalized pinhole coordinates to normalized distorted ones."""
+    r2 = x * x + y * y
+    if "FISHEYE" in model:
+        theta = np.arctan(np.sqrt(r2))
+        scale = theta * (1 + sum(c * theta ** (2 * i + 2) for i, c in enumerate(k))) / np.maximum(np.sqrt(r2), 1e-12)
+        return x * scale, y * scale
+    k1, k2, p1, p2, k3, k4, k5, k6 = [*k, *[0] * (8 - len(k))]
+    radial = (1 + k1 * r2 + k2 * r2**2 + k3 * r2**3) / (1 + k4 * r2 + k5 * r2**2 + k6 * r2**3)
+    return x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x), y * radial + 2 * p2 * x * y + p1 * (r2 + 2 * y * y)
+
+
+def undistorted(model, k, xd, yd):
+    """The inverse of distort by Newton's method with numerical derivatives."""
+    x, y, h = xd.copy(), yd.copy(), 1e-6
+    for _ in range(30):
+        fx, fy = distort(model, k, x, y)
+        (ax, ay), (bx, by) = distort(model, k, x + h, y), distort(model, k, x, y + h)
+        a, b, c, d = (ax - fx) / h, (bx - fx) / h, (ay - fy) / h, (by - fy) / h
+        ex, ey = fx - xd, fy - yd
+        x, y = x - (d * ex - b * ey) / (a * d - b * c), y - (a * ey - c * ex) / (a * d - b * c)
+    assert np.abs(np.array(distort(model, k, x, y)) - [xd, yd]).max() < 1e-9
+    return x, y
+
+
+def pattern(x, y):
+    """Colour seen along the ray (x, y, 1), 0..255: smooth, steep, and without the symmetries that would hide a shift."""
+    return 127 + 120 * np.stack([np.sin(9 * x + 2), np.sin(9 * y - 1), np.sin(7 * x + 7 * y)], axis=-1)
+
+
+@pytest.mark.parametrize("model", LENSES)
+@pytest.mark.parametrize("factor", [1, 2])
+def test_undistortion_of_an_analytic_pattern(tmp_path, model, factor):
+    params = np.array(LENSES[model], float)
+    focals = CAMERA_MODELS[model][1]
+    f, c, k = params[[0, focals - 1]], params[focals : focals + 2], params[focals + 2 :]
+    v, u = np.mgrid[0:LENS_H, 0:LENS_W] + 0.5
+    photo = pattern(*undistorted(model, list(k), (u - c[0]) / f[0], (v - c[1]) / f[1]))
+    write_scene(tmp_path, camera=ColmapCamera(1, model, LENS_W, LENS_H, params))
+    save_png(tmp_path / "images" / "a.png", np.rint(photo).astype(np.uint8))
+
+    view = load_scene(tmp_path, factor).views[0]
+    got = view.load()
+    K, w, h = view.camera.K, LENS_W // factor, LENS_H // factor
+    assert got.shape == (h, w, 3) and (view.camera.width, view.camera.height) == (w, h)
+    v, u = np.mgrid[0:h, 0:w] + 0.5
+
+    def difference(dx, dy):  # from what the pinhole camera should see, if its principal point were off by (dx, dy) pixels
+        return np.abs(got - pattern((u - K[0, 2] - dx) / K[0, 0], (v - K[1, 2] - dy) / K[1, 1]))
+
+    right = difference(0, 0)
+    assert right.mean() < 0.6  # rounding gives 0.25, the rest is interpolation
+    assert all(difference(*off).mean() > 4 * right.mean() for off in [(0.5, 0), (-0.5, 0), (0, 0.5), (0, -0.5)])
+    assert right.max() < 4  # no black border
+
+
+def test_a_distorted_model_without_distortion_is_left_alone(tmp_path):
+    camera = ColmapCamera(1, "OPENCV", W, H, np.array([50.0, 60, 33, 22, 0, 0, 0, 0]))
+    view = load_scene(write_scene(tmp_path, camera=camera)).views[0]
+    assert view.lens is None
+    np.testing.assert_array_equal(view.camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
+    np.testing.assert_array_equal(view.load(), pixels(0))
+
+
+@pytest.mark.parametrize("model", [m for m in CAMERA_MODELS if m not in LENSES and "PINHOLE" not in m])
+def test_other_lenses_name_the_command_that_undistorts(tmp_path, model):
+    camera = ColmapCamera(1, model, W, H, np.full(CAMERA_MODELS[model][2], 30.0))
+    message = refusal(load_scene, write_scene(tmp_path, camera=camera))
+    assert f"camera 1: lens model {model} is not supported" in message and "colmap image_undistorter" in message
+
+
+def test_distortion_that_cannot_be_undone(tmp_path):
+    camera = ColmapCamera(1, "SIMPLE_RADIAL", W, H, np.array([20.0, 33, 22, -3]))  # folds the image over itself
+    message = refusal(lambda: load_scene(write_scene(tmp_path, camera=camera)).views[0].load())
+    assert "camera 1 (SIMPLE_RADIAL): its distortion cannot be undone" in message and "colmap image_undistorter" in message
+
+
+def test_fuzzed_lenses_load_or_give_a_user_error(tmp_path):
+    rng = np.random.default_rng(0)
+    write_scene(tmp_path)
+    photo, outcomes = pixels(), set()
+    names = sorted(LENSES)
+    for _ in range(300):
+        model = names[rng.integers(len(names))]
+        params = np.array(LENSES[model], float) * 10 ** rng.normal(0, rng.choice([0.1, 2, 20]), len(LENSES[model])) * rng.choice([1, 1, 1, -1])
+        params[: CAMERA_MODELS[model][1]] = np.abs(params[: CAMERA_MODELS[model][1]])
+        camera = ColmapCamera(1, model, W, H, np.clip(params, -1e38, 1e38))
+        try:
+            lens = lens_module.Lens.of(camera, lens_module.intrinsics(camera), W, H)
+            Camera(np.eye(4), lens.pinhole_K(), W, H)
+            assert lens.undistort(photo).shape == photo.shape
+            outcomes.add("loaded")
+        except UserError:
+            outcomes.add("refused")
+    assert outcomes == {"loaded", "refused"}
+
+
+@pytest.mark.skipif(not BONSAI.is_dir(), reason=f"the bonsai scene is not at {BONSAI}; set HARDSPLAT_SHARED")
+def test_real_scene():
+    scene = load_scene(BONSAI)
+    assert scene.name == "bonsai" and len(scene.views) == 292 and len(scene.test) == 37 and len(scene.train) == 255
+    assert scene.points.shape == (82737, 3) and scene.extent == pytest.approx(5.2577, abs=1e-3)
+    view = scene.views[17]
+    assert isinstance(view, View) and view.load().shape == (533, 800, 3)
+    np.testing.assert_allclose(np.diag(view.camera.K)[:2], 826.86, atol=0.01)
