@@ -37,14 +37,14 @@ def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01) -
     gaussians, camera = gaussians_of(scene)
     image, T = renderer.forward(gaussians, camera, background=background, near=near)
     gradients = renderer.backward(scene["weight"])
-    termination = "after" if renderer.raster.blending.ordered else "none"  # fixed-function blending has no early end
+    termination = "after" if renderer.raster.rows.blending.ordered else "none"  # fixed-function blending has no early end
     frame = render(**scene_of(scene), background=np.array(background), near=near, termination=termination)
     exact = frame.backward(scene["weight"].astype(np.float64))
     for name in PARAMETERS:  # a gradient that is missing altogether hides in an L2 norm
         lost = (np.abs(gradients[name]).reshape(len(gaussians), -1).sum(1) == 0) & (
             np.abs(exact[name]).reshape(len(gaussians), -1).sum(1) > 1e-3 * np.abs(exact[name]).max()
         )
-        assert not lost.any() or renderer.raster.state_format.vk == 37, f"{lost.sum()} splats have no gradient of {name}, first {np.flatnonzero(lost)[0]}"
+        assert not lost.any() or renderer.raster.rows.state_format.vk == 37, f"{lost.sum()} splats have no gradient of {name}, first {np.flatnonzero(lost)[0]}"
     assert np.isfinite(image).all() and np.abs(T - frame.T).max() < 0.02
     return relative_l2(image, frame.image), {name: relative_l2(gradients[name], exact[name]) for name in PARAMETERS}
 

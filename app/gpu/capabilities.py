@@ -67,6 +67,15 @@ _SUBGROUP = {
     "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
 }
 
+# What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that its images must have).
+_FORMATS = {
+    "unorm16_images": (
+        vk.VK_FORMAT_R16G16B16A16_UNORM,
+        vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT | vk.VK_FORMAT_FEATURE_STORAGE_IMAGE_BIT | vk.VK_FORMAT_FEATURE_SAMPLED_IMAGE_BIT,
+    ),
+    "float32_blend": (vk.VK_FORMAT_R32G32B32A32_SFLOAT, vk.VK_FORMAT_FEATURE_COLOR_ATTACHMENT_BLEND_BIT),
+}
+
 
 @dataclass
 class Capabilities:
@@ -128,6 +137,11 @@ def query(physical) -> Capabilities:
             caps.names.add(name)
         else:
             caps.why_not[name] = f"{name.replace('_', ' ')} operations in fragment shaders"
+    for name, (image_format, bits) in _FORMATS.items():
+        if vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures & bits == bits:
+            caps.names.add(name)
+        else:
+            caps.why_not[name] = f"{name.replace('_', ' ')} (format features)"
     return caps
 
 

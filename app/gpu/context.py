@@ -42,11 +42,15 @@ def validation_wanted() -> bool:
     return os.environ.get("HARDSPLAT_VALIDATION", "0") not in ("", "0")
 
 
+def validation_installed() -> bool:
+    return VALIDATION_LAYER in {p.layerName for p in vk.vkEnumerateInstanceLayerProperties()}
+
+
 class Instance:
     def __init__(self, validation: bool):
         self.messages: list[str] = []
         layers = [VALIDATION_LAYER] if validation else []
-        if validation and VALIDATION_LAYER not in {p.layerName for p in vk.vkEnumerateInstanceLayerProperties()}:
+        if validation and not validation_installed():
             raise UserError("HARDSPLAT_VALIDATION is set, but the layer is not installed (Debian/Ubuntu: apt-get install vulkan-validationlayers)")
         offered = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
         extensions = [e for e in ("VK_EXT_debug_utils", "VK_KHR_portability_enumeration") if e in offered]

@@ -5,7 +5,7 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -13,17 +13,17 @@ from app import contract
 from app.errors import UserError
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image
-from app.gpu.passes import ComputePass, DrawPass, Pipeline, build_all
+from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.raster.base import project_backward, project_forward
 from app.raster.parameters import Parameters
 from app.raster.sort import SORT_PASSES, allocate_sort, record_sort
-from app.variants.atomics import ATOMICS
-from app.variants.blending import BLENDINGS
-from app.variants.formats import FORMATS
-from app.variants.ordering import ORDERINGS
-from app.variants.quads import QUADS
-from app.variants.reductions import REDUCTIONS
+from app.variants.atomics import ATOMICS, Atomics
+from app.variants.blending import BLENDINGS, Blending
+from app.variants.formats import FORMATS, Format
+from app.variants.ordering import ORDERINGS, Ordering
+from app.variants.quads import QUADS, Quads
+from app.variants.reductions import REDUCTIONS, Reduction
 
 
 @dataclass(frozen=True)
@@ -61,85 +61,119 @@ def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
     return registry[wanted]
 
 
+@dataclass(frozen=True)
+class Rows:
+    """The registry rows that a rasterizer is made of."""
+
+    format: Format
+    state_format: Format
+    blending: Blending
+    reduction: Reduction
+    ordering: Ordering
+    atomics: Atomics
+    quads: Quads
+
+    @classmethod
+    def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
+        state_format = options.format if options.state_format == "same" else options.state_format
+        return cls(
+            resolve(device, "target format", FORMATS, options.format, "--format"),
+            resolve(device, "state format", FORMATS, state_format, "--state-format"),
+            resolve(device, "blending", BLENDINGS, options.blending, "--blending"),
+            resolve(device, "reduction", REDUCTIONS, options.reduction, "--reduction"),
+            resolve(device, "ordering of fragments", ORDERINGS, options.ordering, "--ordering"),
+            resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics"),
+            resolve(device, "quad control", QUADS, "auto", ""),
+        )
+
+
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16) -> list[ComputePass | DrawPass]:
+    """Every pass of a frame, forward and backward, on a canvas of width x height px."""
+    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "BOUNDED": rows.format.bounded}
+    return [
+        *SORT_PASSES,
+        project_forward(sh_planes),
+        *_forward_passes(rows, canvas),
+        ComputePass("begin backward", "draw/begin_backward.comp", reads=("target", "frame"), writes=("state",)),
+        _backward_pass(rows, canvas, threshold),
+        project_backward(sh_planes, sink),
+    ]
+
+
+def _macros(rows: Rows, format: Format) -> dict[str, str]:
+    """A storage image names its format in the shader; an attachment does not."""
+    return {} if rows.ordering.attachment else {"STATE_FORMAT": format.qualifier}
+
+
+def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
+    draw = DrawPass(
+        name="draw",
+        vertex="draw/splat.vert",
+        fragment=rows.blending.fragment,
+        reads=("counts", "splats2d", "order", "target"),
+        writes=("target",),
+        attachment="target",
+        format=rows.format.vk,
+        clear=(0.0, 0.0, 0.0, 1.0),
+        spec=canvas,
+    )
+    if not rows.blending.ordered:
+        return [replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})]
+    ordered = replace(
+        draw,
+        reads=("counts", "splats2d", "order", "state"),
+        writes=("state",),
+        slots={"order": rows.ordering.slot},
+        macros=_macros(rows, rows.format),
+        bind={"state": "target"},
+    )
+    if rows.ordering.attachment:
+        return [replace(ordered, in_order=True)]
+    begin = ComputePass("begin forward", "draw/begin_forward.comp", writes=("state",), bind={"state": "target"})
+    return [begin, replace(ordered, attachment=None, clear=None)]
+
+
+def _backward_pass(rows: Rows, canvas: dict, threshold: int) -> DrawPass:
+    slots = {"order": rows.ordering.slot, "reduce": rows.reduction.slot, "atomics": rows.atomics.slot}
+    if rows.reduction.quads:
+        slots["quads"] = rows.quads.slot
+    return DrawPass(
+        name="draw backward",
+        vertex="draw/splat.vert",
+        fragment="draw/backward.frag",
+        reads=("counts", "splats2d", "order", "d_image", "state", "d_splats2d"),
+        writes=("state", "d_splats2d"),
+        attachment="state" if rows.ordering.attachment else None,
+        format=rows.state_format.vk,
+        in_order=rows.ordering.attachment,
+        spec={**canvas, **({"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {})},
+        slots=slots,
+        macros=_macros(rows, rows.state_format),
+    )
+
+
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name."""
 
     def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str):
         self.device, self.width, self.height = device, width, height
-        self.format = resolve(device, "target format", FORMATS, options.format, "--format")
-        same = options.state_format == "same"
-        self.state_format = self.format if same else resolve(device, "state format", FORMATS, options.state_format, "--state-format")
-        self.blending = resolve(device, "blending", BLENDINGS, options.blending, "--blending")
-        self.reduction = resolve(device, "reduction", REDUCTIONS, options.reduction, "--reduction")
-        self.ordering = resolve(device, "ordering of fragments", ORDERINGS, options.ordering, "--ordering")
-        self.atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
-        self.quads = resolve(device, "quad control", QUADS, "auto", "")
-        self.hybrid_threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
-        self.sh_planes, self.sink = parameters.sh_planes, sink
+        self.rows = rows = Rows.resolve(device, options)
+        threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
+        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold))
         capacity = parameters.capacity
         own = {n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}
         own["splats2d"] = Buffer(device, capacity * contract.itemsize("splats2d"), "splats2d")
         own["d_splats2d"] = Buffer(device, capacity * 9 * contract.itemsize("d_splats2d"), "d_splats2d")
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
-        own["target"] = Image(device, width, height, self.format.vk, self.format.texel, "target")
-        own["state"] = Image(device, width, height, self.state_format.vk, self.state_format.texel, "state")
+        own["target"] = Image(device, width, height, rows.format.vk, rows.format.texel, "target")
+        own["state"] = Image(device, width, height, rows.state_format.vk, rows.state_format.texel, "state")
         own["d_image"] = Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")
         self._own = own
         self.resources = {**parameters.all, **own}
-        self.pipelines: dict[str, Pipeline] = build_all(device, self.passes())
-
-    def passes(self) -> list[ComputePass | DrawPass]:
-        canvas = {"CANVAS_WIDTH": self.width, "CANVAS_HEIGHT": self.height}
-        return [
-            *SORT_PASSES,
-            project_forward(self.sh_planes),
-            *self._forward_passes(canvas),
-            ComputePass("begin backward", "draw/begin_backward.comp", reads=("target", "frame"), writes=("state",)),
-            self._backward_pass(canvas),
-            project_backward(self.sh_planes, self.sink),
-        ]
-
-    def _forward_passes(self, canvas: dict) -> list[ComputePass | DrawPass]:
-        common = dict(name="draw", vertex="draw/splat.vert", attachment="target", format=self.format.vk, clear=(0.0, 0.0, 0.0, 1.0))
-        spec = {"BOUNDED": self.format.bounded, **canvas}
-        pulled = ("counts", "splats2d", "order")
-        if not self.blending.ordered:
-            back_to_front = {"BACK_TO_FRONT": True, **spec}
-            return [DrawPass(**common, fragment=self.blending.fragment, reads=(*pulled, "target"), writes=("target",), blend=True, spec=back_to_front)]
-        ordered = dict(slots={"order": self.ordering.slot}, macros=self._macros(self.format), bind={"state": "target"})
-        draw = dict(common, fragment=self.blending.fragment, reads=(*pulled, "state"), writes=("state",), spec=spec, **ordered)
-        if self.ordering.attachment:
-            return [DrawPass(**draw, in_order=True)]
-        begin = ComputePass("begin forward", "draw/begin_forward.comp", writes=("state",), bind={"state": "target"})
-        return [begin, DrawPass(**(draw | {"attachment": None, "clear": None}))]
-
-    def _backward_pass(self, canvas: dict) -> DrawPass:
-        spec = {"BOUNDED": self.format.bounded, **canvas}
-        slots = {"order": self.ordering.slot, "reduce": self.reduction.slot, "atomics": self.atomics.slot}
-        if self.reduction.quads:
-            slots["quads"] = self.quads.slot
-        if "THRESHOLD" in self.reduction.spec:
-            spec["THRESHOLD"] = self.hybrid_threshold
-        return DrawPass(
-            name="draw backward",
-            vertex="draw/splat.vert",
-            fragment="draw/backward.frag",
-            reads=("counts", "splats2d", "order", "d_image", "state", "d_splats2d"),
-            writes=("state", "d_splats2d"),
-            attachment="state" if self.ordering.attachment else None,
-            format=self.state_format.vk,
-            in_order=self.ordering.attachment,
-            spec=spec,
-            slots=slots,
-            macros=self._macros(self.state_format),
-        )
-
-    def _macros(self, format) -> dict[str, str]:
-        """A storage image names its format in the shader; an attachment does not."""
-        return {} if self.ordering.attachment else {"STATE_FORMAT": format.qualifier}
 
     def record_forward(self, recorder: Recorder) -> None:
+        """parameters, camera, frame, counts -> target."""
         run = self.pipelines
         recorder.run(run["sizes"], threads=(1,))
         recorder.run(run["project"], indirect="splat_groups")
@@ -149,6 +183,7 @@ class HardwareRasterizer:
         recorder.run(run["draw"], indirect="draw", extent=(self.width, self.height))
 
     def record_backward(self, recorder: Recorder) -> None:
+        """d_image, target, order -> d_splats2d -> the sink."""
         run = self.pipelines
         recorder.run(run["begin backward"], threads=(self.width, self.height))
         recorder.run(run["draw backward"], indirect="draw", extent=(self.width, self.height))

@@ -12,11 +12,12 @@ class Format:
     bytes: int  # per pixel
     needs: tuple[str, ...]
     note: str
+    blend_needs: tuple[str, ...] = ()  # besides, for the blending unit
 
 
 FORMATS = {
     "unorm8": Format(37, "rgba8", "uint8", True, 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
-    "unorm16": Format(91, "rgba16", "uint16", True, 8, ("extended_formats",), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
+    "unorm16": Format(91, "rgba16", "uint16", True, 8, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
     "float16": Format(97, "rgba16f", "float16", False, 8, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, unbounded"),
-    "float32": Format(109, "rgba32f", "float32", False, 16, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending"),
+    "float32": Format(109, "rgba32f", "float32", False, 16, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
 }

@@ -1,0 +1,48 @@
+"""Every shader module that some variant can ask for: what a wheel ships, so that its users need no compiler."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from app.gpu import probe, shader
+from app.raster import hardware
+from app.raster.base import SINKS
+from app.variants.atomics import ATOMICS
+from app.variants.blending import BLENDINGS
+from app.variants.formats import FORMATS
+from app.variants.ordering import ORDERINGS
+from app.variants.quads import QUADS
+from app.variants.reductions import REDUCTIONS
+
+
+def sources() -> Iterator[shader.Source]:
+    registries = (FORMATS, BLENDINGS, REDUCTIONS, ORDERINGS, ATOMICS, QUADS)
+    for format, blending, reduction, ordering, atomics, quads in itertools.product(*(r.values() for r in registries)):
+        rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads)
+        for sink in SINKS:
+            for p in hardware.passes(rows, 1, 1, 1, sink):
+                yield from p.sources()
+    for p in probe.PASSES:
+        yield from p.sources()
+
+
+def compile_all(folder: Path) -> int:
+    """Compiles every module into `folder` under its key; returns how many there are."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def one(source: shader.Source) -> None:
+        (folder / f"{shader.key(source)}.spv").write_bytes(shader.compile_source(source))
+
+    modules = set(sources())
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(one, modules))
+    return len(modules)
+
+
+if __name__ == "__main__":
+    import sys
+
+    print(f"{compile_all(Path(sys.argv[1]))} modules in {sys.argv[1]}")

@@ -1,0 +1,159 @@
+"""`hardsplat doctor`: the Vulkan devices, what the chosen one can do, and which variants run on it."""
+
+from __future__ import annotations
+
+import os
+
+from app import contract
+from app.errors import UserError
+from app.variants.atomics import ATOMICS
+from app.variants.blending import BLENDINGS
+from app.variants.formats import FORMATS
+from app.variants.ordering import ORDERINGS
+from app.variants.quads import QUADS
+from app.variants.reductions import REDUCTIONS
+
+# title, flag that chooses among the rows (None: chosen for you), rows
+REGISTRIES = (
+    ("target formats", "--format", FORMATS),
+    ("blending", "--blending", BLENDINGS),
+    ("ordering of fragments", "--ordering", ORDERINGS),
+    ("reductions", "--reduction", REDUCTIONS),
+    ("float atomics", "--atomics", ATOMICS),
+    ("quads", None, QUADS),
+)
+# Rows that only the Python API allocates.
+_API_ONLY = {f"d_{row.name}" for row in contract.BUFFERS}.difference({"d_splats2d"})
+_SH_DEGREE = 3
+
+
+def bytes_per_splat(sh_degree: int = _SH_DEGREE) -> dict[str, float]:
+    """Bytes that one splat takes in training, by contract row: parameters, Adam moments, projection, sort, densification."""
+    block = contract.CONSTANTS["GROUP"][0] * contract.CONSTANTS["SORT_ROWS"][0]
+    sizes = {"N": 1, "C": 1, "K": (sh_degree + 1) ** 2, "RADIX": contract.CONSTANTS["RADIX"][0], "blocks": 1 / block}
+    out = {}
+    for row in contract.BUFFERS:
+        shape = row.shape.split(", ")
+        if row.name in _API_ONLY or not {"N", "C", "blocks"} & set(shape):
+            continue
+        elements = 1.0
+        for axis in shape:
+            elements *= sizes[axis] if axis in sizes else int(axis)
+        out[row.name] = elements * contract.itemsize(row.name)
+    return out
+
+
+def report(device: str | int | None = None) -> tuple[str, int]:
+    """What to print, and the exit code: 0 fit, 1 the chosen device cannot run hardsplat, 2 there is no such device, or none."""
+    tools = _tools()
+    try:
+        from app.gpu import context  # fails without a Vulkan loader
+
+        devices = context.Instance(context.validation_wanted()).physical_devices()
+        wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
+        chosen = context.choose(devices, wanted)
+    except UserError as error:
+        return "\n".join([*tools, "", f"not ready: {error}"]), 2
+    validation = "installed (HARDSPLAT_VALIDATION=1 turns it on)" if context.validation_installed() else "not installed (only developers need it)"
+    lines = [*tools, f"validation layer  {validation}", "", "devices (choose with --device INDEX or part of the name)"]
+    for i, d in enumerate(devices):
+        mark = "*" if d is chosen else " "
+        lines.append(f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan {d.api_version[0]}.{d.api_version[1]}  {d.driver}")
+    about, code = _about(devices.index(chosen), chosen)
+    return "\n".join([*lines, "", *about]), code
+
+
+def _tools() -> list[str]:
+    from app.gpu import shader
+
+    try:
+        compiler = shader.compiler()
+    except UserError as error:
+        compiler = str(error)
+    shipped = f"shipped in {shader.SHIPPED}" if shader.SHIPPED.is_dir() else f"compiled on first use into {shader.cache_dir()}"
+    return [f"shader compiler   {compiler}", f"shaders           {shipped}"]
+
+
+def _about(index: int, physical) -> tuple[list[str], int]:
+    """The chosen device: features, limits, probe, variants, verdict."""
+    from app.gpu import capabilities
+    from app.gpu.context import Device
+
+    found = capabilities.query(physical.handle)
+    lines = _features(found)
+    required = [f.name for f in capabilities.FEATURES if f.required]
+    if missing := found.missing(required):
+        return [*lines, "", f"not ready: {physical.name} lacks {', '.join(missing)}; update its driver or choose another --device"], 1
+    try:
+        device = Device(index)
+        probed = _probe(device)
+    except UserError as error:
+        return [*lines, "", f"not ready: {error}"], 1
+    lines += [f"  probe     {probed}", "", *_limits(device), ""]
+    table, lacking = _variants(device.capabilities)
+    if lacking:
+        return [*lines, *table, "", f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
+    return [*lines, *table, "", f"ready: {device.name}"], 0
+
+
+def _features(found) -> list[str]:
+    lines = ["features", f"  found     {', '.join(sorted(found.names))}"]
+    lines += [f"  missing   {name}: {why}" for name, why in sorted(found.why_not.items()) if name != "portability_subset"]
+    return lines
+
+
+def _probe(device) -> str:
+    from app.gpu import probe
+
+    if not probe.wanted():
+        return "skipped (HARDSPLAT_PROBE=0)"
+    failures = probe.probe(device)
+    if failures:
+        return "; ".join(f"{name} withdrawn, it lacks {why}" for name, why in failures.items())
+    checked = [name for name in probe.CHECKED if name in device.capabilities]
+    return f"{', '.join(checked)} work as offered" if checked else "nothing to check"
+
+
+def _limits(device) -> list[str]:
+    each = bytes_per_splat()
+    total, largest = sum(each.values()), max(each, key=each.get)
+    by_memory, by_buffer = device.memory_bytes / total, device.max_buffer / each[largest]
+    bound = f"memory at {total:.0f} bytes a splat" if by_memory < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
+    return [
+        "limits",
+        f"  memory          {device.memory_bytes / 2**30:.1f} GiB",
+        f"  largest buffer  {device.max_buffer / 2**20:.0f} MiB",
+        f"  subgroup size   {device.subgroup_size}",
+        f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
+        f"  splats          about {min(by_memory, by_buffer) / 1e6:.2f} million in training at SH degree {_SH_DEGREE}, less images; bound by {bound}",
+    ]
+
+
+def _variants(capabilities) -> tuple[list[str], list[str]]:
+    """The table of all registry rows, and the registries of which none runs."""
+    lines, lacking = ["variants"], []
+    names = [name for _, _, rows in REGISTRIES for name in rows]
+    width = max(map(len, names))
+    for title, flag, rows in REGISTRIES:
+        runnable = [name for name, row in rows.items() if not capabilities.missing(row.needs)]
+        if not runnable:
+            lacking.append(title)
+        lines.append(f"  {title}{f' ({flag})' if flag else ''}")
+        for name, row in rows.items():
+            lines.append(f"    {name:{width}}  {_row(capabilities, name, row, flag, runnable)}")
+    return lines, lacking
+
+
+def _row(capabilities, name: str, row, flag: str | None, runnable: list[str]) -> str:
+    if missing := capabilities.missing(row.needs):
+        instead = (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used") if runnable else "nothing stands in for it here"
+        return f"does not run: lacks {', '.join(missing)}; {instead}"
+    if getattr(row, "ordered", False) and not _any_runs(capabilities, ORDERINGS):
+        return "does not run: lacks an ordering of fragments, see below; use --blending fixed"
+    if missing := capabilities.missing(getattr(row, "blend_needs", ())):
+        return f"runs with --blending programmable only: lacks {', '.join(missing)}"
+    return f"runs          {row.note}"
+
+
+def _any_runs(capabilities, rows) -> bool:
+    return any(not capabilities.missing(row.needs) for row in rows.values())

@@ -1,0 +1,113 @@
+"""The doctor's report through the command line: on this machine, without devices, and on devices that lack things."""
+
+import re
+
+import pytest
+
+from app import contract, doctor
+from app.cli import main
+from app.errors import UserError
+from app.gpu import capabilities, context, probe, shader
+
+
+@pytest.fixture
+def lacking(monkeypatch):
+    """Takes capabilities away before anyone looks."""
+    real = capabilities.query
+
+    def take(*names):
+        def query(physical):
+            found = real(physical)
+            for name in names:
+                found.withdraw(name, f"VK_MADE_UP_{name}")
+            return found
+
+        monkeypatch.setattr(capabilities, "query", query)
+
+    monkeypatch.setenv("HARDSPLAT_PROBE", "0")
+    return take
+
+
+def run(capsys, *arguments) -> tuple[str, int]:
+    code = main(["doctor", *arguments])
+    return capsys.readouterr().out, code
+
+
+def row(text: str, name: str) -> str:
+    return next(line for line in text.splitlines() if line.split()[:1] == [name])
+
+
+def test_a_fit_device(capsys, device):
+    text, code = run(capsys)
+    assert code == 0
+    assert f"  {device.name}  " in text and f"ready: {device.name}" in text
+    for _, _, rows in doctor.REGISTRIES:
+        for name, variant in rows.items():
+            assert ("does not run" in row(text, name)) == bool(device.capabilities.missing(variant.needs)), name
+
+
+def test_every_missing_variant_names_feature_and_replacement(capsys, lacking):
+    lacking("float_atomics", "quad_control", "subgroup_arithmetic", "float32_blend")
+    text, code = run(capsys)
+    assert code == 0
+    assert row(text, "native").endswith("does not run: lacks VK_MADE_UP_float_atomics; use --atomics cas")
+    assert "VK_MADE_UP_quad_control" in row(text, "full") and row(text, "full").endswith("plain is used")
+    assert row(text, "hybrid").endswith("lacks VK_MADE_UP_subgroup_arithmetic; use --reduction quad")
+    assert row(text, "float32").endswith("runs with --blending programmable only: lacks VK_MADE_UP_float32_blend")
+    assert row(text, "fixed").split()[1] == "runs"
+
+
+def test_a_device_without_ordering_is_not_ready(capsys, lacking):
+    lacking("interlock", "raster_order")
+    text, code = run(capsys)
+    assert code == 1
+    assert "does not run" in row(text, "programmable") and "--blending fixed" in row(text, "programmable")
+    assert text.splitlines()[-1].endswith("can run no ordering of fragments")
+
+
+def test_a_device_without_a_required_feature_is_not_ready(capsys, lacking):
+    lacking("push_descriptor")
+    text, code = run(capsys)
+    assert code == 1
+    assert re.search(r"not ready: .* lacks VK_MADE_UP_push_descriptor; update its driver", text)
+
+
+def test_no_device(capsys, monkeypatch):
+    monkeypatch.setattr(context.Instance, "physical_devices", lambda self: [])
+    text, code = run(capsys)
+    assert code == 2
+    assert text.splitlines()[-1].startswith("not ready: no Vulkan device: install a GPU driver")
+
+
+def test_no_such_device(capsys):
+    text, code = run(capsys, "--device", "no such thing")
+    assert code == 2
+    assert "no such thing" in text and "0: " in text
+
+
+def test_probe_failures_are_shown_and_withdrawn(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
+    monkeypatch.setattr(probe, "measure", lambda device: {"float_atomics": "a working float_atomics (start-up probe: sums came out short)"})
+    text, code = run(capsys)
+    assert code == 0
+    assert "float_atomics withdrawn, it lacks a working float_atomics (start-up probe: sums came out short)" in row(text, "probe")
+    assert row(text, "native").endswith("use --atomics cas")
+
+
+def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lacking):
+    def missing():
+        raise UserError("no GLSL compiler: install glslang")
+
+    monkeypatch.setattr(shader, "compiler", missing)
+    text, code = run(capsys)
+    assert code == 0
+    assert "shader compiler   no GLSL compiler: install glslang" in text
+
+
+def test_bytes_per_splat():
+    each = doctor.bytes_per_splat(3)
+    assert each["sh"] == 16 * 12 and each["adam_sh"] == 2 * 16 * 12 and each["d_splats2d"] == 36 and each["adam_means"] == 24
+    assert each["digit_counts"] == pytest.approx(0.5)
+    assert "d_means" not in each and "camera" not in each and "photos" not in each
+    assert sum(doctor.bytes_per_splat(0)[name] for name in ("means", "quats", "log_scales", "logit_opacities", "sh")) == 56
+    assert set(each) <= {r.name for r in contract.BUFFERS}
