@@ -8,6 +8,7 @@ from app import contract, doctor
 from app.cli import main
 from app.errors import UserError
 from app.gpu import capabilities, context, probe, shader
+from app.variants.reductions import REDUCTIONS
 
 
 @pytest.fixture
@@ -52,7 +53,8 @@ def test_every_missing_variant_names_feature_and_replacement(capsys, lacking):
     assert code == 0
     assert row(text, "native").endswith("does not run: lacks VK_MADE_UP_float_atomics; use --atomics cas")
     assert "VK_MADE_UP_quad_control" in row(text, "full") and row(text, "full").endswith("plain is used")
-    assert row(text, "hybrid").endswith("lacks VK_MADE_UP_subgroup_arithmetic; use --reduction quad")
+    instead = next(name for name, reduction in REDUCTIONS.items() if "subgroup_arithmetic" not in reduction.needs)
+    assert row(text, "hybrid").endswith(f"lacks VK_MADE_UP_subgroup_arithmetic; use --reduction {instead}")
     assert row(text, "float32").endswith("runs with --blending programmable only: lacks VK_MADE_UP_float32_blend")
     assert row(text, "fixed").split()[1] == "runs"
 
