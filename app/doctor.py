@@ -54,7 +54,7 @@ def report(device: str | int | None = None) -> tuple[str, int]:
         chosen = context.choose(devices, wanted)
     except UserError as error:
         return "\n".join([*tools, "", f"not ready: {error}"]), 2
-    validation = "installed (HARDSPLAT_VALIDATION=1 turns it on)" if context.validation_installed() else "not installed (only developers need it)"
+    validation = "installed (HARDSPLAT_VALIDATION=1 turns it on)" if context.validation_layer() else "not installed (only developers need it)"
     lines = [*tools, f"validation layer  {validation}", "", "devices (choose with --device INDEX or part of the name)"]
     for i, d in enumerate(devices):
         mark = "*" if d is chosen else " "

@@ -21,9 +21,13 @@ _TYPES = {
     vk.VK_PHYSICAL_DEVICE_TYPE_CPU: (4, "CPU"),
 }
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(1, 3, 268)  # older ones call SPIR-V with quad control invalid
 NO_DEVICE = (
     "no Vulkan device: install a GPU driver with Vulkan 1.2, or Mesa's software renderer (Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
 )
+
+
+_CALLBACKS: list = []  # of all instances, for the life of the process: a VkInstance outlives its Python object
 
 
 class DeviceLost(Exception):
@@ -42,15 +46,17 @@ def validation_wanted() -> bool:
     return os.environ.get("HARDSPLAT_VALIDATION", "0") not in ("", "0")
 
 
-def validation_installed() -> bool:
-    return VALIDATION_LAYER in {p.layerName for p in vk.vkEnumerateInstanceLayerProperties()}
+def validation_layer() -> int:
+    """Version of the installed validation layer, 0 without one."""
+    return next((p.specVersion for p in vk.vkEnumerateInstanceLayerProperties() if p.layerName == VALIDATION_LAYER), 0)
 
 
 class Instance:
     def __init__(self, validation: bool):
         self.messages: list[str] = []
         layers = [VALIDATION_LAYER] if validation else []
-        if validation and not validation_installed():
+        self.validated_by = validation_layer() if validation else 0
+        if validation and not self.validated_by:
             raise UserError("HARDSPLAT_VALIDATION is set, but the layer is not installed (Debian/Ubuntu: apt-get install vulkan-validationlayers)")
         offered = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
         extensions = [e for e in ("VK_EXT_debug_utils", "VK_KHR_portability_enumeration") if e in offered]
@@ -77,12 +83,15 @@ class Instance:
             self.messages.append(vk.ffi.string(data.pMessage).decode(errors="replace"))
             return 0
 
-        info = vk.VkDebugUtilsMessengerCreateInfoEXT(
-            messageSeverity=vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT,
-            messageType=vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT,
-            pfnUserCallback=on_message,
-        )
-        self._messenger = vk.vkGetInstanceProcAddr(self.handle, "vkCreateDebugUtilsMessengerEXT")(self.handle, info, None)
+        # Raw cffi: the package keeps one Python callback a process, so the messages of every instance would reach the newest.
+        callback = vk.ffi.callback("PFN_vkDebugUtilsMessengerCallbackEXT", on_message)
+        _CALLBACKS.append(callback)
+        info = vk.ffi.new("VkDebugUtilsMessengerCreateInfoEXT*")
+        info.sType = vk.VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT
+        info.messageSeverity = vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT | vk.VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT
+        info.messageType = vk.VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | vk.VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT
+        info.pfnUserCallback = callback
+        self._messenger = vk.vkGetInstanceProcAddr(self.handle, "vkCreateDebugUtilsMessengerEXT")(self.handle, info[0], None)
 
     def physical_devices(self) -> list[PhysicalDevice]:
         """All devices with Vulkan 1.2 and a queue for graphics and compute, discrete first, CPU last. The position is the --device INDEX."""
@@ -160,6 +169,9 @@ class Device:
         self.physical = choose(self.instance.physical_devices(), wanted)
         self.name = self.physical.name
         self.capabilities = capabilities.query(self.physical.handle)
+        if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:
+            for name in ("quad_control", "maximal_reconvergence"):
+                self.capabilities.withdraw(name, "a validation layer of 1.3.268 or newer, the first that knows the extension")
         missing = [f for f in capabilities.FEATURES if f.required and f.name not in self.capabilities]
         if missing:
             what = ", ".join(self.capabilities.missing([f.name for f in missing]))

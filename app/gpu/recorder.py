@@ -142,6 +142,8 @@ class Recorder:
         self.mark(owner.name)
 
     def _push(self, pipeline: Pipeline, point: int) -> None:
+        if not pipeline.descriptors:
+            return  # Vulkan refuses to push nothing
         writes, keep = [], []
         for binding, kind, name in pipeline.descriptors:
             resource = self.resources.get(name)

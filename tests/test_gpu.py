@@ -1,0 +1,430 @@
+"""The Vulkan layer: device choice, shaders and their errors, checked passes, memory, barriers, validation, probe."""
+
+import ast
+import itertools
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app import contract
+from app.errors import UserError
+from app.gpu import context, memory, passes, probe, shader
+from app.gpu.context import OutOfMemory, PhysicalDevice, ValidationError, choose
+from app.gpu.memory import Buffer, Image
+from app.gpu.passes import ComputePass, DrawPass, PassError, build
+from app.gpu.recorder import Fence, Recorder, once, submit
+from app.gpu.reflect import reflect
+from app.gpu.shader import ShaderError, Source
+from app.variants.atomics import ATOMICS
+from app.variants.ordering import ORDERINGS
+from app.variants.quads import QUADS
+from app.variants.reductions import REDUCTIONS
+
+COPY = """
+#include "common.glsl"
+layout(local_size_x = GROUP) in;
+BUFFER_keys(readonly)
+BUFFER_order(writeonly)
+layout(constant_id = 0) const uint ADD = 0u;
+void main() { uint i = gl_GlobalInvocationID.x; if (i < uint(keys.length())) order[i] = keys[i] + ADD; }
+"""
+
+
+@pytest.fixture
+def shaders(tmp_path, monkeypatch, session_device):
+    """An empty shader folder beside the real includes, and empty caches. shaders("x.comp", text) writes one."""
+    monkeypatch.setattr(session_device, "pipelines", {})
+    folder = tmp_path / "shaders"
+    folder.mkdir()
+    (folder / "include").symlink_to(shader.SHADERS / "include")
+    monkeypatch.setattr(shader, "SHADERS", folder)
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path / "cache"))
+
+    def write(name: str, text: str) -> str:
+        (folder / name).write_text(text.lstrip("\n"))
+        return name
+
+    return write
+
+
+# ---- declarations against SPIR-V
+
+
+def refuse(device, owner) -> str:
+    with pytest.raises(PassError) as error:
+        build(device, owner)
+    return str(error.value)
+
+
+def test_a_read_that_was_not_declared(device, shaders):
+    message = refuse(device, ComputePass("copy", shaders("copy.comp", COPY), reads=(), writes=("order",)))
+    assert "pass copy" in message and "copy.comp" in message and "missing ['keys']" in message
+
+
+def test_a_write_that_the_shader_does_not_do(device, shaders):
+    message = refuse(device, ComputePass("copy", shaders("copy.comp", COPY), reads=("keys",), writes=("order", "order_alt")))
+    assert "pass copy" in message and "copy.comp" in message and "writes ['order', 'order_alt']" in message and "extra ['order_alt']" in message
+
+
+def test_an_element_of_another_size(device, shaders):
+    text = COPY.replace("BUFFER_order(writeonly)", "layout(set = 0, binding = BINDING_order, scalar) writeonly buffer b { uvec2 order[]; };")
+    message = refuse(device, ComputePass("copy", shaders("copy.comp", text.replace("= keys", "= uvec2(1) * keys")), reads=("keys",), writes=("order",)))
+    assert "pass copy, copy.comp: order has 4 bytes an element, the shader 8" in message
+
+
+def test_a_buffer_where_the_contract_has_an_image(device, shaders):
+    text = "layout(local_size_x = 1) in;\nlayout(set = 0, binding = %d) buffer b { uint x[]; };\nvoid main() { x[0] = 1u; }"
+    message = refuse(device, ComputePass("p", shaders("p.comp", text % contract.BINDINGS["state"]), writes=("state",)))
+    assert "pass p, p.comp: state is a ImageRow in the contract, the shader has buffer" in message
+
+
+def test_a_binding_outside_the_contract(device, shaders):
+    text = "layout(local_size_x = 1) in;\nlayout(set = 0, binding = 999) buffer b { uint x[]; };\nvoid main() { x[0] = 1u; }"
+    assert "pass p, p.comp: binding 999 is not in the contract" in refuse(device, ComputePass("p", shaders("p.comp", text)))
+
+
+def test_an_unknown_specialization_constant(device, shaders):
+    owner = ComputePass("copy", shaders("copy.comp", COPY), reads=("keys",), writes=("order",), spec={"AD": 1})
+    assert refuse(device, owner) == "pass copy: no specialization constant AD; there are ['ADD']"
+
+
+def test_a_resource_that_was_not_given(device, shaders):
+    pipeline = build(device, ComputePass("copy", shaders("copy.comp", COPY), reads=("keys",), writes=("order",)))
+    recorder = Recorder(device, {"order": Buffer(device, 64, "order")})
+    with pytest.raises(KeyError, match="pass copy needs keys, which was not given"):
+        recorder.run(pipeline, threads=(1,))
+    recorder.end().destroy()
+
+
+# ---- GLSL to SPIR-V
+
+
+def test_an_include_that_is_not_there(shaders):
+    shaders("p.comp", '\n#include "common.glsl"\n#include "nowhere.glsl"\n')
+    with pytest.raises(ShaderError, match="p.comp:2: include nowhere.glsl is not in"):
+        shader.expand(Source.of("p.comp"))
+
+
+def test_slots_must_be_filled_and_used(shaders):
+    shaders("p.comp", "#include <order>\n")
+    with pytest.raises(ShaderError, match="p.comp:1: slot <order> was not filled; filled: none"):
+        shader.expand(Source.of("p.comp"))
+    shaders("empty.glsl", "")
+    with pytest.raises(ShaderError, match="p.comp: no #include <reduce> in it"):
+        shader.expand(Source.of("p.comp", {"order": "empty.glsl", "reduce": "empty.glsl"}))
+
+
+def test_a_file_enters_once(shaders):
+    shaders("p.comp", '#include "common.glsl"\n#include "contract.glsl"\n#include "common.glsl"\n')
+    assert shader.expand(Source.of("p.comp")).count("const float ALPHA_MIN") == 1
+
+
+def test_a_file_of_no_stage():
+    with pytest.raises(ShaderError, match="p.glsl: the stage is the file's ending, one of comp, vert, frag"):
+        _ = Source.of("p.glsl").stage
+
+
+def test_compile_errors_point_at_our_file_and_line(shaders):
+    shaders("part.glsl", "// fine\nfloat twice(float x) { return x * undeclared; }\n")
+    shaders("p.comp", '#include "part.glsl"\nlayout(local_size_x = 1) in;\nvoid main() {}\n')
+    with pytest.raises(ShaderError) as error:
+        shader.compile_source(Source.of("p.comp"))
+    assert "p.comp does not compile" in str(error.value) and "part.glsl:2" in str(error.value) and "undeclared" in str(error.value)
+
+
+def test_cached_shaders_need_no_compiler(shaders, monkeypatch):
+    shaders("copy.comp", COPY)
+    first = shader.compile_source(Source.of("copy.comp"))
+    monkeypatch.setenv("PATH", "")
+    assert shader.compile_source(Source.of("copy.comp")) == first
+    with pytest.raises(UserError, match="no GLSL compiler: install glslang"):
+        shader.compile_source(Source.of("copy.comp", macros={"OTHER": "1"}))
+
+
+def test_a_home_that_cannot_be_written_costs_only_time(shaders, monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path / "file"))
+    assert shader.compile_source(Source.of(shaders("copy.comp", COPY)))[:4] == b"\x03\x02\x23\x07"
+
+
+def test_pipelines_are_made_once(device, shaders):
+    owner = ComputePass("copy", shaders("copy.comp", COPY), reads=("keys",), writes=("order",), spec={"ADD": 77})
+    assert build(device, owner) is build(device, owner)
+
+
+# ---- memory
+
+
+@pytest.mark.parametrize("host", [False, True])
+@pytest.mark.parametrize("words", [1, 3, 63, 64, 65, 128, 129])
+def test_upload_and_download_around_the_staging_chunk(device, monkeypatch, words, host):
+    staging = Buffer(device, 256, "staging", host=True)  # 64 words
+    monkeypatch.setattr(memory, "_STAGING_BYTES", staging.nbytes)
+    monkeypatch.setattr(device, "staging", staging, raising=False)
+    buffer = Buffer(device, 4 * words + 8, "keys", host=host)
+    data = np.random.default_rng(words).integers(0, 2**32, words, dtype=np.uint32)
+    buffer.upload(data, offset=4)
+    np.testing.assert_array_equal(buffer.download(np.uint32, words, offset=4), data)
+    assert buffer.download(np.uint32, 1)[0] == memory.POISON and buffer.download(np.uint32, 1, offset=4 * words + 4)[0] == memory.POISON
+    buffer.destroy()
+    staging.destroy()
+
+
+def test_upload_beyond_the_end(device):
+    buffer = Buffer(device, 64, "means")
+    with pytest.raises(ValueError, match="64 bytes at 4 do not fit in means of 64 bytes"):
+        buffer.upload(np.zeros(16, np.float32), offset=4)
+    buffer.upload(np.zeros(0, np.float32), offset=64)
+    buffer.destroy()
+
+
+def test_struct_rows_survive_the_round_trip(device):
+    rows = np.zeros(3, contract.dtype("Splat2D"))
+    rows["conic"], rows["axis2"] = [1, 2, 3], [[4, 5]] * 3
+    buffer = Buffer(device, rows.nbytes, "splats2d")
+    buffer.upload(rows)
+    np.testing.assert_array_equal(buffer.download(contract.dtype("Splat2D"), 3), rows)
+    buffer.destroy()
+
+
+def test_images_survive_the_round_trip(device):
+    image = Image(device, 7, 5, 109, np.float32, "target")
+    texels = np.random.default_rng(0).normal(size=(5, 7, 4)).astype(np.float32)
+    image.upload(texels)
+    np.testing.assert_array_equal(image.download(), texels)
+    with pytest.raises(ValueError, match=r"target is \(5, 7, 4\), got \(7, 5, 4\)"):
+        image.upload(texels.transpose(1, 0, 2))
+    image.destroy()
+
+
+def test_a_buffer_larger_than_the_device_allows(device):
+    with pytest.raises(OutOfMemory, match="buffer adam_sh needs .* MiB, .* allows .* MiB in one: lower --cap-max or --sh-degree"):
+        Buffer(device, device.max_buffer + 4, "adam_sh")
+
+
+def test_an_image_larger_than_the_device_allows(device):
+    with pytest.raises(OutOfMemory, match="raise --data-factor"):
+        Image(device, device.max_image + 1, 1, 109, np.float32, "target")
+
+
+# ---- recorder
+
+
+def test_dependent_passes_wait_for_each_other(device, shaders):
+    """A chain of copies, each plus one, through four buffers, long enough to race if a barrier were missing."""
+    n, links = 1 << 16, 24
+    shaders("copy.comp", COPY)
+    ring = ("keys", "order", "keys_alt", "order_alt")
+    resources = {name: Buffer(device, 4 * n, name) for name in ring}
+    start = np.arange(n, dtype=np.uint32)
+    resources["keys"].upload(start)
+    recorder = Recorder(device, resources, timed=True)
+    for link in range(links):
+        bind = {"keys": ring[link % 4], "order": ring[(link + 1) % 4]}
+        owner = ComputePass(f"link {link}", "copy.comp", reads=("keys",), writes=("order",), spec={"ADD": 1}, bind=bind)
+        recorder.run(build(device, owner), threads=(n,))
+    recorder.end().run_once()
+    np.testing.assert_array_equal(resources[ring[links % 4]].download(np.uint32), start + links)
+
+    times = recorder.times()
+    assert list(times) == [f"link {link}" for link in range(links)]
+    assert all(ms >= 0 for ms in times.values()) and sum(times.values()) > 0
+    assert (np.diff(recorder.stamps()) >= 0).all()
+    recorder.destroy()
+    for buffer in resources.values():
+        buffer.destroy()
+
+
+def test_a_recording_runs_as_often_as_it_is_submitted(device, shaders):
+    owner = ComputePass("count", "count.comp", reads=("keys",), writes=("keys",))
+    shaders("count.comp", '#include "common.glsl"\nlayout(local_size_x = 1) in;\nBUFFER_keys(restrict)\nvoid main() { keys[0] += 1u; }')
+    keys = Buffer(device, 16, "keys")
+    recorder = Recorder(device, {"keys": keys})
+    recorder.fill("keys")
+    recorder.run(build(device, owner), threads=(1,))
+    again = Recorder(device, {"keys": keys})
+    again.run(build(device, owner), threads=(1,))
+    recorder.end(), again.end()
+    fence = Fence(device)
+    submit(device, [recorder, *[again] * 40], fence)
+    fence.wait()
+    assert keys.download(np.uint32, 1)[0] == 41
+    assert recorder.times() == {}  # not timed
+    for thing in (fence, recorder, again, keys):
+        thing.destroy()
+
+
+def test_a_draw_clears_and_covers_its_target(device, shaders):
+    shaders("v.vert", "void main() { gl_Position = vec4(vec2(gl_VertexIndex & 1, gl_VertexIndex >> 1) * 4.0 - 1.0, 0.0, 1.0); }")
+    shaders("f.frag", "layout(location = 0) out vec4 c;\nvoid main() { if (gl_FragCoord.x > 4.0) discard; c = vec4(gl_FragCoord.xy, 0.5, 1.0); }")
+    target = Image(device, 8, 4, 109, np.float32, "target")
+    owner = DrawPass("d", "v.vert", "f.frag", writes=("target",), attachment="target", format=109, clear=(0.25, 0.0, 0.0, 0.0))
+    recorder = Recorder(device, {"target": target})
+    recorder.run(build(device, owner), threads=(3,), extent=(8, 4))
+    recorder.end().run_once()
+    pixels = target.download()
+    assert (pixels[:, 4:] == (0.25, 0, 0, 0)).all()
+    assert (pixels[:, :4, 0] == [0.5, 1.5, 2.5, 3.5]).all() and (pixels[:, 0, 1] == [0.5, 1.5, 2.5, 3.5]).all()
+    recorder.destroy()
+    target.destroy()
+
+
+# ---- device
+
+
+def fake(name: str, rank: int) -> PhysicalDevice:
+    return PhysicalDevice(None, name, "GPU", rank, (1, 3), "driver", 0, 64)
+
+
+def test_device_choice():
+    devices = [fake("Radeon RX 9070", 0), fake("Radeon 780M", 1), fake("llvmpipe", 4)]
+    assert choose(devices, None) is choose(devices, "") is choose(devices, "0") is choose(devices, "radeon") is devices[0]
+    assert choose(devices, "2") is choose(devices, "LLVM") is devices[2]
+    assert choose(devices, "780m") is devices[1]
+    for wrong in ("3", "GeForce"):
+        with pytest.raises(UserError, match=f"--device {wrong}: .*this machine has 0: Radeon RX 9070, 1: Radeon 780M, 2: llvmpipe"):
+            choose(devices, wrong)
+    with pytest.raises(UserError, match="no Vulkan device: install a GPU driver"):
+        choose([], "0")
+
+
+def test_device_from_the_environment(monkeypatch):
+    monkeypatch.setenv("HARDSPLAT_DEVICE", "no such device")
+    with pytest.raises(UserError, match="--device no such device"):
+        context.Device()
+
+
+def test_validation_messages_become_exceptions(session_device):
+    """Also when another instance was made since."""
+    session_device.check_validation()
+    context.Instance(validation=True)
+    vk = memory.vk
+    buffer = Buffer(session_device, 64, "keys")
+    with pytest.raises(ValidationError, match="VUID-vkCmdCopyBuffer-srcOffset"), once(session_device) as commands:
+        beyond = vk.VkBufferCopy(srcOffset=64, dstOffset=0, size=4)
+        vk.vkCmdCopyBuffer(commands, buffer.handle, buffer.handle, 1, [beyond])
+    session_device.instance.messages.clear()
+    session_device.wait_idle()
+    buffer.destroy()
+
+
+# ---- probe
+
+
+@pytest.fixture
+def own_capabilities(session_device, monkeypatch, tmp_path):
+    """Capabilities that may be withdrawn, and an empty cache."""
+    mine = context.capabilities.query(session_device.physical.handle)
+    monkeypatch.setattr(session_device, "capabilities", mine)
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
+    monkeypatch.delenv("HARDSPLAT_PROBE", raising=False)
+    return mine
+
+
+def test_probe_finds_this_device_sound_and_remembers_it(device, own_capabilities, monkeypatch):
+    before = set(own_capabilities.names)
+    assert probe.probe(device) == {}
+    assert own_capabilities.names == before
+    monkeypatch.setattr(probe, "measure", lambda device: pytest.fail("measured twice"))
+    assert probe.probe(device) == {}
+
+
+@pytest.mark.parametrize(
+    "name, expectation, wrong, words",
+    [
+        ("float_atomics", "expected_sums", (np.ones(9, np.float32), np.ones(9, np.float32)), "additions of 1 in compute shaders gave"),
+        ("raster_order", "expected_state", (1.0, float(probe.LAYERS), 0.0), "out of order in 4096 of 4096 pixels"),
+        ("raster_order", "expected_state", (1.0, 1.0, 0.0), "lost in 4096 of 4096 pixels"),
+        ("interlock", "expected_state", (1.0, 1.0, 0.0), "lost in 4096 of 4096 pixels"),
+    ],
+)
+def test_probe_withdraws_what_does_not_do_what_it_says(device, own_capabilities, monkeypatch, name, expectation, wrong, words):
+    if name not in own_capabilities:
+        pytest.skip(f"{device.name} has no {name}")
+    monkeypatch.setattr(probe, expectation, lambda: wrong)
+    assert words in probe.probe(device)[name]
+    assert name not in own_capabilities and words in own_capabilities.missing([name])[0]
+
+
+def test_probe_can_be_switched_off_and_survives_a_damaged_file(device, own_capabilities, monkeypatch):
+    probe.probe(device)
+    path = probe._path(device)
+    path.write_text('{"withdrawn": 3}')
+    assert probe.probe(device) == {}
+    monkeypatch.setattr(probe, "measure", lambda device: {"float_atomics": "made up"})
+    path.unlink()
+    monkeypatch.setenv("HARDSPLAT_PROBE", "0")
+    assert probe.probe(device) == {} and "float_atomics" in own_capabilities
+
+
+BACKWARD = [
+    (reduction, ordering, atomics, quads)
+    for reduction, ordering, atomics in itertools.product(REDUCTIONS, ORDERINGS, ATOMICS)
+    for quads in (QUADS if REDUCTIONS[reduction].quads else [None])
+]
+
+
+@pytest.mark.parametrize("reduction, ordering, atomics, quads", BACKWARD)
+def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, atomics, quads):
+    """From SPIR-V alone, so also those that this device cannot run: interlock and full quads."""
+    slots = {"reduce": REDUCTIONS[reduction].slot, "order": ORDERINGS[ordering].slot, "atomics": ATOMICS[atomics].slot}
+    if quads:
+        slots["quads"] = QUADS[quads].slot
+    attached = ORDERINGS[ordering].attachment
+    info = reflect(shader.compile_source(Source.of("draw/backward.frag", slots, {} if attached else {"STATE_FORMAT": "rgba16f"})))
+    opened = {name: info.bindings[binding] for name, binding in contract.BINDINGS.items() if binding in info.bindings}
+    assert set(opened) == {"d_image", "state", "d_splats2d"}
+    assert opened["state"].kind == ("input" if attached else "storage")
+    assert opened["d_splats2d"].stride == 4
+    assert set(REDUCTIONS[reduction].spec) == set(info.spec_ids)
+
+
+@pytest.mark.parametrize("owner", probe.PASSES, ids=lambda owner: owner.name)
+def test_probe_passes_match_their_declaration(owner):
+    passes.check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])
+
+
+# ---- layers
+
+
+APP = Path(shader.__file__).parent.parent
+LEAVES = {"contract", "camera", "gaussians", "config", "errors", "variants"}
+BELOW = {  # layer -> layers of app/ it may import, besides itself and the leaves
+    "gpu": set(),
+    "io": set(),
+    "raster": {"gpu"},
+    "api": {"gpu", "raster"},
+    "train": {"gpu", "raster", "io", "api"},
+    "study": {"gpu", "raster", "io", "api", "train"},
+    "view": {"gpu", "raster", "io", "api", "train"},
+    "doctor": {"gpu", "raster"},
+    "catalog": {"gpu", "raster"},
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Absolute module names of all imports, also those inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names if node.module == "app"}
+    return found - {"app"}
+
+
+@pytest.mark.parametrize("path", sorted(APP.rglob("*.py")), ids=lambda path: str(path.relative_to(APP)))
+def test_imports_point_down(path):
+    layer = path.relative_to(APP).parts[0].removesuffix(".py")
+    found = imports(path)
+    outside = {name.split(".")[0] for name in found} - {"app"} - sys.stdlib_module_names
+    inside = {name.split(".")[1] for name in found if name.startswith("app.")}
+    assert "vulkan" not in outside or layer == "gpu", "only app/gpu imports vulkan"
+    assert "glfw" not in outside or layer == "view" or path.name == "surface.py", "only app/view and gpu/surface.py import glfw"
+    if layer in LEAVES:
+        assert outside <= {"numpy", "scipy"} and inside <= LEAVES
+    elif layer in BELOW:
+        assert inside <= BELOW[layer] | LEAVES | {layer}
