@@ -147,7 +147,7 @@ def _variants(capabilities) -> tuple[list[str], list[str]]:
 def _row(capabilities, name: str, row, flag: str | None, runnable: list[str]) -> str:
     if missing := capabilities.missing(row.needs):
         instead = (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used") if runnable else "nothing stands in for it here"
-        return f"does not run: lacks {', '.join(missing)}; {instead}"
+        return f"does not run: lacks {', '.join(dict.fromkeys(missing))}; {instead}"
     if getattr(row, "ordered", False) and not _any_runs(capabilities, ORDERINGS):
         return "does not run: lacks an ordering of fragments, see below; use --blending fixed"
     if missing := capabilities.missing(getattr(row, "blend_needs", ())):

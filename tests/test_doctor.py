@@ -48,11 +48,10 @@ def test_a_fit_device(capsys, device):
 
 
 def test_every_missing_variant_names_feature_and_replacement(capsys, lacking):
-    lacking("float_atomics", "quad_control", "subgroup_arithmetic", "float32_blend")
+    lacking("float_atomics", "subgroup_arithmetic", "float32_blend")
     text, code = run(capsys)
     assert code == 0
     assert row(text, "native").endswith("does not run: lacks VK_MADE_UP_float_atomics; use --atomics cas")
-    assert "VK_MADE_UP_quad_control" in row(text, "full") and row(text, "full").endswith("plain is used")
     instead = next(name for name, reduction in REDUCTIONS.items() if "subgroup_arithmetic" not in reduction.needs)
     assert row(text, "hybrid").endswith(f"lacks VK_MADE_UP_subgroup_arithmetic; use --reduction {instead}")
     assert row(text, "float32").endswith("runs with --blending programmable only: lacks VK_MADE_UP_float32_blend")

@@ -390,6 +390,7 @@ def test_probe_passes_match_their_declaration(owner):
 
 
 APP = Path(shader.__file__).parent.parent
+MODULES = {path.stem for path in APP.iterdir()}
 LEAVES = {"contract", "camera", "gaussians", "config", "errors", "variants"}
 BELOW = {  # layer -> layers of app/ it may import, besides itself and the leaves
     "gpu": set(),
@@ -412,8 +413,8 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names if node.module == "app"}
-    return found - {"app"}
+            found |= {f"app.{alias.name}" for alias in node.names if alias.name in MODULES} if node.module == "app" else {node.module}
+    return found
 
 
 @pytest.mark.parametrize("path", sorted(APP.rglob("*.py")), ids=lambda path: str(path.relative_to(APP)))
