@@ -170,7 +170,7 @@ class Device:
         self.name = self.physical.name
         self.capabilities = capabilities.query(self.physical.handle)
         if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:
-            for name in ("quad_control", "maximal_reconvergence"):
+            for name in self.capabilities.names & {"quad_control", "maximal_reconvergence"}:
                 self.capabilities.withdraw(name, "a validation layer of 1.3.268 or newer, the first that knows the extension")
         missing = [f for f in capabilities.FEATURES if f.required and f.name not in self.capabilities]
         if missing:

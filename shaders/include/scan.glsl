@@ -2,18 +2,21 @@
 // Two lines take turns as source and target, so that a step needs one barrier.
 shared uint scan_lines[2][GROUP];
 
-// Returns the sum of `value` over lower threads; `total` is the sum over all. Every thread must call it.
-uint scan_group(uint value, out uint total) {
+// Returns the sum of `value` over lower threads; `total` is the sum over all. Every thread must call it, with the same `used`:
+// values beyond the first `used` threads (at least 1) are not looked at.
+uint scan_group(uint value, uint used, out uint total) {
     uint t = gl_LocalInvocationID.x, from = 0u, inclusive = value;
     scan_lines[from][t] = inclusive;
     barrier();
-    for (uint step = 1u; step < GROUP; step <<= 1u) {
+    for (uint step = 1u; step < used; step <<= 1u) {
         if (t >= step) inclusive += scan_lines[from][t - step];
         from = 1u - from;
         scan_lines[from][t] = inclusive;
         barrier();
     }
-    total = scan_lines[from][GROUP - 1u];
+    total = scan_lines[from][used - 1u];
     barrier();  // the lines are free again
     return inclusive - value;
 }
+
+uint scan_group(uint value, out uint total) { return scan_group(value, GROUP, total); }

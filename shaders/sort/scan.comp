@@ -15,7 +15,7 @@ void main() {
         uint b = start + t;
         uint value = b < blocks ? digit_counts[digit * row_stride() + b] : 0u;
         uint sum;
-        uint exclusive = scan_group(value, sum);
+        uint exclusive = scan_group(value, min(blocks - start, GROUP), sum);
         if (b < blocks) digit_counts[digit * row_stride() + b] = before + exclusive;
         before += sum;
     }
