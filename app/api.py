@@ -15,6 +15,7 @@ from app.camera import Camera
 from app.errors import UserError
 from app.gaussians import Gaussians
 from app.gpu.context import Device
+from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
 from app.raster import BACKENDS
 from app.raster.parameters import FIELDS, Parameters, SplatBuffers
@@ -50,7 +51,7 @@ class Renderer:
     """
 
     def __init__(self, device: Device | str | int | None = None, rasterizer: str = "hardware", **options):
-        self.device = device if isinstance(device, Device) else Device(device)
+        self.device = device if isinstance(device, Device) else open_device(device)
         if rasterizer not in BACKENDS:
             raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from {', '.join(BACKENDS)}")
         self._backend = BACKENDS[rasterizer]

@@ -47,7 +47,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("focal", "vec2", "px"),
         Field("centre", "vec2", "principal point, px from the top left corner"),
         Field("size", "uvec2", "image width and height, px"),
-        Field("photo", "uint", "slot of the photograph in `photos`"),
+        Field("photo", "uint", "first element of the photograph in `photos`"),
     ),
     "Frame": (
         Field("background", "vec3", "colour behind everything, 0..1"),
@@ -169,10 +169,10 @@ BUFFERS: tuple[BufferRow, ...] = (
     # training
     BufferRow("hyper", "Hyper", "1", "settings of the run", single=True),
     BufferRow("views", "Camera", "V", "training cameras"),
-    BufferRow("schedule", "uvec2", "HISTORY", "(view, photo slot) of step s at s % HISTORY"),
-    BufferRow("photos", "uint", "slots, P", "photographs, RGBA8, rows of the canvas width of each"),
-    BufferRow("ssim_grads", "vec3", "3, 3, P", "dSSIM/d(mu, E[x^2], E[xy]), one plane a moment and channel pair"),
-    BufferRow("loss_sums", "vec2", "G", "(L1, SSIM) summed over a workgroup"),
+    BufferRow("schedule", "uvec2", "HISTORY", "(view, first element of its photograph) of step s at s % HISTORY"),
+    BufferRow("photos", "uint", "sum of image sizes", "photographs, RGBA8 with red in the low byte, rows of camera.size.x"),
+    BufferRow("ssim_grads", "float", "3, 3, P", "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
+    BufferRow("loss_sums", "vec3", "G", "(L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size"),
     BufferRow("history", "StepRecord", "HISTORY", "results of step s at s % HISTORY"),
     BufferRow("adam_means", "vec3", "N, 2", "first and second moment"),
     BufferRow("adam_quats", "vec4", "N, 2", "first and second moment"),

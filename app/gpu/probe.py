@@ -43,6 +43,13 @@ def wanted() -> bool:
     return os.environ.get("HARDSPLAT_PROBE", "1") not in ("", "0")
 
 
+def open_device(wanted: str | int | None = None) -> Device:
+    """The device to work with: chosen as `Device` does, with its capabilities probed."""
+    device = Device(wanted)
+    probe(device)
+    return device
+
+
 def probe(device: Device) -> dict[str, str]:
     """Withdraws the capabilities of `device` that do not do what they say; returns them with the reason."""
     if not wanted():

@@ -225,7 +225,7 @@ class Recorder:
         return self
 
     def run_once(self) -> None:
-        """Ends if need be, submits, waits."""
+        """Submits what was recorded and ended, and waits for it."""
         fence = Fence(self.device)
         submit(self.device, [self], fence)
         fence.wait()

@@ -76,7 +76,7 @@ class Rows:
     @classmethod
     def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
         state_format = options.format if options.state_format == "same" else options.state_format
-        return cls(
+        rows = cls(
             resolve(device, "target format", FORMATS, options.format, "--format"),
             resolve(device, "state format", FORMATS, state_format, "--state-format"),
             resolve(device, "blending", BLENDINGS, options.blending, "--blending"),
@@ -85,6 +85,9 @@ class Rows:
             resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics"),
             resolve(device, "quad control", QUADS, "auto", ""),
         )
+        if not rows.blending.ordered and (missing := device.capabilities.missing(rows.format.blend_needs)):
+            raise UserError(f"--format {options.format}: {device.name} lacks {', '.join(missing)} for fixed-function blending; use --blending programmable")
+        return rows
 
 
 def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16) -> list[ComputePass | DrawPass]:

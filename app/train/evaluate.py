@@ -18,6 +18,7 @@ from app.errors import UserError
 from app.gpu.context import Device
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
+from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
 from app.io.images import save_png, side_by_side
 from app.io.ply import load_ply
@@ -125,7 +126,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
     gaussians = load_ply(ply)
-    gpu = Device(config.device)
+    gpu = open_device(config.device)
     parameters = Parameters(gpu, len(gaussians), gaussians.sh.shape[1])
     parameters.upload(gaussians)
     backend = BACKENDS[config.rasterizer]

@@ -15,8 +15,8 @@ from tqdm import tqdm
 from app.config import SAVED_NAME, TrainConfig, save_config
 from app.errors import UserError
 from app.gaussians import Gaussians
-from app.gpu.context import Device, DeviceLost, OutOfMemory
-from app.gpu.probe import probe
+from app.gpu.context import DeviceLost, OutOfMemory
+from app.gpu.probe import open_device
 from app.io.ply import save_ply
 from app.io.scene import Scene, load_images, load_scene
 from app.train import checkpoint as checkpoints
@@ -88,8 +88,7 @@ class Run:
         if not self.scene.train:
             raise UserError(f"{config.data_dir}: no view is left to train on (--test-every {config.test_every})")
         save_config(config, self.folder / SAVED_NAME)
-        self.device = Device(config.device)
-        probe(self.device)
+        self.device = open_device(config.device)
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)

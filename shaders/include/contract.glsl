@@ -24,7 +24,7 @@ struct Camera {
     vec2 focal;  // px
     vec2 centre;  // principal point, px from the top left corner
     uvec2 size;  // image width and height, px
-    uint photo;  // slot of the photograph in `photos`
+    uint photo;  // first element of the photograph in `photos`
 };
 
 struct Frame {
@@ -173,18 +173,18 @@ struct StepRecord {
 // views [V]; training cameras
 #define BINDING_views 23
 #define BUFFER_views(access) layout(set = 0, binding = BINDING_views, scalar) access buffer views_block { Camera views[]; };
-// schedule [HISTORY]; (view, photo slot) of step s at s % HISTORY
+// schedule [HISTORY]; (view, first element of its photograph) of step s at s % HISTORY
 #define BINDING_schedule 24
 #define BUFFER_schedule(access) layout(set = 0, binding = BINDING_schedule, scalar) access buffer schedule_block { uvec2 schedule[]; };
-// photos [slots, P]; photographs, RGBA8, rows of the canvas width of each
+// photos [sum of image sizes]; photographs, RGBA8 with red in the low byte, rows of camera.size.x
 #define BINDING_photos 25
 #define BUFFER_photos(access) layout(set = 0, binding = BINDING_photos, scalar) access buffer photos_block { uint photos[]; };
-// ssim_grads [3, 3, P]; dSSIM/d(mu, E[x^2], E[xy]), one plane a moment and channel pair
+// ssim_grads [3, 3, P]; per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size
 #define BINDING_ssim_grads 26
-#define BUFFER_ssim_grads(access) layout(set = 0, binding = BINDING_ssim_grads, scalar) access buffer ssim_grads_block { vec3 ssim_grads[]; };
-// loss_sums [G]; (L1, SSIM) summed over a workgroup
+#define BUFFER_ssim_grads(access) layout(set = 0, binding = BINDING_ssim_grads, scalar) access buffer ssim_grads_block { float ssim_grads[]; };
+// loss_sums [G]; (L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size
 #define BINDING_loss_sums 27
-#define BUFFER_loss_sums(access) layout(set = 0, binding = BINDING_loss_sums, scalar) access buffer loss_sums_block { vec2 loss_sums[]; };
+#define BUFFER_loss_sums(access) layout(set = 0, binding = BINDING_loss_sums, scalar) access buffer loss_sums_block { vec3 loss_sums[]; };
 // history [HISTORY]; results of step s at s % HISTORY
 #define BINDING_history 28
 #define BUFFER_history(access) layout(set = 0, binding = BINDING_history, scalar) access buffer history_block { StepRecord history[]; };

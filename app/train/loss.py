@@ -1,0 +1,75 @@
+"""The image loss of training and the metrics of evaluation, both on the GPU: `target` against the photograph at `camera.photo`.
+
+Loss: L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM), Kerbl et al. 2023, equation 7, SSIM zero-padded as their trainer does.
+Metrics: PSNR and SSIM as torchmetrics defines them for data range 1: SSIM reflected at the border and averaged over the whole image,
+here of renderings clamped to 0..1. One shader measures both.
+
+The image (camera.size) may be smaller than the canvas, whose width and height the functions below take.
+Memory: 36 bytes a pixel of the canvas for `ssim_grads`, 16 for `d_image`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from app import contract
+from app.camera import Camera
+from app.gpu.context import Device
+from app.gpu.memory import Buffer, Image
+from app.gpu.passes import ComputePass, Pipeline
+from app.gpu.recorder import Recorder
+from app.variants.formats import FORMATS
+
+_TILE = contract.CONSTANTS["TILE"][0]
+_GROUP = contract.CONSTANTS["GROUP"][0]
+_COMPARED = ("target", "photos", "camera", "frame")
+
+LOSS_PASSES = (
+    ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums")),
+    ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",)),
+    ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
+)
+METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
+
+
+def _tiles(width: int, height: int) -> int:
+    return -(-width // _TILE) * -(-height // _TILE)
+
+
+def allocate_loss(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
+    """`ssim_grads`, `loss_sums` and `d_image` for a canvas."""
+    return {
+        "ssim_grads": Buffer(device, 9 * width * height * contract.itemsize("ssim_grads"), "ssim_grads"),
+        "loss_sums": Buffer(device, _tiles(width, height) * contract.itemsize("loss_sums"), "loss_sums"),
+        "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image"),
+    }
+
+
+def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+    """target, photos, camera, frame, hyper, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
+    recorder.run(run["loss ssim"], threads=(width, height))
+    recorder.run(run["loss gradient"], threads=(width, height))
+    recorder.run(run["loss reduce"], threads=(_GROUP,))
+
+
+def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
+    """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the smallest buffer does."""
+    return {
+        "ssim_grads": Buffer(device, contract.itemsize("ssim_grads"), "ssim_grads"),
+        "loss_sums": Buffer(device, _tiles(width, height) * contract.itemsize("loss_sums"), "loss_sums"),
+    }
+
+
+def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+    """target, photos, camera, frame -> loss_sums, for read_metrics."""
+    recorder.run(run["metrics"], threads=(width, height))
+
+
+def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera) -> tuple[float, float]:
+    """(PSNR in dB, mean SSIM) of the last submission of record_metrics, which must be done. PSNR is infinite for equal images."""
+    sums = resources["loss_sums"].download(np.float32, 3 * _tiles(camera.width, camera.height)).reshape(-1, 3).sum(0, dtype=np.float64)
+    _, ssim, squared_error = sums / (3 * camera.width * camera.height)
+    return (-10 * math.log10(squared_error) if squared_error else math.inf), float(ssim)

@@ -1,0 +1,40 @@
+// Structural similarity in windows of 11 x 11 pixels: Wang, Bovik, Sheikh & Simoncelli, "Image Quality Assessment: From Error Visibility
+// to Structural Similarity" (2004), equation 13 with the Gaussian window of section III.B; as a loss: Zhao, Gallo, Frosio & Kautz,
+// "Loss Functions for Image Restoration With Neural Networks" (2017), equations 7 to 9.
+#extension GL_EXT_control_flow_attributes : require
+
+const float SSIM_C1 = 0.01 * 0.01, SSIM_C2 = 0.03 * 0.03;  // for values in 0..1
+
+// A workgroup's tile with its neighbours, in pairs of pixels side by side.
+const int SSIM_SIDE = int(TILE) + 2 * SSIM_RADIUS, SSIM_PAIRS = SSIM_SIDE / 2;
+const int SSIM_LOADS = SSIM_SIDE * SSIM_PAIRS, SSIM_SUMS = SSIM_SIDE * int(TILE) / 2;  // pairs to load, pairs of row sums to make
+
+// exp(-k^2 / (2 * 1.5^2)) over its sum, with a zero on both sides: pixel k of 12 enters the two windows of a pair of outputs with
+// SSIM_WINDOW[k + 1] and SSIM_WINDOW[k], so that both are summed from one read.
+const float SSIM_WINDOW[13] = float[13](
+    0.0, 0.001028380084, 0.007598758135, 0.03600077213, 0.1093606895, 0.2130055377, 0.2660117249,
+    0.2130055377, 0.1093606895, 0.03600077213, 0.007598758135, 0.001028380084, 0.0);
+
+// Values are taken relative to this grey: variances do not change, and E[x^2] - E[x]^2 cancels fewer digits.
+const float SSIM_GREY = 0.5;
+
+// Windowed means of (x, y, x^2, y^2, x y), of values relative to SSIM_GREY.
+struct Moments { float x, y, xx, yy, xy; };
+
+// SSIM = (2 mu_x mu_y + C1)(2 sigma_xy + C2) / ((mu_x^2 + mu_y^2 + C1)(sigma_x^2 + sigma_y^2 + C2)) = A1 A2 / (B1 B2)
+// and d: its derivatives by the means of x, x^2 and x y.
+float ssim(Moments m, out vec3 d) {
+    float mu_x = m.x + SSIM_GREY, mu_y = m.y + SSIM_GREY;
+    float A1 = 2.0 * mu_x * mu_y + SSIM_C1, A2 = 2.0 * (m.xy - m.x * m.y) + SSIM_C2;
+    float B1 = mu_x * mu_x + mu_y * mu_y + SSIM_C1, B2 = (m.xx - m.x * m.x) + (m.yy - m.y * m.y) + SSIM_C2;
+    float per_B = 1.0 / (B1 * B2);
+    float value = A1 * A2 * per_B;
+    d.y = -value / B2;
+    d.z = 2.0 * A1 * per_B;
+    // sigma_x^2 = E[x^2] - mu_x^2 and sigma_xy = E[x y] - mu_x mu_y depend on mu_x too
+    d.x = 2.0 * (mu_y * A2 * per_B - mu_x * value / B1) - 2.0 * m.x * d.y - m.y * d.z;
+    return value;
+}
+
+// What pixel (x, y) gets back: the derivatives of all windows that see it, weighted as they weight it (the window is symmetric).
+float ssim_backward(vec3 d, float x, float y) { return d.x + 2.0 * (x - SSIM_GREY) * d.y + (y - SSIM_GREY) * d.z; }
