@@ -18,8 +18,8 @@ CANVAS = (168, 131)  # not multiples of the tile
 # (width, height): one tile, one pixel more, odd, narrower than a window in one direction or both, a single pixel, the whole canvas
 SIZES = [(16, 16), (17, 33), (37, 29), (160, 120), (7, 40), (45, 3), (4, 5), (1, 1), CANVAS]
 LAMBDA = 0.2
-# Measured on lavapipe over SIZES: loss 3e-7, gradient 1e-6.
-LOSS_TOLERANCE, GRADIENT_TOLERANCE = 2e-6, 5e-6
+# Measured on lavapipe over SIZES: loss 4e-8 (one pixel alone 3e-7), gradient 3e-7 to 1e-6.
+LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-6, 3e-6
 
 
 class Loss:
@@ -153,13 +153,14 @@ def test_weights(loss, ssim_lambda):
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 0.02), (0.49, 0.51), (0.98, 1.0)])
 def test_flat_images_where_variances_cancel(loss, low, high):
-    """SSIM there is a difference of nearly equal numbers over C2; measured 1e-5 to 3e-5 (without SSIM_GREY 2e-4 in bright ones)."""
+    """Variances there are differences of nearly equal numbers beside C2. Gradient measured: 1.9e-5, 3.6e-6, 1.9e-5; without SSIM_GREY
+    1.8e-6, 2.3e-5, 5.5e-5."""
     case = Case(160, 120, noise=0.003, low=low, high=high)
     record, d_image = loss.train(case)
     value, d_expected = case.expected()
     print(f"loss {abs(loss_of(record) - value):.1e}, gradient {relative(d_image[:120, :160, :3], d_expected):.1e}")
-    assert abs(loss_of(record) - value) <= 1e-5
-    assert relative(d_image[:120, :160, :3], d_expected) <= 1e-4
+    assert abs(loss_of(record) - value) <= LOSS_TOLERANCE
+    assert relative(d_image[:120, :160, :3], d_expected) <= 4e-5
 
 
 def test_equal_images(loss):
