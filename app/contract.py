@@ -180,8 +180,8 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("adam_logit_opacities", "float", "N, 2", "first and second moment"),
     BufferRow("adam_sh", "vec3", "K, C, 2", "first and second moment"),
     BufferRow("grow_stats", "GrowStat", "N", "densification statistics since the last densification"),
-    BufferRow("flags", "uint", "C", "densify: 1 where a splat grows or lives, then the running sum"),
-    BufferRow("flag_sums", "uint", "G", "densify: sum of flags per workgroup, then the running sum"),
+    BufferRow("flags", "uint", "C", "densify: 2 * rank within its workgroup, + 1 where a splat grows or lives"),
+    BufferRow("flag_sums", "uint", "G + 1", "densify: flagged splats per workgroup, then those of all before; the last is the total"),
     BufferRow("holes", "uint", "C", "densify: rows to fill when dead splats are compacted"),
 )
 

@@ -206,10 +206,10 @@ struct StepRecord {
 // grow_stats [N]; densification statistics since the last densification
 #define BINDING_grow_stats 34
 #define BUFFER_grow_stats(access) layout(set = 0, binding = BINDING_grow_stats, scalar) access buffer grow_stats_block { GrowStat grow_stats[]; };
-// flags [C]; densify: 1 where a splat grows or lives, then the running sum
+// flags [C]; densify: 2 * rank within its workgroup, + 1 where a splat grows or lives
 #define BINDING_flags 35
 #define BUFFER_flags(access) layout(set = 0, binding = BINDING_flags, scalar) access buffer flags_block { uint flags[]; };
-// flag_sums [G]; densify: sum of flags per workgroup, then the running sum
+// flag_sums [G + 1]; densify: flagged splats per workgroup, then those of all before; the last is the total
 #define BINDING_flag_sums 36
 #define BUFFER_flag_sums(access) layout(set = 0, binding = BINDING_flag_sums, scalar) access buffer flag_sums_block { uint flag_sums[]; };
 // holes [C]; densify: rows to fill when dead splats are compacted

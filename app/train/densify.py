@@ -1,0 +1,93 @@
+"""Adaptive density control on the GPU: splats clone, split and die in place, the number of them never leaves the GPU.
+
+Kerbl et al. 2023, section 5.2, with the semantics of Inria's `densify_and_prune`. Deterministic: ranks come from prefix sums, random numbers
+from a hash of (seed, step, splat).
+
+One difference, on purpose. Inria's code prunes by screen radius right after growth has cleared all radii, which disables that test. Here, as
+published, it looks at the radius since the last densification; splats made just now have none yet. `prune_screen = 0` restores Inria's behaviour.
+"""
+
+from __future__ import annotations
+
+from app import contract
+from app.gpu.context import Device
+from app.gpu.memory import Buffer
+from app.gpu.passes import ComputePass, Pipeline
+from app.gpu.recorder import Recorder
+from app.raster.parameters import FIELDS, MOMENTS
+
+GROUP = contract.CONSTANTS["GROUP"][0]
+_RANKS = ("flags", "flag_sums")
+_ROW = (*FIELDS, *MOMENTS)
+
+
+def DENSIFY_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
+    """The passes for parameters with this many SH coefficients."""
+    planes = {"SH_PLANES": sh_planes}
+    resized = dict(shader="densify/resize.comp", reads=("counts", *_RANKS), writes=("counts", "indirect"))
+    return (
+        ComputePass("densify decide", "densify/decide.comp", reads=("hyper", "counts", "grow_stats"), writes=_RANKS),
+        ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",)),
+        ComputePass(
+            name="densify grow",
+            shader="densify/grow.comp",
+            reads=("hyper", "frame", "counts", *_RANKS, *_ROW),
+            writes=("grow_stats", *_ROW),
+            spec=planes,
+        ),
+        ComputePass(name="densify grown", spec={"GROWN": True}, **resized),
+        ComputePass(
+            name="densify survey",
+            shader="densify/survey.comp",
+            reads=("hyper", "frame", "counts", "grow_stats", *FIELDS),
+            writes=_RANKS,
+            spec=planes,
+        ),
+        ComputePass("densify holes", "densify/holes.comp", reads=("counts", *_RANKS), writes=("holes",)),
+        ComputePass(
+            name="densify fill",
+            shader="densify/fill.comp",
+            reads=("counts", "holes", *_RANKS, *_ROW),
+            writes=("grow_stats", *_ROW),
+            spec=planes,
+        ),
+        ComputePass(name="densify pruned", spec={"GROWN": False}, **resized),
+    )
+
+
+RESET_PASSES = (
+    ComputePass(
+        name="reset opacity",
+        shader="densify/reset.comp",
+        reads=("hyper", "counts", "logit_opacities"),
+        writes=("logit_opacities", "adam_logit_opacities"),
+    ),
+)
+
+
+def allocate_densify(device: Device, capacity: int) -> dict[str, Buffer]:
+    """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat."""
+    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity}
+    return {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
+
+
+def record_densify(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Parameters, moments, grow_stats, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, grown and pruned.
+
+    Statistics start anew. counts.wanted is the number that growth asked for; what found no room within counts.capacity stayed as it was.
+    """
+    splats = "splat_groups"
+    recorder.run(run["densify decide"], indirect=splats)
+    recorder.run(run["densify scan"], threads=(GROUP,))
+    recorder.run(run["densify grow"], indirect=splats)
+    recorder.run(run["densify grown"], threads=(1,))
+    recorder.run(run["densify survey"], indirect=splats)
+    recorder.run(run["densify scan"], threads=(GROUP,))
+    recorder.run(run["densify holes"], indirect=splats)
+    recorder.run(run["densify fill"], indirect=splats)
+    recorder.run(run["densify pruned"], threads=(1,))
+
+
+def record_reset(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Opacities of all splats := at most hyper.reset_opa, their moments := 0."""
+    recorder.run(run["reset opacity"], indirect="splat_groups")

@@ -1,0 +1,39 @@
+// Flagged splats clone or split (Kerbl et al. 2023, section 5.2), each appending one row in the order of their ranks, as far as rows last.
+// Clone: the copy starts without momentum, the original keeps its own. Split: both children are drawn from the Gaussian and 1.6 times
+// smaller; the first takes its parent's row.
+#include "common.glsl"
+#include "projection.glsl"
+#include "random.glsl"
+
+layout(local_size_x = GROUP) in;
+BUFFER_hyper(readonly)
+BUFFER_frame(readonly)
+BUFFER_counts(readonly)
+BUFFER_grow_stats(writeonly)
+#include "densify/rank.glsl"
+#include "densify/row.glsl"
+
+const float SHRINK = log(1.6);  // Inria: scale / (0.8 * 2 children)
+
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    if (g >= counts.splats || !flagged(g)) return;
+    uint added = counts.splats + rank(g);
+    if (added >= counts.capacity) return;
+
+    copy_parameters(g, added, counts.capacity);
+    zero_moments(added, counts.capacity);
+    grow_stats[added] = GrowStat(0.0, 0.0, 0.0);
+    vec3 log_scale = log_scales[g], scale = exp(log_scale);
+    if (max(max(scale.x, scale.y), scale.z) <= hyper.grow_scale3d * hyper.extent) return;
+
+    zero_moments(g, counts.capacity);
+    grow_stats[g] = GrowStat(0.0, 0.0, 0.0);
+    vec3 mean = means[g];
+    mat3 R = rotation(normalize(quats[g]));
+    for (uint child = 0u; child < 2u; ++child) {
+        uint row = child == 0u ? g : added;
+        means[row] = mean + R * (scale * random_normal(uvec4(hyper.seed, frame.step, g, DRAW_CHILD + child)));
+        log_scales[row] = log_scale - SHRINK;
+    }
+}

@@ -1,0 +1,43 @@
+// One splat as a row over the buffers that hold it: parameters and Adam moments.
+layout(constant_id = 0) const uint SH_PLANES = 16u;
+
+BUFFER_means(restrict)
+BUFFER_quats(restrict)
+BUFFER_log_scales(restrict)
+BUFFER_logit_opacities(restrict)
+BUFFER_sh(restrict)
+BUFFER_adam_means(restrict)
+BUFFER_adam_quats(restrict)
+BUFFER_adam_log_scales(restrict)
+BUFFER_adam_logit_opacities(restrict)
+BUFFER_adam_sh(restrict)
+
+void copy_parameters(uint from, uint to, uint capacity) {
+    means[to] = means[from];
+    quats[to] = quats[from];
+    log_scales[to] = log_scales[from];
+    logit_opacities[to] = logit_opacities[from];
+    for (uint k = 0u; k < SH_PLANES; ++k) sh[k * capacity + to] = sh[k * capacity + from];
+}
+
+void copy_moments(uint from, uint to, uint capacity) {
+    for (uint moment = 0u; moment < 2u; ++moment) {
+        uint a = 2u * from + moment, b = 2u * to + moment;
+        adam_means[b] = adam_means[a];
+        adam_quats[b] = adam_quats[a];
+        adam_log_scales[b] = adam_log_scales[a];
+        adam_logit_opacities[b] = adam_logit_opacities[a];
+        for (uint k = 0u; k < SH_PLANES; ++k) adam_sh[2u * k * capacity + b] = adam_sh[2u * k * capacity + a];
+    }
+}
+
+void zero_moments(uint row, uint capacity) {
+    for (uint moment = 0u; moment < 2u; ++moment) {
+        uint a = 2u * row + moment;
+        adam_means[a] = vec3(0.0);
+        adam_quats[a] = vec4(0.0);
+        adam_log_scales[a] = vec3(0.0);
+        adam_logit_opacities[a] = 0.0;
+        for (uint k = 0u; k < SH_PLANES; ++k) adam_sh[2u * k * capacity + a] = vec3(0.0);
+    }
+}

@@ -1,0 +1,40 @@
+// Flags the splats that live on: opaque enough and, once opacities have been reset, not too large in the world or on screen
+// (Kerbl et al. 2023, section 5.2). Whoever holds a number that is not finite dies, before it spreads through the image.
+#include "common.glsl"
+
+layout(local_size_x = GROUP) in;
+layout(constant_id = 0) const uint SH_PLANES = 16u;
+BUFFER_hyper(readonly)
+BUFFER_frame(readonly)
+BUFFER_counts(readonly)
+BUFFER_grow_stats(readonly)
+BUFFER_means(readonly)
+BUFFER_quats(readonly)
+BUFFER_log_scales(readonly)
+BUFFER_logit_opacities(readonly)
+BUFFER_sh(readonly)
+#include "densify/mark.glsl"
+
+// By the bits of the exponent: compilers may assume that comparisons see no NaN.
+const uint EXPONENT = 0x7F800000u;
+bool finite(vec4 v) { return all(notEqual(floatBitsToUint(v) & EXPONENT, uvec4(EXPONENT))); }
+
+bool whole(uint g) {
+    bool ok = finite(vec4(means[g], logit_opacities[g])) && finite(quats[g]) && finite(vec4(log_scales[g], 0.0));
+    for (uint k = 0u; k < SH_PLANES; ++k) ok = ok && finite(vec4(sh[k * counts.capacity + g], 0.0));
+    return ok;
+}
+
+bool lives(uint g) {
+    float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
+    if (opacity < hyper.prune_opa) return false;
+    if (hyper.reset_every == 0u || frame.step <= hyper.reset_every) return true;
+    vec3 log_scale = log_scales[g];
+    if (exp(max(max(log_scale.x, log_scale.y), log_scale.z)) > hyper.prune_scale3d * hyper.extent) return false;
+    return hyper.prune_screen == 0.0 || grow_stats[g].radius <= hyper.prune_screen;
+}
+
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    mark(g, counts.splats, g < counts.splats && whole(g) && lives(g));
+}

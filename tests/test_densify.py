@@ -1,0 +1,333 @@
+"""Densification on the GPU against the float64 reference; rows compared as sets."""
+
+import numpy as np
+import pytest
+
+from app import contract
+from app.config import TrainConfig
+from app.gpu.memory import POISON, Buffer
+from app.gpu.passes import build_all
+from app.gpu.recorder import Recorder
+from app.raster.parameters import FIELDS, MOMENTS, Parameters
+from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_reset
+from app.train.schedule import hyper_row
+from tests.oracle.densify import densify
+from tests.oracle.quat import to_matrix
+
+STATE = (*FIELDS, *MOMENTS)
+EXTENT = 2.0
+CONFIG = TrainConfig(reset_every=3000)
+EARLY, LATE = 600, 3100  # before and after the first opacity reset
+
+
+class Densifier:
+    """The passes recorded once for one capacity, run on any splats."""
+
+    def __init__(self, device, capacity: int, planes: int):
+        self.capacity, self.planes = capacity, planes
+        self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"))
+        self.own = {name: Buffer(device, contract.itemsize(name), name) for name in ("hyper", "frame")}
+        self.scratch = allocate_densify(device, capacity)
+        self.resources = {**self.parameters.all, **self.own, **self.scratch}
+        run = build_all(device, [*DENSIFY_PASSES(planes), *RESET_PASSES])
+        self.densify, self.reset = Recorder(device, self.resources, timed=True), Recorder(device, self.resources)
+        record_densify(self.densify, run)
+        record_reset(self.reset, run)
+        self.densify.end()
+        self.reset.end()
+
+    def __call__(self, state: dict, stats: np.ndarray, step: int = EARLY, config: TrainConfig = CONFIG, recorder=None) -> dict:
+        """state and the result: (planes, n, values) by name."""
+        n = state["means"].shape[1]
+        for buffer in (*self.parameters.resources.values(), *self.scratch.values()):
+            buffer.fill(POISON)
+        for name in STATE:
+            self.parameters.write(name, state[name])
+        self.parameters.write("grow_stats", stats[None])
+        self.parameters.set_count(n)
+        indirect = np.zeros((), contract.dtype("Indirect"))
+        indirect["splat_groups"] = -(-n // 256), 1, 1
+        self.resources["indirect"].upload(indirect)
+        frame = np.zeros((), contract.dtype("Frame"))
+        frame["step"] = step
+        self.resources["frame"].upload(frame)
+        self.resources["hyper"].upload(hyper_row(config, EXTENT))
+        (recorder or self.densify).run_once()
+        return {name: self.parameters.read(name, self.splats) for name in STATE}
+
+    @property
+    def splats(self) -> int:
+        return int(self.parameters.counts["splats"])
+
+    def destroy(self) -> None:
+        for part in (self.densify, self.reset, self.parameters, *self.own.values(), *self.scratch.values()):
+            part.destroy()
+
+
+_made: dict[tuple[int, int], Densifier] = {}
+
+
+@pytest.fixture
+def make(device):
+    def make(capacity: int, planes: int = 1) -> Densifier:
+        if (capacity, planes) not in _made:
+            _made[capacity, planes] = Densifier(device, capacity, planes)
+        return _made[capacity, planes]
+
+    return make
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cleanup():
+    yield
+    for made in _made.values():
+        made.destroy()
+    _made.clear()
+
+
+def random_state(n: int, planes: int, seed: int = 0) -> dict:
+    """Splats around the thresholds. The first SH value is the row's number, which all descendants inherit."""
+    rng = np.random.default_rng(seed)
+    state = {
+        "means": rng.normal(size=(1, n, 3)),
+        "quats": rng.normal(size=(1, n, 4)),
+        "log_scales": np.log(EXTENT) + rng.uniform(np.log(1e-3), np.log(0.3), (1, n, 3)),
+        "logit_opacities": rng.uniform(-8, 4, (1, n, 1)),
+        "sh": rng.normal(size=(planes, n, 3)),
+        **{f"adam_{name}": rng.normal(size=(planes if name == "sh" else 1, n, 2 * width)) for name, width in zip(FIELDS, (3, 4, 3, 1, 3))},
+    }
+    state["sh"][0, :, 0] = np.arange(n)
+    return {name: values.astype(np.float32) for name, values in state.items()}
+
+
+def random_stats(n: int, seed: int = 1) -> np.ndarray:
+    """(n, 3) gradient sums, views, radii; a fifth of the splats was never seen."""
+    rng = np.random.default_rng(seed)
+    views = rng.integers(0, 5, n)
+    return np.stack([rng.uniform(0, 4e-4, n) * views, views, rng.uniform(0, 40, n)], axis=1).astype(np.float32)
+
+
+def random_bits(key: np.ndarray) -> np.ndarray:
+    """pcg4d (Jarzynski & Olano 2020) of (n, 4) uint32."""
+    x, y, z, w = (key.astype(np.uint32) * np.uint32(1664525) + np.uint32(1013904223)).T
+    for i in range(2):
+        x = x + y * w
+        y = y + z * x
+        z = z + x * y
+        w = w + y * z
+        if i == 0:
+            x, y, z, w = (v ^ (v >> np.uint32(16)) for v in (x, y, z, w))
+    return np.stack([x, y, z, w], axis=1)
+
+
+def random_normals(n: int, step: int, seed: int) -> np.ndarray:
+    """(n, 2, 3) what the children of every row are drawn with (Box-Muller)."""
+    keys = np.array([[[seed, step, g, 1 + child] for child in (0, 1)] for g in range(n)], np.uint32).reshape(-1, 4)
+    u = (random_bits(keys) >> 8) * 2.0**-24
+    radius, angle = np.sqrt(-2 * np.log(1 - u[:, :2])), 2 * np.pi * (u[:, 2:] - 0.5)
+    normals = [radius[:, 0] * np.cos(angle[:, 0]), radius[:, 0] * np.sin(angle[:, 0]), radius[:, 1] * np.cos(angle[:, 1])]
+    return np.stack(normals, axis=1).reshape(n, 2, 3)
+
+
+def reference(state: dict, stats: np.ndarray, step: int = EARLY, config: TrainConfig = CONFIG) -> dict:
+    n = stats.shape[0]
+    wide = {name: np.moveaxis(values.astype(np.float64), 0, 1) for name, values in state.items()}  # (n, planes, values)
+    params = {
+        "means": wide["means"][:, 0],
+        "quats": wide["quats"][:, 0],
+        "scales": np.exp(wide["log_scales"][:, 0]),
+        "opacities": 1 / (1 + np.exp(-wide["logit_opacities"][:, 0, 0])),
+        "sh": wide["sh"],
+    }
+    out, moments, _, _ = densify(
+        params,
+        {name: wide[name] for name in MOMENTS},
+        *stats.astype(np.float64).T,
+        EXTENT,
+        random_normals(n, step, config.seed),
+        grad_threshold=config.grow_grad2d,
+        percent_dense=config.grow_scale3d,
+        min_opacity=config.prune_opa,
+        prune_large=bool(config.reset_every) and step > config.reset_every,
+        max_screen_radius=config.prune_screen or np.inf,
+    )
+    rows = {
+        "means": out["means"][:, None],
+        "quats": out["quats"][:, None],
+        "log_scales": np.log(out["scales"])[:, None],
+        "logit_opacities": np.log(out["opacities"] / (1 - out["opacities"]))[:, None, None],
+        "sh": out["sh"],
+        **moments,
+    }
+    return {name: np.moveaxis(values, 0, 1) for name, values in rows.items()}
+
+
+def arranged(state: dict) -> dict:
+    """Rows by the splat they came from, then by momentum (an original before its clone) and place."""
+    order = np.lexsort((state["means"][0, :, 0], -np.abs(state["adam_means"][0, :, 0]), state["sh"][0, :, 0]))
+    return {name: values[:, order] for name, values in state.items()}
+
+
+def assert_same_set(got: dict, want: dict) -> None:
+    got, want = arranged(got), arranged(want)
+    for name in STATE:
+        assert got[name].shape == want[name].shape, name
+        np.testing.assert_allclose(got[name], want[name], rtol=2e-5, atol=2e-5, err_msg=name)
+
+
+def assert_sizes(densifier: Densifier, splats: int, wanted: int) -> None:
+    counts = densifier.parameters.counts
+    assert (counts["splats"], counts["wanted"], counts["capacity"]) == (splats, wanted, densifier.capacity)
+    indirect = densifier.resources["indirect"].download(contract.dtype("Indirect"))[0]
+    assert tuple(indirect["splat_groups"]) == (-(-splats // 256), 1, 1)
+    assert tuple(indirect["splat_blocks"]) == (-(-splats // 2048), 1, 1)
+    assert (densifier.parameters.read("grow_stats", splats) == 0).all()
+
+
+def growing(stats: np.ndarray, config: TrainConfig = CONFIG) -> np.ndarray:
+    return (stats[:, 1] > 0) & (stats[:, 0] >= np.float32(config.grow_grad2d) * stats[:, 1])
+
+
+@pytest.mark.parametrize("step", [EARLY, CONFIG.reset_every, LATE])
+@pytest.mark.parametrize("n, planes", [(1, 16), (255, 1), (256, 4), (257, 16), (1000, 9), (5000, 1), (5000, 16)])
+def test_against_reference(make, n, planes, step):
+    state, stats = random_state(n, planes, seed=n), random_stats(n, seed=n + 1)
+    densifier = make(2 * n, planes)
+    got, want = densifier(state, stats, step), reference(state, stats, step)
+    assert_same_set(got, want)
+    assert_sizes(densifier, want["means"].shape[1], n + growing(stats).sum())
+
+
+def test_two_levels_of_sums_and_repeats_bit_for_bit(make):
+    n = 70_000  # 274 workgroups, more than one workgroup adds up at once; 100 thousand rows after growth
+    state, stats = random_state(n, 1), random_stats(n)
+    densifier = make(2 * n)
+    got = densifier(state, stats, LATE)
+    assert_same_set(got, reference(state, stats, LATE))
+    again = densifier(state, stats, LATE)
+    for name in STATE:
+        assert got[name].tobytes() == again[name].tobytes(), name
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 300])
+def test_growth_stops_at_capacity(make, room):
+    """The first splats get the rows there are; the others stay what they were, with the radius that they had."""
+    n = 2000
+    state, stats = random_state(n, 4), random_stats(n)
+    grows = growing(stats)
+    assert grows.sum() > 300
+    densifier = make(n + room, 4)
+    got = densifier(state, stats, LATE)
+    allowed = stats.copy()
+    allowed[np.flatnonzero(grows)[room:], 0] = 0
+    want = reference(state, allowed, LATE)
+    assert_same_set(got, want)
+    assert_sizes(densifier, want["means"].shape[1], n + grows.sum())
+
+
+def test_nothing_to_do(make):
+    n = 1000
+    state, stats = random_state(n, 1), random_stats(n)
+    state["logit_opacities"] = np.abs(state["logit_opacities"])
+    stats[:, 0] = 0
+    densifier = make(2 * n)
+    got = densifier(state, stats)
+    for name in STATE:
+        assert got[name].tobytes() == state[name].tobytes(), "rows that stay do not move"
+    assert_sizes(densifier, n, n)
+
+
+def test_no_splats(make):
+    densifier = make(64)
+    densifier(random_state(0, 1), random_stats(0))
+    assert_sizes(densifier, 0, 0)
+
+
+def test_all_pruned(make):
+    n = 1000
+    state, stats = random_state(n, 1), random_stats(n)
+    state["logit_opacities"][:] = -20
+    densifier = make(2 * n)
+    densifier(state, stats)
+    assert_sizes(densifier, 0, n + growing(stats).sum())
+
+
+@pytest.mark.parametrize("scale, moments", [(1e-3, 1000), (0.05, 0)], ids=["clone", "split"])
+def test_all_grow(make, scale, moments):
+    """A clone starts without momentum next to its original; the children of a split both do."""
+    n = 1000
+    state, stats = random_state(n, 1), random_stats(n)
+    state["logit_opacities"][:] = 1
+    state["log_scales"][:] = np.log(scale * EXTENT)
+    stats[:, :2] = 1
+    densifier = make(2 * n)
+    got = densifier(state, stats)
+    assert_same_set(got, reference(state, stats))
+    assert_sizes(densifier, 2 * n, 2 * n)
+    assert np.count_nonzero(got["adam_sh"].any(axis=(0, 2))) == moments
+
+
+def test_rows_that_are_not_numbers_are_pruned(make):
+    n = 600
+    state, stats = random_state(n, 4), random_stats(n)
+    state["logit_opacities"] = np.abs(state["logit_opacities"])
+    bad = {}
+    for i, name in enumerate(FIELDS):
+        for j, value in enumerate((np.nan, np.inf, -np.inf)):
+            bad[20 * i + 5 * j + 3] = (name, value)
+    clean = np.setdiff1d(np.arange(n), list(bad))
+    stats[clean, 0] = 0
+    stats[list(bad), :2] = 1, 1  # they would grow
+    want = reference({name: v[:, clean] for name, v in state.items()}, stats[clean], LATE)
+    for row, (name, value) in bad.items():
+        state[name][-1, row, -1] = value
+    assert_same_set(make(2 * n, 4)(state, stats, LATE), want)
+
+
+def test_a_gradient_that_is_no_number_grows_nothing(make):
+    n = 300
+    state, stats = random_state(n, 1), random_stats(n)
+    state["logit_opacities"] = np.abs(state["logit_opacities"])
+    stats[:, 0] = np.nan
+    densifier = make(2 * n)
+    densifier(state, stats)
+    assert_sizes(densifier, n, n)
+
+
+def test_screen_radius_and_resets_can_be_off(make):
+    n = 1000
+    state, stats = random_state(n, 1), random_stats(n)
+    for config in (TrainConfig(prune_screen=0.0), TrainConfig(reset_every=0)):
+        assert_same_set(make(2 * n)(state, stats, LATE, config), reference(state, stats, LATE, config))
+
+
+def test_children_of_a_split_follow_the_gaussian(make):
+    n = 20_000
+    state, stats = random_state(n, 1), random_stats(n)
+    mean, scale, quat = np.array([1.0, -2.0, 0.5]), np.array([0.05, 0.1, 0.2]) * EXTENT, np.array([0.5, 0.1, -0.7, 0.5])
+    state["means"][:], state["quats"][:], state["log_scales"][:] = mean, 3 * quat, np.log(scale)
+    state["logit_opacities"][:] = 1
+    stats[:, :2] = 1
+    got = make(2 * n)(state, stats)
+    standard = (got["means"][0] - mean) @ to_matrix(quat[None])[0] / scale
+    assert np.abs(standard.mean(axis=0)).max() < 4 / np.sqrt(2 * n)
+    assert np.abs(np.cov(standard.T) - np.eye(3)).max() < 5 * np.sqrt(2 / (2 * n))
+    assert 3.5 < np.abs(standard).max() < 6
+    pairs = standard[np.argsort(got["sh"][0, :, 0], kind="stable")].reshape(n, 2, 3)
+    assert np.abs(np.corrcoef(pairs[:, 0].T, pairs[:, 1].T)[:3, 3:]).max() < 5 / np.sqrt(n), "siblings are independent"
+    np.testing.assert_allclose(got["log_scales"][0], np.broadcast_to(np.log(scale / 1.6), (2 * n, 3)), rtol=1e-5)
+    other = make(2 * n)(state, stats, step=EARLY + 100)
+    drawn = np.concatenate([got["means"][0], other["means"][0]])
+    assert len(np.unique(drawn, axis=0)) == len(drawn)
+
+
+@pytest.mark.parametrize("n", [0, 1, 1000])
+def test_opacity_reset(make, n):
+    state, stats = random_state(n, 1), random_stats(n)
+    densifier = make(2 * n + 64)
+    got = densifier(state, stats, recorder=densifier.reset)
+    ceiling = np.log(CONFIG.reset_opa / (1 - CONFIG.reset_opa))
+    np.testing.assert_allclose(got["logit_opacities"], np.minimum(state["logit_opacities"], ceiling), rtol=1e-6)
+    assert (got["adam_logit_opacities"] == 0).all()
+    for name in set(STATE) - {"logit_opacities", "adam_logit_opacities"}:
+        assert got[name].tobytes() == state[name].tobytes(), name
