@@ -122,8 +122,9 @@ def random_bits(key: np.ndarray) -> np.ndarray:
 
 def random_normals(n: int, step: int, seed: int) -> np.ndarray:
     """(n, 2, 3) what the children of every row are drawn with (Box-Muller)."""
-    keys = np.array([[[seed, step, g, 1 + child] for child in (0, 1)] for g in range(n)], np.uint32).reshape(-1, 4)
-    u = (random_bits(keys) >> 8) * 2.0**-24
+    keys = np.empty((n, 2, 4), np.uint32)
+    keys[..., 0], keys[..., 1], keys[..., 2], keys[..., 3] = seed, step, np.arange(n)[:, None], (1, 2)
+    u = (random_bits(keys.reshape(-1, 4)) >> 8) * 2.0**-24
     radius, angle = np.sqrt(-2 * np.log(1 - u[:, :2])), 2 * np.pi * (u[:, 2:] - 0.5)
     normals = [radius[:, 0] * np.cos(angle[:, 0]), radius[:, 0] * np.sin(angle[:, 0]), radius[:, 1] * np.cos(angle[:, 1])]
     return np.stack(normals, axis=1).reshape(n, 2, 3)
