@@ -23,7 +23,7 @@ from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 from app.variants.formats import FORMATS
 
-_TILE = contract.CONSTANTS["TILE"][0]
+_TILE = contract.CONSTANTS["TILE"][0]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
 _GROUP = contract.CONSTANTS["GROUP"][0]
 _COMPARED = ("target", "photos", "camera", "frame")
 
@@ -36,7 +36,7 @@ METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, write
 
 
 def _tiles(width: int, height: int) -> int:
-    return -(-width // _TILE) * -(-height // _TILE)
+    return -(-width // _TILE) * -(-height // (2 * _TILE))
 
 
 def allocate_loss(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
@@ -50,8 +50,8 @@ def allocate_loss(device: Device, width: int, height: int) -> dict[str, Buffer |
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """target, photos, camera, frame, hyper, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
-    recorder.run(run["loss ssim"], threads=(width, height))
-    recorder.run(run["loss gradient"], threads=(width, height))
+    recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
@@ -65,7 +65,7 @@ def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffe
 
 def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """target, photos, camera, frame -> loss_sums, for read_metrics."""
-    recorder.run(run["metrics"], threads=(width, height))
+    recorder.run(run["metrics"], threads=(width, -(-height // 2)))
 
 
 def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera) -> tuple[float, float]:

@@ -1,5 +1,5 @@
 // dL/d image of L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM): Kerbl et al. 2023, equation 7.
-// The derivatives in ssim_grads are convolved as the moments were: rows, then columns, a channel at a time in shared memory (13 KiB).
+// The derivatives in ssim_grads are convolved as the moments were: rows, then columns, a channel at a time in shared memory (21 KiB).
 // Floor: read ssim_grads 36 B, target 4..16 B and photograph 4 B, write d_image 16 B a pixel.
 #include "contract.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
@@ -9,59 +9,71 @@ STORE_d_image
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
 
-shared vec2 pairs[3][SSIM_LOADS];  // two pixels side by side, so that one read serves two windows
-shared float rows[3][SSIM_SIDE * int(TILE)];
+shared vec2 pairs[3][SSIM_LOADS];  // two pixels side by side: one read serves two windows
+shared float rows[3][SSIM_TILE.x * SSIM_AREA.y];
 
-float derivative(uint plane, ivec2 at) {
-    bool inside = all(greaterThanEqual(at, ivec2(0))) && all(lessThan(at, ivec2(camera.size)));
-    return inside ? ssim_grads[plane * camera.size.x * camera.size.y + uint(at.y) * camera.size.x + uint(at.x)] : 0.0;
+void load(int i, uint channel) {
+    ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + ivec2(i % SSIM_PAIRS * 2, i / SSIM_PAIRS), size = ivec2(camera.size);
+    bool in_column = at.y >= 0 && at.y < size.y;
+    bvec2 inside = bvec2(in_column && at.x >= 0 && at.x < size.x, in_column && at.x >= -1 && at.x + 1 < size.x);
+    [[unroll]] for (uint m = 0u; m < 3u; m++) {
+        uint from = (3u * channel + m) * camera.size.x * camera.size.y + uint(at.y * size.x + at.x);
+        vec2 two = vec2(0.0);
+        if (inside.x) two.x = ssim_grads[from];
+        if (inside.y) two.y = ssim_grads[from + 1u];
+        pairs[m][i] = two;
+    }
 }
 
 void sum_rows(int pair) {
-    int row = pair / int(TILE / 2u), column = pair % int(TILE / 2u);
+    int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
     [[unroll]] for (int m = 0; m < 3; m++) {
         vec2 sums = vec2(0.0);
-        [[unroll]] for (int k = 0; k < 12; k++) sums += pairs[m][row * SSIM_PAIRS + column + k / 2][k % 2] * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]);
-        rows[m][row * int(TILE) + 2 * column] = sums.x;
-        rows[m][row * int(TILE) + 2 * column + 1] = sums.y;
+        [[unroll]] for (int k = 0; k < 12; k += 2) {
+            vec2 two = pairs[m][row * SSIM_PAIRS + column + k / 2];
+            sums += two.x * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]) + two.y * vec2(SSIM_WINDOW[k + 2], SSIM_WINDOW[k + 1]);
+        }
+        int i = ssim_row(row) + 2 * column;
+        rows[m][i] = sums.x;
+        rows[m][i + 1] = sums.y;
     }
 }
 
-vec3 sum_columns(int t) {
-    vec3 sums = vec3(0.0);
-    [[unroll]] for (int k = 0; k < 11; k++) {
-        int i = t + k * int(TILE);
-        sums += SSIM_WINDOW[k + 1] * vec3(rows[0][i], rows[1][i], rows[2][i]);
+vec3[2] sum_columns() {
+    vec3 upper = vec3(0.0), lower = vec3(0.0);
+    [[unroll]] for (int k = 0; k < 12; k++) {
+        int i = int(gl_LocalInvocationIndex) + ssim_row(k);  // two rows down are one on in ssim_row
+        vec3 value = vec3(rows[0][i], rows[1][i], rows[2][i]);
+        upper += SSIM_WINDOW[k + 1] * value;
+        lower += SSIM_WINDOW[k] * value;
     }
-    return sums;
+    return vec3[2](upper, lower);
 }
 
 void main() {
-    ivec2 at = ivec2(gl_GlobalInvocationID.xy), corner = ivec2(gl_WorkGroupID.xy * TILE) - SSIM_RADIUS;
-    if (any(greaterThanEqual(gl_WorkGroupID.xy, tiles()))) {
-        imageStore(d_image, at, vec4(0.0));  // the canvas is larger than this image
-        return;
+    ivec2 at = ivec2(gl_GlobalInvocationID.xy) * ivec2(1, 2), last = ivec2(camera.size) - 1;
+    vec3 x[2], y[2], d_x[2];
+    [[unroll]] for (int r = 0; r < 2; r++) {
+        ivec2 nearest = min(at + ivec2(0, r), last);
+        x[r] = rendered(nearest);
+        y[r] = unpackUnorm4x8(packed_photograph(nearest)).rgb;
+        d_x[r] = vec3(0.0);
     }
-    int t = int(gl_LocalInvocationIndex);
-    bool inside = all(lessThan(at, ivec2(camera.size)));
-    vec3 x = vec3(0.0), y = vec3(0.0), d_x = vec3(0.0);
-    if (inside) {
-        x = rendered(at);
-        y = photographed(at);
-    }
-    [[unroll]] for (int c = 0; c < 3; c++) {
-        for (int i = t; i < SSIM_LOADS; i += int(GROUP)) {
-            ivec2 from = corner + ivec2(i % SSIM_PAIRS * 2, i / SSIM_PAIRS);
-            [[unroll]] for (int m = 0; m < 3; m++) {
-                pairs[m][i] = vec2(derivative(uint(3 * c + m), from), derivative(uint(3 * c + m), from + ivec2(1, 0)));
-            }
+    if (all(lessThan(gl_WorkGroupID.xy, ssim_tiles(camera.size)))) {  // the canvas may be larger than this image
+        [[unroll]] for (int c = 0; c < 3; c++) {
+            for (int i = int(gl_LocalInvocationIndex); i < SSIM_LOADS; i += int(GROUP)) load(i, uint(c));
+            barrier();
+            for (int i = int(gl_LocalInvocationIndex); i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
+            barrier();
+            vec3 sums[2] = sum_columns();
+            [[unroll]] for (int r = 0; r < 2; r++) d_x[r][c] = ssim_backward(sums[r], x[r][c], y[r][c]);
         }
-        barrier();
-        if (t < SSIM_SUMS) sum_rows(t);
-        barrier();
-        d_x[c] = ssim_backward(sum_columns(t), x[c], y[c]);
     }
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y), weight = hyper.ssim_lambda;
-    d_x = per_value * ((1.0 - weight) * sign(x - y) - weight * d_x);
-    imageStore(d_image, at, vec4(inside ? d_x : vec3(0.0), 0.0));  // stores outside the canvas are dropped
+    [[unroll]] for (int r = 0; r < 2; r++) {
+        ivec2 pixel = at + ivec2(0, r);
+        bool inside = all(lessThanEqual(pixel, last));
+        vec3 d = inside ? per_value * ((1.0 - weight) * sign(x[r] - y[r]) - weight * d_x[r]) : vec3(0.0);
+        imageStore(d_image, pixel, vec4(d, 0.0));  // stores outside the canvas are dropped
+    }
 }

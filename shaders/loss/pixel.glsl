@@ -9,6 +9,4 @@ vec3 rendered(ivec2 at) {
     return pixel.rgb + pixel.a * frame.background;
 }
 
-vec3 photographed(ivec2 at) { return unpackUnorm4x8(photos[camera.photo + uint(at.y) * camera.size.x + uint(at.x)]).rgb; }
-
-uvec2 tiles() { return (camera.size + TILE - 1u) / TILE; }
+uint packed_photograph(ivec2 at) { return photos[camera.photo + uint(at.y) * camera.size.x + uint(at.x)]; }
