@@ -10,6 +10,9 @@ from pathlib import Path
 from app.gpu import probe, shader
 from app.raster import hardware
 from app.raster.base import SINKS
+from app.train.densify import DENSIFY_PASSES, RESET_PASSES
+from app.train.loss import LOSS_PASSES, METRIC_PASSES
+from app.train.schedule import SCHEDULE_PASSES
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.formats import FORMATS
@@ -25,7 +28,8 @@ def sources() -> Iterator[shader.Source]:
         for sink in SINKS:
             for p in hardware.passes(rows, 1, 1, 1, sink):
                 yield from p.sources()
-    for p in probe.PASSES:
+    training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES)
+    for p in (*probe.PASSES, *training):
         yield from p.sources()
 
 

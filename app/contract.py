@@ -114,6 +114,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
     "StepRecord": (
         Field("l1", "float", "mean absolute error"),
         Field("ssim", "float", "mean SSIM, zero-padded"),
+        Field("mse", "float", "mean squared error"),
         Field("visible", "uint", ""),
         Field("splats", "uint", ""),
     ),
@@ -210,6 +211,19 @@ def dtype(glsl_type: str) -> np.dtype:
 def itemsize(name: str) -> int:
     """Bytes of one element of a buffer row."""
     return dtype(ROWS[name].type).itemsize
+
+
+def bytes_per_splat(sh_degree: int) -> dict[str, float]:
+    """Bytes that one splat takes in training, by row: parameters, Adam moments, projection, sort, densification."""
+    block = CONSTANTS["GROUP"][0] * CONSTANTS["SORT_ROWS"][0]
+    sizes = {"N": 1, "C": 1, "K": (sh_degree + 1) ** 2, "RADIX": CONSTANTS["RADIX"][0], "blocks": 1 / block}
+    of_the_api = {f"d_{row.name}" for row in BUFFERS} - {"d_splats2d"}
+    out = {}
+    for row in BUFFERS:
+        axes = row.shape.split(", ")
+        if row.name not in of_the_api and {"N", "C", "blocks"} & set(axes):
+            out[row.name] = itemsize(row.name) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
+    return out
 
 
 def indirect_offset(field: str) -> int:

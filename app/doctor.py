@@ -22,25 +22,7 @@ REGISTRIES = (
     ("float atomics", "--atomics", ATOMICS),
     ("quads", None, QUADS),
 )
-# Rows that only the Python API allocates.
-_API_ONLY = {f"d_{row.name}" for row in contract.BUFFERS}.difference({"d_splats2d"})
 _SH_DEGREE = 3
-
-
-def bytes_per_splat(sh_degree: int = _SH_DEGREE) -> dict[str, float]:
-    """Bytes that one splat takes in training, by contract row: parameters, Adam moments, projection, sort, densification."""
-    block = contract.CONSTANTS["GROUP"][0] * contract.CONSTANTS["SORT_ROWS"][0]
-    sizes = {"N": 1, "C": 1, "K": (sh_degree + 1) ** 2, "RADIX": contract.CONSTANTS["RADIX"][0], "blocks": 1 / block}
-    out = {}
-    for row in contract.BUFFERS:
-        shape = row.shape.split(", ")
-        if row.name in _API_ONLY or not {"N", "C", "blocks"} & set(shape):
-            continue
-        elements = 1.0
-        for axis in shape:
-            elements *= sizes[axis] if axis in sizes else int(axis)
-        out[row.name] = elements * contract.itemsize(row.name)
-    return out
 
 
 def report(device: str | int | None = None) -> tuple[str, int]:
@@ -115,7 +97,7 @@ def _probe(device) -> str:
 
 
 def _limits(device) -> list[str]:
-    each = bytes_per_splat()
+    each = contract.bytes_per_splat(_SH_DEGREE)
     total, largest = sum(each.values()), max(each, key=each.get)
     by_memory, by_buffer = device.memory_bytes / total, device.max_buffer / each[largest]
     bound = f"memory at {total:.0f} bytes a splat" if by_memory < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"

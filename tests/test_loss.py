@@ -180,7 +180,7 @@ def test_record_goes_to_the_step_and_photographs_start_anywhere(loss):
         record, d_image = loss.train(case, step=step, offset=offset)
         assert record == first
         np.testing.assert_array_equal(d_image, d_first)
-        others = np.delete(loss.resources["history"].array(np.uint32).reshape(-1, 4), step % HISTORY, axis=0)
+        others = np.delete(loss.resources["history"].array(np.uint32).reshape(HISTORY, -1), step % HISTORY, axis=0)
         assert (others == POISON).all()
 
 

@@ -21,6 +21,7 @@ _TYPES = {
     vk.VK_PHYSICAL_DEVICE_TYPE_CPU: (4, "CPU"),
 }
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+_OF_THE_LOADER = "vkGetDeviceProcAddr(): "  # an older loader asking a newer layer about functions that hardsplat never calls
 QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(1, 3, 268)  # older ones call SPIR-V with quad control invalid
 NO_DEVICE = (
     "no Vulkan device: install a GPU driver with Vulkan 1.2, or Mesa's software renderer (Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
@@ -80,7 +81,9 @@ class Instance:
 
     def _listen(self) -> None:
         def on_message(severity, kinds, data, user):
-            self.messages.append(vk.ffi.string(data.pMessage).decode(errors="replace"))
+            text = vk.ffi.string(data.pMessage).decode(errors="replace")
+            if not text.startswith(_OF_THE_LOADER):
+                self.messages.append(text)
             return 0
 
         # Raw cffi: the package keeps one Python callback a process, so the messages of every instance would reach the newest.

@@ -32,8 +32,8 @@ class HardwareOptions:
 
     format: str = "float16"
     state_format: str = "same"
-    blending: str = "fixed"
-    reduction: str = "hybrid"
+    blending: str = "auto"
+    reduction: str = "auto"
     hybrid_threshold: int = 16  # contributing fragments of 32 that make a whole-subgroup reduction worth it
     ordering: str = "auto"
     atomics: str = "auto"
@@ -76,18 +76,18 @@ class Rows:
     @classmethod
     def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
         state_format = options.format if options.state_format == "same" else options.state_format
-        rows = cls(
-            resolve(device, "target format", FORMATS, options.format, "--format"),
+        format = resolve(device, "target format", FORMATS, options.format, "--format")
+        # what the blending unit needs depends on the format
+        blendings = {name: row if row.ordered else replace(row, needs=format.blend_needs) for name, row in BLENDINGS.items()}
+        return cls(
+            format,
             resolve(device, "state format", FORMATS, state_format, "--state-format"),
-            resolve(device, "blending", BLENDINGS, options.blending, "--blending"),
+            resolve(device, "blending", blendings, options.blending, "--blending"),
             resolve(device, "reduction", REDUCTIONS, options.reduction, "--reduction"),
             resolve(device, "ordering of fragments", ORDERINGS, options.ordering, "--ordering"),
             resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics"),
             resolve(device, "quad control", QUADS, "auto", ""),
         )
-        if not rows.blending.ordered and (missing := device.capabilities.missing(rows.format.blend_needs)):
-            raise UserError(f"--format {options.format}: {device.name} lacks {', '.join(missing)} for fixed-function blending; use --blending programmable")
-        return rows
 
 
 def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16) -> list[ComputePass | DrawPass]:

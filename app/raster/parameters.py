@@ -36,10 +36,6 @@ class SplatBuffers:
         """Bytes of one splat in one plane."""
         return contract.itemsize(name) * (2 if name in MOMENTS else 1)
 
-    @classmethod
-    def bytes_per_splat(cls, names: Iterable[str], sh_planes: int) -> int:
-        return sum(cls.width(n) * (sh_planes if n.endswith("sh") else 1) for n in names)
-
     def _allocate(self, name: str, capacity: int) -> Buffer:
         return Buffer(self.device, self.planes(name) * capacity * self.width(name), name)
 

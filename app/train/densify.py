@@ -71,14 +71,19 @@ def allocate_densify(device: Device, capacity: int) -> dict[str, Buffer]:
     return {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
 
 
+def record_plan(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """grow_stats -> flag_sums, whose element ceil(splats / GROUP) is then the number of splats that record_densify would add."""
+    recorder.run(run["densify decide"], indirect="splat_groups")
+    recorder.run(run["densify scan"], threads=(GROUP,))
+
+
 def record_densify(recorder: Recorder, run: dict[str, Pipeline]) -> None:
     """Parameters, moments, grow_stats, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, grown and pruned.
 
     Statistics start anew. counts.wanted is the number that growth asked for; what found no room within counts.capacity stayed as it was.
     """
     splats = "splat_groups"
-    recorder.run(run["densify decide"], indirect=splats)
-    recorder.run(run["densify scan"], threads=(GROUP,))
+    record_plan(recorder, run)
     recorder.run(run["densify grow"], indirect=splats)
     recorder.run(run["densify grown"], threads=(1,))
     recorder.run(run["densify survey"], indirect=splats)

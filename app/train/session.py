@@ -1,4 +1,4 @@
-"""A training run on the GPU: buffers, the pre-recorded step, batches in flight, growth, snapshots.
+"""A training run on the GPU: buffers, the pre-recorded step, batches in flight, room for growth, snapshots.
 
 The step is one command buffer that reads camera, step number and learning rates from buffers, so a batch is that command buffer
 submitted many times. Two batches are in flight; the host writes the view schedule of the next while the GPU works on the last.
@@ -23,14 +23,15 @@ from app.gpu.recorder import Fence, Recorder, submit
 from app.raster import BACKENDS
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
 from app.train.checkpoint import Checkpoint
-from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_reset
+from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
 from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
 
 STATE = (*FIELDS, *MOMENTS, "grow_stats")  # what a checkpoint holds
 HISTORY = contract.CONSTANTS["HISTORY"][0]
-GROW_AT, GROW_BY = 0.7, 1.5  # share of capacity in use that asks for more, and how much more
+GROUP = contract.CONSTANTS["GROUP"][0]
+ROOM = 1.25  # capacity over the splats that it was made for
 
 
 @dataclass
@@ -99,9 +100,13 @@ class Session:
 
     def snapshot(self) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight."""
-        self.drain()
-        n = int(self.parameters.counts["splats"])
+        n = self.count()
         return Checkpoint(self.step, self.sh_planes, {name: self.parameters.read(name, n) for name in STATE})
+
+    def count(self) -> int:
+        """Splats alive, after all that was queued."""
+        self.drain()
+        return int(self.parameters.counts["splats"])
 
     def gaussians(self) -> Gaussians:
         self.drain()
@@ -109,23 +114,31 @@ class Session:
 
     # -- running ---------------------------------------------------------------------------------------------------------------
 
-    def run(self, steps: int, densify: bool = False, reset: bool = False) -> None:
-        """Queues a batch of steps, then a densification and an opacity reset if asked for. Waits only for the batch before the last."""
+    def run(self, steps: int) -> None:
+        """Queues a batch of steps. Waits only for the batch before the last."""
         slot = self._slots[self._turn]
         self._turn = 1 - self._turn
         self._collect(slot)
-        if self._crowded():
-            self.drain()
-            self._grow()
         schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
         order = view_order(self.config.seed, self.step, steps, len(self.views))
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
-        commands = [slot.head, *[self._step] * (steps - 1), slot.timed]
-        commands += [self._densify] * densify + [self._reset] * reset + [slot.tail]
+        submit(self.device, [slot.head, *[self._step] * (steps - 1), slot.timed, slot.tail], slot.fence)
         slot.first, slot.count = self.step, steps
-        submit(self.device, commands, slot.fence)
         self.step += steps
+
+    def densify(self) -> None:
+        """Queues a densification, after making room for what it will add; the only place where the host waits to learn a number."""
+        n = self.count()
+        self._plan.run_once()
+        wanted = n + int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
+        if wanted > self.parameters.capacity:
+            self._grow(wanted, n)
+        submit(self.device, [self._densify])
+
+    def reset_opacity(self) -> None:
+        """Queues an opacity reset."""
+        submit(self.device, [self._reset])
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
@@ -142,40 +155,33 @@ class Session:
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count = 0
-        self.splats = int(records["splats"][-1])
         self.on_batch(BatchResult(slot.first, records, slot.timed.times(), busy))
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
 
-    def _crowded(self) -> bool:
-        c = self.config
-        growing = c.strategy != "none" and self.step < c.refine_stop_iter and not self.growth_stopped
-        return growing and self.splats > GROW_AT * self.parameters.capacity
-
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
-        limit = fitting(self.device, self.config, self.sh_planes, self.photos)
+        limit = fitting(self.device, self.config, self.photos)
         if n > limit:
             raise OutOfMemory(f"{n} splats do not fit: {self.device.name} holds {limit} at SH degree {self.config.sh_degree}; lower --sh-degree or use fewer points")
-        room = n if self.config.strategy == "none" else max(2 * n, 1 << 14)
         self._release()
-        self.splats = n
-        self.parameters = Parameters(self.device, min(room, limit), self.sh_planes, extra=(*MOMENTS, "grow_stats"))
+        self.parameters = Parameters(self.device, min(int(n * ROOM), limit), self.sh_planes, extra=(*MOMENTS, "grow_stats"))
         self._record()
 
-    def _grow(self) -> None:
-        old = self.parameters.capacity
-        limit = fitting(self.device, self.config, self.sh_planes, self.photos)
-        capacity = min(int(old * GROW_BY), limit)
-        if capacity <= old:
-            self.growth_stopped = f"{self.splats} splats: no more fit ({'--cap-max' if self.config.cap_max else 'memory of the device'}); densification only replaces now"
+    def _grow(self, wanted: int, n: int) -> None:
+        """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
+        limit = fitting(self.device, self.config, self.photos)
+        capacity = min(int(wanted * ROOM), limit)
+        if capacity < wanted:
+            bound = "--cap-max" if self.config.cap_max else f"the memory of {self.device.name}"
+            self.growth_stopped = f"growth stops at {capacity} splats, the limit of {bound}"
+        if capacity <= self.parameters.capacity:
             return
         self._release(keep_parameters=True)
-        n = int(self.parameters.counts["splats"])
         try:
             self.parameters.grow(capacity, n)
         except OutOfMemory as error:
-            self.growth_stopped = f"{n} splats: {error}; densification only replaces now"
+            self.growth_stopped = f"growth stops at {self.parameters.capacity} splats: {error}"
         self.parameters.set_count(n)
         self._record()
         self._set_step(self.step)
@@ -196,13 +202,16 @@ class Session:
             return recorder.end()
 
         self._step = step(Recorder(self.device, self.resources))
+        self._plan = Recorder(self.device, self.resources)
+        record_plan(self._plan, run)
+        self._plan.end()
         self._densify = Recorder(self.device, self.resources)
         record_densify(self._densify, run)
         self._densify.end()
         self._reset = Recorder(self.device, self.resources)
         record_reset(self._reset, run)
         self._reset.end()
-        self._parts = [self.raster, *scratch.values(), self._step, self._densify, self._reset]
+        self._parts = [self.raster, *scratch.values(), self._step, self._plan, self._densify, self._reset]
         for slot in self._slots:
             slot.timed = step(Recorder(self.device, self.resources, timed=True))
             slot.head = Recorder(self.device, {}, timed=True).end()
@@ -239,12 +248,10 @@ class Session:
         return out
 
 
-def fitting(device: Device, config: TrainConfig, sh_planes: int, photos: Photos) -> int:
+def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    widest = max(Parameters.width(n) * (sh_planes if n.endswith("sh") else 1) for n in STATE)
-    scratch = ("splats2d", "keys", "keys_alt", "order", "order_alt", "flags", "holes")
-    per_splat = Parameters.bytes_per_splat((*STATE, *scratch), sh_planes) + 9 * contract.itemsize("d_splats2d")
+    each = contract.bytes_per_splat(config.sh_degree)
     used = 0 if photos.streamed else photos.buffer.nbytes
-    by_memory = int(0.9 * device.memory_bytes - used) // per_splat
-    limit = min(device.max_buffer // widest, by_memory)
+    by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())
+    limit = int(min(device.max_buffer // max(each.values()), by_memory))
     return min(limit, config.cap_max) if config.cap_max else limit

@@ -5,6 +5,8 @@ The run folder: config.toml (resolved settings), metrics.json, loss.png, splats.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +39,7 @@ class Log:
     training_seconds: float = 0.0
     steps: list[int] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
+    psnrs: list[float] = field(default_factory=list)  # of the training views drawn in a batch, not clamped
     splats: list[int] = field(default_factory=list)
     stages: list[dict[str, float]] = field(default_factory=list)
     gpu_busy_ns: float = 0.0
@@ -50,6 +53,7 @@ class Log:
         loss = (1 - ssim_lambda) * r["l1"] + ssim_lambda * (1 - r["ssim"])
         self.steps.append(result.first_step + len(r))
         self.losses.append(float(np.mean(loss)))
+        self.psnrs.append(float(-10 * np.log10(max(np.mean(r["mse"]), 1e-12))))
         self.splats.append(int(r["splats"][-1]))
         self.stages.append(result.stages)
         begin, end = result.busy
@@ -79,7 +83,30 @@ def train(config: TrainConfig) -> dict:
     return Run(config).train()
 
 
+class StopRequest:
+    """Turns the first Ctrl-C into a wish that the loop grants between batches, where the state is whole; the second one interrupts."""
+
+    def __init__(self):
+        self.asked = False
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def _ask(self, number, frame) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(self, *exception) -> None:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, self._before)
+
+
 class Run:
+    """One training run: scene, device and session, from the first splats to the run folder."""
+
     def __init__(self, config: TrainConfig):
         self.config, self.log = config, Log()
         self.folder = Path(config.result_dir)
@@ -101,6 +128,7 @@ class Run:
         self.log.first_step = self.session.step
         self._safe: checkpoints.Checkpoint | None = None  # newest state that a lost device cannot take
         self._safe_at = time.monotonic()
+        self._warned = False
         self.log.startup_seconds = time.perf_counter() - self.log.started
 
     def _checkpoint_to_resume(self) -> checkpoints.Checkpoint | None:
@@ -122,23 +150,25 @@ class Run:
         self.bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
         begun = time.perf_counter()
         try:
-            while s.step < c.max_steps:
-                stop = self._next_stop(s.step)
-                while s.step < stop:
-                    steps = min(c.batch_steps, stop - s.step)
-                    s.run(steps, *self._refinement(s.step + steps))
+            with StopRequest() as stopping:
+                while s.step < c.max_steps and not stopping.asked:
+                    stop = self._next_stop(s.step)
+                    s.run(min(c.batch_steps, stop - s.step))
+                    if s.step == stop:
+                        self._refine(s.step)
+                        self.log.training_seconds += time.perf_counter() - begun
+                        self._at_stop(s.step)
+                        begun = time.perf_counter()
+                s.drain()
                 self.log.training_seconds += time.perf_counter() - begun
-                self._at_stop(s.step)
-                begun = time.perf_counter()
-            s.drain()
-            self.log.training_seconds += time.perf_counter() - begun
-        except KeyboardInterrupt:
-            self._save_checkpoint()
-            tqdm.write(f"interrupted at step {s.step}: checkpoint saved; go on with hardsplat train {self.folder} --resume")
-            raise
+                if s.step < c.max_steps:
+                    self._save_checkpoint()
+                    tqdm.write(f"interrupted at step {s.step}: checkpoint saved; go on with hardsplat train {self.folder} --resume")
+                    raise KeyboardInterrupt
         except OutOfMemory as error:
+            n = s.count()
             self._save_checkpoint()
-            raise UserError(f"{error} (step {s.step}, {s.splats} splats); checkpoint saved: go on with --resume and a lower --cap-max") from None
+            raise UserError(f"{error} (step {s.step}, {n} splats); checkpoint saved: go on with --resume and a lower --cap-max") from None
         except DeviceLost as error:
             raise UserError(f"{error} (step {s.step}); {self._save_last_safe()}") from None
         finally:
@@ -146,14 +176,6 @@ class Run:
         return self._finish()
 
     # -- what happens when ------------------------------------------------------------------------------------------------------
-
-    def _refinement(self, done: int) -> tuple[bool, bool]:
-        """(densify, reset opacity) after `done` steps, as in the original schedule."""
-        c = self.config
-        if c.strategy == "none" or done >= c.refine_stop_iter:
-            return False, False
-        densify = done > c.refine_start_iter and done % c.refine_every == 0
-        return densify, bool(c.reset_every) and done % c.reset_every == 0
 
     def _next_stop(self, step: int) -> int:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
@@ -164,6 +186,19 @@ class Run:
             periods += [c.refine_every, c.reset_every]
         stops += [(step // p + 1) * p for p in periods if p]
         return min(stops)
+
+    def _refine(self, step: int) -> None:
+        """Densification and opacity resets, on the original schedule."""
+        c = self.config
+        if c.strategy == "none" or step >= c.refine_stop_iter:
+            return
+        if step > c.refine_start_iter and step % c.refine_every == 0:
+            self.session.densify()
+        if c.reset_every and step % c.reset_every == 0:
+            self.session.reset_opacity()
+        if self.session.growth_stopped and not self._warned:
+            self._warned = True
+            tqdm.write(f"note: {self.session.growth_stopped}")
 
     def _at_stop(self, step: int) -> None:
         c = self.config
@@ -178,25 +213,20 @@ class Run:
             self._safe = self.session.snapshot()
             self._safe_at = time.monotonic()
             self.log.pause()
-        if self.session.growth_stopped and not getattr(self, "_said", False):
-            self._said = True
-            tqdm.write(f"note: {self.session.growth_stopped}")
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.config.ssim_lambda)
         if self.bar is not None:
-            shown = {"loss": f"{self.log.losses[-1]:.4f}", "splats": self.log.splats[-1]}
-            if self.log.evaluations:
-                shown["PSNR"] = f"{self.log.evaluations[-1]['psnr']:.2f}"
+            shown = {"loss": f"{self.log.losses[-1]:.4f}", "PSNR": f"{self.log.psnrs[-1]:.2f}", "splats": self.log.splats[-1]}
             self.bar.set_postfix(shown, refresh=False)
             self.bar.update(len(result.records))
 
     # -- results ----------------------------------------------------------------------------------------------------------------
 
     def _evaluate(self, step: int, save: bool) -> None:
-        self.session.drain()
         if not self.scene.test:
             return
+        splats = self.session.count()
         rows = []
         frame = evaluation_frame(self.config)
         frame["sh_degree"] = min(step // self.config.sh_degree_interval, self.config.sh_degree)
@@ -204,7 +234,7 @@ class Run:
             rows.append((m.name, m.psnr, m.ssim))
             if save:
                 save_comparison(self.folder / "renders", m)
-        result = {"step": step, "splats": self.session.splats, "training_seconds": self.log.training_seconds, **summary(rows)}
+        result = {"step": step, "splats": splats, "training_seconds": self.log.training_seconds, **summary(rows)}
         self.log.evaluations.append(result)
         self.log.pause()
         tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
@@ -233,7 +263,7 @@ class Run:
         write_pictures(self.folder, self.log)
         last = self.log.evaluations[-1] if self.log.evaluations else None
         quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
-        print(f"{quality}{self.session.splats} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}; everything is in {self.folder}")
+        print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}; everything is in {self.folder}")
         return metrics
 
 

@@ -97,6 +97,7 @@ struct GrowStat {
 struct StepRecord {
     float l1;  // mean absolute error
     float ssim;  // mean SSIM, zero-padded
+    float mse;  // mean squared error
     uint visible;
     uint splats;
 };
