@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app import __version__
-from app.config import FIELDS, GROUPS, NAMES, checked, kind, load_config, nearest
+from app.config import FIELDS, GROUPS, NAMES, checked, kind, nearest
 from app.errors import UserError
+from app.presets import load_config
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,31 +1,24 @@
 """Every setting of a training run: defaults, help, units and limits live here and nowhere else.
 
-Flags (`cli.py`), presets (`configs/*.toml`) and the file saved beside a result all come from these fields.
+Flags (`cli.py`), presets and the file saved beside a result (`presets.py`) all come from these fields.
 Names follow gsplat's simple_trainer; values are those of the original 3DGS (Kerbl et al. 2023).
 """
 
 import difflib
-import json
-import os
-import tomllib
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args
 
-from app import __version__
 from app.errors import UserError
+from app.variants.atomics import ATOMICS
+from app.variants.blending import BLENDINGS
+from app.variants.formats import FORMATS
+from app.variants.ordering import ORDERINGS
+from app.variants.reductions import REDUCTIONS
 
-RASTERIZERS = ("hardware", "tiled")
-FORMATS = ("unorm8", "unorm16", "float16", "float32")
-REDUCTIONS = ("atomic", "quad", "subgroup", "hybrid")
-ORDERINGS = ("interlock", "raster_order")
-BLENDINGS = ("fixed", "programmable")
-
-SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
-_HERE = Path(__file__).parent
-PRESETS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / "configs"  # in a wheel, else a checkout
+RASTERIZERS = ("hardware",)  # the names in app.raster.BACKENDS, which takes Vulkan to import
 
 _group = dataclass(frozen=True, kw_only=True)
 
@@ -38,6 +31,11 @@ def option(default, help, *, unit="", choices=(), min=0, max=2**32 - 1, shown=No
     """
     return field(default=default, metadata=dict(
         help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split())))
+
+
+def variant(registry, help):
+    """The choice of one row of a registry in app/variants."""
+    return option("auto", f"{help}; auto: the first that runs here", choices=("auto", *registry))
 
 
 @_group
@@ -54,8 +52,7 @@ class Scene:
     background: str = option("black", "colour behind the splats",
         choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
     near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
-    init_type: str = option("auto", "start from the scene's points or random ones; auto: random where it has no points",
-        choices=("auto", "sfm", "random"))
+    init_type: str = option("sfm", "start from the scene's points or from random ones", choices=("sfm", "random"))
     init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
     init_extent: float = option(1.3, "random start: half the side of the cube around the origin",
         unit="world units", min=1e-6)
@@ -80,7 +77,6 @@ class Run:
     ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
-    profile: bool = option(False, "report GPU milliseconds of every stage")
 
 
 @_group
@@ -89,17 +85,16 @@ class Rasterizing:
 
     device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
         shown="chosen automatically")
-    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline; tiled: compute tiles",
-        choices=RASTERIZERS, aka="backend")
-    format: str = option("float16", "render target of the image", choices=FORMATS)
+    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline", choices=RASTERIZERS, aka="backend")
+    format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option("same", "per-pixel state of the backward pass; same: as --format",
         choices=("same", *FORMATS))
-    blending: str = option("fixed", "forward pass: fixed-function or programmable blending", choices=BLENDINGS)
-    reduction: str = option("hybrid", "how fragments' gradients are summed before the atomics", choices=REDUCTIONS)
-    hybrid_threshold: int = option(16, "hybrid: lanes on one splat from which a subgroup sum replaces quad sums",
+    blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader")
+    ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")
+    reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
+    hybrid_threshold: int = option(16, "hybrid: contributing lanes of 32 from which a subgroup sum replaces quad sums",
         unit="lanes", min=1)
-    ordering: str = option("auto", "what keeps overlapping fragments in order; auto: what runs here fastest",
-        choices=("auto", *ORDERINGS))
+    atomics: str = variant(ATOMICS, "how gradients are added to memory")
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
     cap_max: int = option(0, "most splats; 0: what fits on the device", unit="splats", aka="max_splats")
 
@@ -212,88 +207,3 @@ def nearest(word: str, names: Mapping[str, str]) -> str:
     """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing."""
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     return f"; did you mean '{names[close[0]]}'?" if close else ""
-
-
-def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
-    """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
-
-    With `resume` and no preset, the settings saved in the result folder take the preset's place.
-    Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
-    """
-    values = dict(overrides or {})
-    if values.get("resume") and not preset:
-        values = _continued(values)
-    elif preset:
-        values = _read(_find_preset(preset)) | values
-    config = TrainConfig(**values)
-    if config.data_dir is None:
-        return config
-    data_dir = Path(os.path.abspath(config.data_dir))  # so that the saved file holds from any folder
-    return replace(config, data_dir=data_dir, result_dir=config.result_dir or _default_result_dir(data_dir))
-
-
-def config_from_file(path: str | Path) -> TrainConfig:
-    """The settings saved by `save_config`, exactly."""
-    return TrainConfig(**_read(Path(path)))
-
-
-def save_config(config: TrainConfig, path: str | Path) -> None:
-    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None) ones are left out."""
-    lines = [f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat train --config THIS_FILE"]
-    for title, group in GROUPS.items():
-        lines += ["", f"# {title}"]
-        lines += [f"{f.name} = {_toml(value)}" for f in group if (value := getattr(config, f.name)) is not None]
-    try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except (OSError, UnicodeError) as error:
-        raise UserError(f"cannot write {path}: {error}") from None
-
-
-def _toml(value) -> str:
-    # JSON's spelling of bools, numbers, lists and strings is TOML's too, but for one control character.
-    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file, checked one by one so that an error names the file."""
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"cannot read settings from {path}: {error.strerror}") from None
-    except ValueError as error:  # bad TOML or bad UTF-8
-        raise UserError(f"{path}: not a valid TOML file: {error}") from None
-    for name in values:
-        if name not in FIELDS:
-            raise UserError(f"{path}: unknown key '{name}'{nearest(name, NAMES)}")
-    return {name: checked(name, value, where=f"{path}: {name}") for name, value in values.items()}
-
-
-def _find_preset(preset: str | Path) -> Path:
-    path = Path(preset)
-    if path.suffix or len(path.parts) > 1:
-        return path.expanduser()
-    names = sorted(file.stem for file in PRESETS.glob("*.toml"))
-    if path.name not in names:
-        raise UserError(f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in .toml)"
-                        f"{nearest(path.name, {name: name for name in names})}")
-    return PRESETS / f"{preset}.toml"
-
-
-def _default_result_dir(data_dir: Path) -> Path:
-    return Path("results") / os.path.basename(os.path.abspath(data_dir))
-
-
-def _continued(flags: dict[str, Any]) -> dict[str, Any]:
-    """`flags` over the settings saved by the run to resume. Its result folder may stand where the scene would."""
-    flags = dict(flags)
-    scene = flags.get("data_dir")
-    if scene and "result_dir" not in flags:
-        is_result = (Path(scene) / SAVED_NAME).is_file()
-        flags["result_dir"] = flags.pop("data_dir") if is_result else _default_result_dir(scene)
-    if "result_dir" not in flags:
-        raise UserError("nothing to resume: name the result folder, hardsplat train RESULT --resume")
-    saved = Path(flags["result_dir"]) / SAVED_NAME
-    values = _read(saved) if saved.is_file() else {}
-    values.pop("ckpt", None)  # where that run started, not where it got to
-    return values | flags

@@ -391,7 +391,7 @@ def test_probe_passes_match_their_declaration(owner):
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "camera", "gaussians", "config", "errors", "variants"}
+LEAVES = {"contract", "camera", "gaussians", "config", "presets", "errors", "variants"}
 BELOW = {  # layer -> layers of app/ it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),
@@ -401,7 +401,7 @@ BELOW = {  # layer -> layers of app/ it may import, besides itself and the leave
     "study": {"gpu", "raster", "io", "api", "train"},
     "view": {"gpu", "raster", "io", "api", "train"},
     "doctor": {"gpu", "raster"},
-    "catalog": {"gpu", "raster"},
+    "catalog": {"gpu", "raster", "train"},
 }
 
 

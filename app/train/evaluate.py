@@ -13,7 +13,7 @@ from tqdm import tqdm
 from app import contract
 from app.api import camera_row, frame_row
 from app.camera import Camera
-from app.config import SAVED_NAME, TrainConfig, config_from_file
+from app.config import TrainConfig
 from app.errors import UserError
 from app.gpu.context import Device
 from app.gpu.memory import Buffer
@@ -23,6 +23,7 @@ from app.gpu.recorder import Recorder
 from app.io.images import save_png, side_by_side
 from app.io.ply import load_ply
 from app.io.scene import Scene, load_scene
+from app.presets import SAVED_NAME, config_from_file
 from app.raster import BACKENDS
 from app.raster.base import Rasterizer
 from app.raster.parameters import Parameters

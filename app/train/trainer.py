@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from app.config import SAVED_NAME, TrainConfig, save_config
+from app.config import TrainConfig
 from app.errors import UserError
 from app.gaussians import Gaussians
 from app.gpu.context import DeviceLost, OutOfMemory
 from app.gpu.probe import open_device
 from app.io.ply import save_ply
 from app.io.scene import Scene, load_images, load_scene
+from app.presets import SAVED_NAME, save_config
 from app.train import checkpoint as checkpoints
 from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from app.train.photos import Photos
