@@ -77,6 +77,7 @@ class Run:
     ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
+    profile: bool = option(False, "report GPU milliseconds of every stage")
 
 
 @_group
