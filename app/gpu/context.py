@@ -31,7 +31,7 @@ NO_DEVICE = (
 _CALLBACKS: list = []  # of all instances, for the life of the process: a VkInstance outlives its Python object
 
 
-class DeviceLost(Exception):
+class DeviceLost(UserError):
     """The GPU stopped answering (VK_ERROR_DEVICE_LOST)."""
 
 

@@ -123,6 +123,19 @@ class Buffer:
             self.handle = self._map = None
 
 
+def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
+    """Buffers by name, all of them or, with OutOfMemory, none."""
+    out: dict[str, Buffer] = {}
+    try:
+        for name, size in nbytes.items():
+            out[name] = Buffer(device, size, name)
+    except OutOfMemory:
+        for buffer in out.values():
+            buffer.destroy()
+        raise
+    return out
+
+
 def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
     """Copies (source offset, target offset, bytes) regions on the device, now."""
     from app.gpu.recorder import once

@@ -11,8 +11,8 @@ import numpy as np
 
 from app import contract
 from app.errors import UserError
-from app.gpu.context import Device
-from app.gpu.memory import Buffer, Image
+from app.gpu.context import Device, OutOfMemory
+from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.raster.base import project_backward, project_forward
@@ -163,17 +163,23 @@ class HardwareRasterizer:
         self.rows = rows = Rows.resolve(device, options)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold))
-        capacity = parameters.capacity
-        own = {n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}
-        own["splats2d"] = Buffer(device, capacity * contract.itemsize("splats2d"), "splats2d")
-        own["d_splats2d"] = Buffer(device, capacity * 9 * contract.itemsize("d_splats2d"), "d_splats2d")
+        self._own: dict[str, Buffer | Image] = {}
+        try:
+            self._allocate(parameters.capacity)
+        except OutOfMemory:
+            self.destroy()
+            raise
+        self.resources = {**parameters.all, **self._own}
+
+    def _allocate(self, capacity: int) -> None:
+        device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
+        sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
+        own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
-        own["target"] = Image(device, width, height, rows.format.vk, rows.format.texel, "target")
-        own["state"] = Image(device, width, height, rows.state_format.vk, rows.state_format.texel, "state")
-        own["d_image"] = Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")
-        self._own = own
-        self.resources = {**parameters.all, **own}
+        own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
+        own["state"] = Image(device, *size, rows.state_format.vk, rows.state_format.texel, "state")
+        own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
     def record_forward(self, recorder: Recorder) -> None:
         """parameters, camera, frame, counts -> target."""

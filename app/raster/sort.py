@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from app import contract
 from app.gpu.context import Device
-from app.gpu.memory import Buffer
+from app.gpu.memory import Buffer, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 
@@ -48,7 +48,7 @@ def allocate_sort(device: Device, capacity: int) -> dict[str, Buffer]:
     """Keys, order and scratch for up to `capacity` splats, which is the capacity that `counts` must hold."""
     blocks = -(-capacity // BLOCK)
     sizes = {"keys": capacity, "keys_alt": capacity, "order": capacity, "order_alt": capacity, "digit_counts": RADIX * blocks, "digit_totals": RADIX}
-    return {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
 
 
 def record_sort(recorder: Recorder, run: dict[str, Pipeline]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from app import contract
 from app.gpu.context import Device
-from app.gpu.memory import Buffer
+from app.gpu.memory import Buffer, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 from app.raster.parameters import FIELDS, MOMENTS
@@ -68,7 +68,7 @@ RESET_PASSES = (
 def allocate_densify(device: Device, capacity: int) -> dict[str, Buffer]:
     """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat."""
     sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity}
-    return {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
 
 
 def record_plan(recorder: Recorder, run: dict[str, Pipeline]) -> None:

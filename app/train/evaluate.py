@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +28,7 @@ from app.raster.base import Rasterizer
 from app.raster.parameters import Parameters
 from app.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from app.train.photos import pack
+from app.train.report import write_json
 
 BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
 
@@ -104,15 +104,12 @@ def canvas_of(scene: Scene) -> tuple[int, int]:
 
 
 def save_comparison(folder: Path, m: Measured) -> None:
-    """Render beside photograph."""
-    folder.mkdir(parents=True, exist_ok=True)
-    save_png(folder / (Path(m.name).stem + ".png"), side_by_side(m.image, m.photo))
+    """Render beside photograph, named like it; folders of the name become part of it, since they tell cameras of a rig apart."""
+    save_png(folder / ("_".join(Path(m.name).with_suffix("").parts) + ".png"), side_by_side(m.image, m.photo))
 
 
 def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None) -> dict:
     """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons."""
-    from dataclasses import replace
-
     path = Path(result)
     ply, folder = (path, path.parent) if path.suffix == ".ply" else (path / "splats.ply", path)
     saved = folder / SAVED_NAME
@@ -137,8 +134,10 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet):
         rows.append((m.name, m.psnr, m.ssim))
         save_comparison(out / "renders", m)
+    raster.destroy()
+    parameters.destroy()
     table = {**summary(rows), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
-    (out / "eval.json").write_text(json.dumps(table, indent=2) + "\n")
+    write_json(out / "eval.json", table)
     for name, psnr, ssim in rows:
         print(f"{name:32s} PSNR {psnr:6.2f} dB  SSIM {ssim:.4f}")
     print(f"{'mean of ' + str(len(rows)) + ' held-out views':32s} PSNR {table['psnr']:6.2f} dB  SSIM {table['ssim']:.4f}")

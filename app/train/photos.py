@@ -26,7 +26,6 @@ class Photos:
     """
 
     def __init__(self, device: Device, images: list[np.ndarray], mode: str, ring: int):
-        self.images = images
         self._starts = np.cumsum([0] + [im.shape[0] * im.shape[1] for im in images])
         total = int(self._starts[-1]) * 4
         fits = total <= device.max_buffer and total <= SHARE_OF_MEMORY * device.memory_bytes
@@ -39,6 +38,7 @@ class Photos:
             self._ring = min(ring, device.max_buffer // (self._stride * 4))
             if self._ring < ring:
                 raise UserError(f"{ring} photographs in flight do not fit in one buffer of {device.name}: lower --batch-steps to {self._ring // 2} or raise --data-factor")
+            self.images = images
             self.buffer = Buffer(device, ring * self._stride * 4, "photos", host=True)
         else:
             self.buffer = Buffer(device, total, "photos")

@@ -1,12 +1,109 @@
-"""metrics.json and loss.png of a run."""
+"""What a run remembers of itself, and what becomes of it: metrics.json, loss.png, the table of stages."""
 
 from __future__ import annotations
 
 import json
 import platform
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from app import __version__
+from app.errors import UserError
+from app.train.session import BatchResult
+
+KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "evaluations")  # what a resumed run goes on with
+
+
+@dataclass
+class Log:
+    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not clamped), splats at its end, ms by stage."""
+
+    started: float = field(default_factory=time.perf_counter)
+    startup_seconds: float = 0.0
+    training_seconds: float = 0.0
+    steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    psnrs: list[float] = field(default_factory=list)
+    splats: list[int] = field(default_factory=list)
+    stages: list[dict[str, float]] = field(default_factory=list)
+    gpu_busy_ns: float = 0.0
+    gpu_span_ns: float = 0.0
+    evaluations: list[dict] = field(default_factory=list)
+    _begun: float = 0.0
+    _last_end: float = 0.0
+
+    def batch(self, result: BatchResult, ssim_lambda: float) -> None:
+        r = result.records
+        loss = (1 - ssim_lambda) * r["l1"] + ssim_lambda * (1 - r["ssim"])
+        self.steps.append(result.first_step + len(r))
+        self.losses.append(float(np.mean(loss)))
+        self.psnrs.append(float(-10 * np.log10(max(np.mean(r["mse"]), 1e-12))))
+        self.splats.append(int(r["splats"][-1]))
+        self.stages.append(result.stages)
+        begin, end = result.busy
+        self.gpu_busy_ns += end - begin
+        self.gpu_span_ns += end - (self._last_end or begin)
+        self._last_end = end
+
+    @contextmanager
+    def training(self):
+        """The time of the block counts as training."""
+        self._begun, self._last_end = time.perf_counter(), 0.0
+        try:
+            yield
+        finally:
+            self.training_seconds += time.perf_counter() - self._begun
+
+    @contextmanager
+    def aside(self):
+        """Within training(), with nothing in flight: time that is not training, in which the GPU is not idle but does other work."""
+        self.training_seconds += time.perf_counter() - self._begun
+        try:
+            yield
+        finally:
+            self._begun, self._last_end = time.perf_counter(), 0.0
+
+    def history(self) -> dict:
+        """A copy of what a resumed run goes on with, fit for JSON."""
+        return {name: list(value) if isinstance(value := getattr(self, name), list) else value for name in KEPT}
+
+    def restore(self, history: dict) -> None:
+        for name in KEPT:
+            if name in history:
+                setattr(self, name, history[name])
+
+    @property
+    def gpu_idle(self) -> float:
+        """Share of the time of training that the GPU waited for the host, 0 to 1, evaluations and files left out."""
+        return 1 - self.gpu_busy_ns / self.gpu_span_ns if self.gpu_span_ns else 0.0
+
+    def stage_medians(self) -> dict[str, float]:
+        """Median milliseconds of each stage over the timed steps, the last one of each batch."""
+        names = {n: None for s in self.stages for n in s}
+        return {n: float(np.median([s[n] for s in self.stages if n in s])) for n in names}
+
+
+def stage_table(stages: dict[str, float]) -> str:
+    """`--profile`: stage, milliseconds and share of a step, in the order of the step."""
+    if not stages:
+        return "no step was timed: the device has no timestamps, or no step was made"
+    whole = sum(stages.values())
+    rows = [*stages.items(), ("whole step", whole)]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in rows)])
+
+
+def write_json(path: Path, table: dict) -> None:
+    """Raises UserError when the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(table, indent=1) + "\n")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 def write_metrics(folder: Path, config, device, session, log) -> dict:
@@ -19,7 +116,7 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
         "steps": session.step,
         "splats": session.count(),
         "seconds": {"startup": log.startup_seconds, "training": log.training_seconds},
-        "steps_per_second": (log.steps[-1] - log.first_step) / log.training_seconds if log.steps and log.training_seconds else None,
+        "steps_per_second": session.step / log.training_seconds if log.training_seconds else None,
         "gpu_idle": log.gpu_idle,
         "stage_ms": stages,
         "step_ms": sum(stages.values()),
@@ -27,7 +124,7 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
         "evaluations": log.evaluations,
         "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats},
     }
-    (folder / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
+    write_json(folder / "metrics.json", metrics)
     return metrics
 
 
@@ -55,5 +152,9 @@ def write_pictures(folder: Path, log) -> None:
     bottom.set_xlabel("step")
     bottom.grid(alpha=0.3)
     figure.suptitle(folder.name)
-    figure.savefig(folder / "loss.png", dpi=110)
-    plt.close(figure)
+    try:
+        figure.savefig(folder / "loss.png", dpi=110)
+    except OSError as error:
+        raise UserError(f"cannot write {folder / 'loss.png'}: {error.strerror}") from None
+    finally:
+        plt.close(figure)

@@ -22,13 +22,13 @@ from app.gpu.passes import build_all
 from app.gpu.recorder import Fence, Recorder, submit
 from app.raster import BACKENDS
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
-from app.train.checkpoint import Checkpoint
+from app.raster.sort import SORT_PASSES
+from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
 from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
 
-STATE = (*FIELDS, *MOMENTS, "grow_stats")  # what a checkpoint holds
 HISTORY = contract.CONSTANTS["HISTORY"][0]
 GROUP = contract.CONSTANTS["GROUP"][0]
 ROOM = 1.25  # capacity over the splats that it was made for
@@ -53,15 +53,29 @@ class _Slot:
         self.head = self.tail = self.timed = None
 
 
+def _nothing(recorder: Recorder) -> None:
+    """A command buffer of its own around a batch, for its two timestamps."""
+
+
 class Session:
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order."""
 
-    def __init__(self, device: Device, config: TrainConfig, views: list[Camera], photos: Photos, canvas: tuple[int, int], extent: float, on_batch: Callable[[BatchResult], None]):
+    def __init__(
+        self,
+        device: Device,
+        config: TrainConfig,
+        views: list[Camera],
+        photos: Photos,
+        canvas: tuple[int, int],
+        extent: float,
+        on_batch: Callable[[BatchResult], None],
+    ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         self.sh_planes = (config.sh_degree + 1) ** 2
         self.width, self.height = canvas
         self.step = 0
-        self.growth_stopped = ""
+        self.growth_stopped = ""  # why, once the splats have no more room
+        self._refused = 0  # capacity that did not fit
         cameras = np.stack([camera_row(v) for v in views])
         self._shared = {
             "hyper": Buffer(device, contract.itemsize("hyper"), "hyper"),
@@ -81,22 +95,19 @@ class Session:
     # -- state in and out ------------------------------------------------------------------------------------------------------
 
     def start(self, gaussians: Gaussians) -> None:
-        """Begins at step 0 with these splats."""
-        self._allocate(len(gaussians))
-        self.parameters.upload(gaussians)
-        for name in (*MOMENTS, "grow_stats"):
-            self.parameters.resources[name].fill(0)
-        self._set_step(0)
+        """Begins at step 0 with these splats. Raises OutOfMemory with their number when they do not fit."""
+        self.restore(Checkpoint.initial(gaussians, self.sh_planes))
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where the checkpoint was made."""
-        self._allocate(checkpoint.splats)
-        for name in (*MOMENTS, "grow_stats"):
-            self.parameters.resources[name].fill(0)
+        """Goes on where the checkpoint was made. Raises OutOfMemory like start."""
+        n = checkpoint.splats
+        try:
+            self._allocate(n)
+        except OutOfMemory as error:
+            raise OutOfMemory(f"{n} splats do not fit: {error}") from None
         for name, values in checkpoint.buffers.items():
             self.parameters.write(name, values)
-        self.parameters.set_count(checkpoint.splats)
-        self._set_step(checkpoint.step)
+        self._set(n, checkpoint.step)
 
     def snapshot(self) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight."""
@@ -163,65 +174,72 @@ class Session:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         limit = fitting(self.device, self.config, self.photos)
         if n > limit:
-            raise OutOfMemory(f"{n} splats do not fit: {self.device.name} holds {limit} at SH degree {self.config.sh_degree}; lower --sh-degree or use fewer points")
+            raise OutOfMemory(f"{self._limit()} is {limit} at --sh-degree {self.config.sh_degree}")
         self._release()
         self.parameters = Parameters(self.device, min(int(n * ROOM), limit), self.sh_planes, extra=(*MOMENTS, "grow_stats"))
         self._record()
 
+    def _limit(self) -> str:
+        return "--cap-max" if self.config.cap_max else f"the most that {self.device.name} holds"
+
     def _grow(self, wanted: int, n: int) -> None:
         """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
         limit = fitting(self.device, self.config, self.photos)
-        capacity = min(int(wanted * ROOM), limit)
+        before, capacity = self.parameters.capacity, min(int(wanted * ROOM), limit)
         if capacity < wanted:
-            bound = "--cap-max" if self.config.cap_max else f"the memory of {self.device.name}"
-            self.growth_stopped = f"growth stops at {capacity} splats, the limit of {bound}"
-        if capacity <= self.parameters.capacity:
+            self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {self._limit()} is {limit}"
+        if capacity <= before or self._refused and capacity >= self._refused:
             return
         self._release(keep_parameters=True)
         try:
             self.parameters.grow(capacity, n)
+            self._record()
         except OutOfMemory as error:
-            self.growth_stopped = f"growth stops at {self.parameters.capacity} splats: {error}"
-        self.parameters.set_count(n)
-        self._record()
-        self._set_step(self.step)
+            self._refused = capacity  # not asked for again: failing to allocate is slow
+            self.growth_stopped = f"growth stops at {before} splats: {error}"
+            self._release(keep_parameters=True)
+            if self.parameters.capacity != before:
+                self.parameters.grow(before, n)
+            self._record()
+        self._set(n, self.step)
 
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, backend.options.of(self.config), sink="adam")
+        options = backend.options.of(self.config)
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink="adam")
+        self._parts = [self.raster]
         scratch = allocate_densify(self.device, self.parameters.capacity)
+        self._parts += scratch.values()
         self.resources = {**self._shared, **self.raster.resources, **scratch, "d_image": self._shared["d_image"]}
-        run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *DENSIFY_PASSES(self.sh_planes), *RESET_PASSES])
+        run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *SORT_PASSES[:1], *DENSIFY_PASSES(self.sh_planes), *RESET_PASSES])
 
-        def step(recorder: Recorder) -> Recorder:
+        def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
             self.raster.record_forward(recorder)
             record_loss(recorder, run, self.width, self.height)
             self.raster.record_backward(recorder)
             record_end(recorder, run)
+
+        def recorded(record, timed: bool = False) -> Recorder:
+            self._parts.append(recorder := Recorder(self.device, self.resources, timed))
+            record(recorder)
             return recorder.end()
 
-        self._step = step(Recorder(self.device, self.resources))
-        self._plan = Recorder(self.device, self.resources)
-        record_plan(self._plan, run)
-        self._plan.end()
-        self._densify = Recorder(self.device, self.resources)
-        record_densify(self._densify, run)
-        self._densify.end()
-        self._reset = Recorder(self.device, self.resources)
-        record_reset(self._reset, run)
-        self._reset.end()
-        self._parts = [self.raster, *scratch.values(), self._step, self._plan, self._densify, self._reset]
+        self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
+        self._step = recorded(step)
+        self._plan = recorded(lambda r: record_plan(r, run))
+        self._densify = recorded(lambda r: record_densify(r, run))
+        self._reset = recorded(lambda r: record_reset(r, run))
         for slot in self._slots:
-            slot.timed = step(Recorder(self.device, self.resources, timed=True))
-            slot.head = Recorder(self.device, {}, timed=True).end()
-            slot.tail = Recorder(self.device, {}, timed=True).end()
-            self._parts += [slot.timed, slot.head, slot.tail]
+            slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (_nothing, step, _nothing))
 
-    def _set_step(self, step: int) -> None:
+    def _set(self, n: int, step: int) -> None:
+        """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
+        self.parameters.set_count(n)
         frame = np.zeros((), contract.dtype("Frame"))
         frame["step"] = step
-        self.raster.resources["frame"].upload(frame)
+        self.resources["frame"].upload(frame)
+        self._sizes.run_once()
         self.step = step
 
     def _release(self, keep_parameters: bool = False) -> None:
@@ -231,6 +249,14 @@ class Session:
         if self.parameters is not None and not keep_parameters:
             self.parameters.destroy()
             self.parameters = None
+
+    def destroy(self) -> None:
+        """Frees everything, the photographs too. Nothing may be in flight."""
+        self._release()
+        for slot in self._slots:
+            slot.fence.destroy()
+        for resource in self._shared.values():
+            resource.destroy()
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""

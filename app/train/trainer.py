@@ -5,10 +5,12 @@ The run folder: config.toml (resolved settings), metrics.json, loss.png, splats.
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,58 +25,13 @@ from app.io.ply import save_ply
 from app.io.scene import Scene, load_images, load_scene
 from app.presets import SAVED_NAME, save_config
 from app.train import checkpoint as checkpoints
+from app.train.checkpoint import Checkpoint
 from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from app.train.photos import Photos
-from app.train.report import write_metrics, write_pictures
-from app.train.session import STATE, BatchResult, Session
+from app.train.report import Log, stage_table, write_metrics, write_pictures
+from app.train.session import BatchResult, Session
 
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
-
-
-@dataclass
-class Log:
-    """What a run remembers of itself; becomes metrics.json and loss.png."""
-
-    started: float = field(default_factory=time.perf_counter)
-    startup_seconds: float = 0.0
-    training_seconds: float = 0.0
-    steps: list[int] = field(default_factory=list)
-    losses: list[float] = field(default_factory=list)
-    psnrs: list[float] = field(default_factory=list)  # of the training views drawn in a batch, not clamped
-    splats: list[int] = field(default_factory=list)
-    stages: list[dict[str, float]] = field(default_factory=list)
-    gpu_busy_ns: float = 0.0
-    gpu_span_ns: float = 0.0
-    evaluations: list[dict] = field(default_factory=list)
-    first_step: int = 0
-    _last_end: float = 0.0
-
-    def batch(self, result: BatchResult, ssim_lambda: float) -> None:
-        r = result.records
-        loss = (1 - ssim_lambda) * r["l1"] + ssim_lambda * (1 - r["ssim"])
-        self.steps.append(result.first_step + len(r))
-        self.losses.append(float(np.mean(loss)))
-        self.psnrs.append(float(-10 * np.log10(max(np.mean(r["mse"]), 1e-12))))
-        self.splats.append(int(r["splats"][-1]))
-        self.stages.append(result.stages)
-        begin, end = result.busy
-        self.gpu_busy_ns += end - begin
-        self.gpu_span_ns += end - (self._last_end or begin)
-        self._last_end = end
-
-    def pause(self) -> None:
-        """The GPU did other work on purpose: the gap does not count as idle."""
-        self._last_end = 0.0
-
-    @property
-    def gpu_idle(self) -> float:
-        """Share of training time between the first and the last batch that the GPU waited for the host."""
-        return 1 - self.gpu_busy_ns / self.gpu_span_ns if self.gpu_span_ns else 0.0
-
-    def stage_medians(self) -> dict[str, float]:
-        """Median milliseconds of each stage over the timed steps."""
-        names = {n: None for s in self.stages for n in s}
-        return {n: float(np.median([s[n] for s in self.stages if n in s])) for n in names}
 
 
 def train(config: TrainConfig) -> dict:
@@ -99,6 +56,7 @@ class StopRequest:
         if self.asked:
             raise KeyboardInterrupt
         self.asked = True
+        os.write(2, b"\nstopping after this batch; Ctrl-C again ends at once\n")  # print is not safe in a signal handler
 
     def __exit__(self, *exception) -> None:
         if threading.current_thread() is threading.main_thread():
@@ -109,30 +67,25 @@ class Run:
     """One training run: scene, device and session, from the first splats to the run folder."""
 
     def __init__(self, config: TrainConfig):
-        self.config, self.log = config, Log()
-        self.folder = Path(config.result_dir)
+        self.config, self.log, self.bar = config, Log(), None
+        self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         start = self._checkpoint_to_resume()
         self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
-        if not self.scene.train:
-            raise UserError(f"{config.data_dir}: no view is left to train on (--test-every {config.test_every})")
-        save_config(config, self.folder / SAVED_NAME)
+        save_config(replace(config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
         self.device = open_device(config.device)
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
-        self.bar = None
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
-        if start is not None:
-            self.session.restore(start)
-        else:
-            self.session.start(initial_gaussians(config, self.scene))
-        self.log.first_step = self.session.step
-        self._safe: checkpoints.Checkpoint | None = None  # newest state that a lost device cannot take
-        self._safe_at = time.monotonic()
+        if start is None:
+            start = Checkpoint.initial(initial_gaussians(config, self.scene), self.session.sh_planes)
+        self.session.restore(start)
+        self.log.restore(start.log)
+        self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
         self._warned = False
         self.log.startup_seconds = time.perf_counter() - self.log.started
 
-    def _checkpoint_to_resume(self) -> checkpoints.Checkpoint | None:
+    def _checkpoint_to_resume(self) -> Checkpoint | None:
         path = self.config.ckpt
         if self.config.resume:
             path = checkpoints.newest(self.folder)
@@ -140,38 +93,33 @@ class Run:
                 raise UserError(f"{self.folder}: no checkpoint to resume from; start without --resume")
         if path is None:
             return None
-        start = checkpoints.load(path, STATE)
+        start = checkpoints.load(path)
         planes = (self.config.sh_degree + 1) ** 2
         if start.sh_planes != planes:
             raise UserError(f"{path}: made with --sh-degree {int(start.sh_planes**0.5) - 1}, this run has {self.config.sh_degree}")
+        if start.step >= self.config.max_steps:
+            raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
         return start
 
     def train(self) -> dict:
         c, s = self.config, self.session
         self.bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
-        begun = time.perf_counter()
         try:
-            with StopRequest() as stopping:
+            with StopRequest() as stopping, self.log.training():
                 while s.step < c.max_steps and not stopping.asked:
                     stop = self._next_stop(s.step)
                     s.run(min(c.batch_steps, stop - s.step))
                     if s.step == stop:
                         self._refine(s.step)
-                        self.log.training_seconds += time.perf_counter() - begun
-                        self._at_stop(s.step)
-                        begun = time.perf_counter()
+                    self._save_what_is_due(s.step)
                 s.drain()
-                self.log.training_seconds += time.perf_counter() - begun
                 if s.step < c.max_steps:
-                    self._save_checkpoint()
-                    tqdm.write(f"interrupted at step {s.step}: checkpoint saved; go on with hardsplat train {self.folder} --resume")
+                    with self.log.aside():
+                        self._save_checkpoint()
+                    tqdm.write(f"interrupted at step {s.step}: checkpoint saved; go on with {self._resume_command()}")
                     raise KeyboardInterrupt
-        except OutOfMemory as error:
-            n = s.count()
-            self._save_checkpoint()
-            raise UserError(f"{error} (step {s.step}, {n} splats); checkpoint saved: go on with --resume and a lower --cap-max") from None
-        except DeviceLost as error:
-            raise UserError(f"{error} (step {s.step}); {self._save_last_safe()}") from None
+        except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
+            raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
         finally:
             self.bar.close()
         return self._finish()
@@ -201,19 +149,25 @@ class Run:
             self._warned = True
             tqdm.write(f"note: {self.session.growth_stopped}")
 
-    def _at_stop(self, step: int) -> None:
+    def _save_what_is_due(self, step: int) -> None:
+        """Measurements, files, and now and then a copy of the state in the host's memory."""
         c = self.config
         last = step == c.max_steps
-        if step in c.eval_steps or last:
-            self._evaluate(step, save=last)
-        if step in c.save_steps or last:
-            self._save_ply(step)
-        if last or (c.checkpoint_every and step % c.checkpoint_every == 0):
-            self._save_checkpoint()
-        elif time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
-            self._safe = self.session.snapshot()
-            self._safe_at = time.monotonic()
-            self.log.pause()
+        measure, ply = last or step in c.eval_steps, last or step in c.save_steps
+        checkpoint = last or (c.checkpoint_every and step % c.checkpoint_every == 0)
+        copy = time.monotonic() - self._safe_at > SNAPSHOT_SECONDS
+        if not (measure or ply or checkpoint or copy):
+            return
+        self.session.drain()
+        with self.log.aside():
+            if measure:
+                self._evaluate(step, save=last)
+            if ply:
+                self._save_ply(step)
+            if checkpoint:
+                self._save_checkpoint()
+            elif copy:
+                self._keep_safe()
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.config.ssim_lambda)
@@ -237,7 +191,6 @@ class Run:
                 save_comparison(self.folder / "renders", m)
         result = {"step": step, "splats": splats, "training_seconds": self.log.training_seconds, **summary(rows)}
         self.log.evaluations.append(result)
-        self.log.pause()
         tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
 
     def _save_ply(self, step: int) -> None:
@@ -245,23 +198,38 @@ class Run:
         save_ply(self.folder / "splats.ply", gaussians)
         if step != self.config.max_steps:
             save_ply(self.folder / f"splats_{step}.ply", gaussians)
-        self.log.pause()
 
     def _save_checkpoint(self) -> None:
-        state = self.session.snapshot()
-        checkpoints.save(checkpoints.path_of(self.folder, state.step), state)
-        self._safe, self._safe_at = state, time.monotonic()
-        self.log.pause()
-
-    def _save_last_safe(self) -> str:
-        if self._safe is None:
-            return "nothing had been saved yet"
+        self._keep_safe()
         checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
-        return f"step {self._safe.step} is saved: go on with hardsplat train {self.folder} --resume"
+
+    def _keep_safe(self) -> None:
+        self._safe = self.session.snapshot()
+        self._safe.log, self._safe_at = self.log.history(), time.monotonic()
+
+    def _rescue(self, error: UserError) -> str:
+        """Saves the newest state that can be had, and says how to go on."""
+        if not isinstance(error, DeviceLost):
+            try:
+                self._keep_safe()
+            except UserError:
+                pass  # the device is no longer fit for a copy either; the last one serves
+        try:
+            checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
+        except UserError as unsaved:
+            return str(unsaved)
+        cap = f" --cap-max {self._safe.splats}" if isinstance(error, OutOfMemory) else ""
+        return f"step {self._safe.step} with {self._safe.splats} splats is saved: go on with {self._resume_command()}{cap}"
+
+    def _resume_command(self) -> str:
+        return f"hardsplat train {shlex.quote(str(self.folder))} --resume"
 
     def _finish(self) -> dict:
         metrics = write_metrics(self.folder, self.config, self.device, self.session, self.log)
         write_pictures(self.folder, self.log)
+        self.session.destroy()
+        if self.config.profile:
+            print(stage_table(metrics["stage_ms"]))
         last = self.log.evaluations[-1] if self.log.evaluations else None
         quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
         print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}; everything is in {self.folder}")
