@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from app.errors import UserError
 from app.gpu import probe, shader
 from app.raster import hardware
 from app.raster.base import SINKS
@@ -49,4 +50,7 @@ def compile_all(folder: Path) -> int:
 if __name__ == "__main__":
     import sys
 
-    print(f"{compile_all(Path(sys.argv[1]))} modules in {sys.argv[1]}")
+    try:
+        print(f"{compile_all(Path(sys.argv[1]))} modules in {sys.argv[1]}")
+    except (UserError, shader.ShaderError) as error:
+        sys.exit(f"hardsplat: error: {error}")

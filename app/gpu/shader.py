@@ -65,9 +65,9 @@ def expand(source: Source) -> str:
         if path in seen:
             return
         seen.add(path)
-        label = path.relative_to(SHADERS)
+        label = path.relative_to(SHADERS).as_posix()  # the same on every system: it is part of the key
         yield f'#line 1 "{label}"'
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             match = _INCLUDE.match(line)
             if not match:
                 yield line
@@ -103,13 +103,17 @@ def cache_dir() -> Path:
 
 
 def key(source: Source) -> str:
-    return hashlib.sha256(f"{source.stage}\n{expand(source)}".encode()).hexdigest()[:32]
+    return _hash(source, expand(source))
+
+
+def _hash(source: Source, text: str) -> str:
+    return hashlib.sha256(f"{source.stage}\n{text}".encode()).hexdigest()[:32]
 
 
 def compile_source(source: Source) -> bytes:
     """SPIR-V of a module: from the wheel, else from the cache, else compiled now."""
     text = expand(source)
-    name = hashlib.sha256(f"{source.stage}\n{text}".encode()).hexdigest()[:32] + ".spv"
+    name = _hash(source, text) + ".spv"
     cached = cache_dir() / "spirv" / name
     for path in (SHIPPED / name, cached):
         if path.is_file():
@@ -128,7 +132,7 @@ def compile_source(source: Source) -> bytes:
 def run_glslang(text: str, source: Source) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         out, module = Path(folder) / "module.spv", Path(folder) / f"module.{source.stage}"
-        module.write_text(text)
+        module.write_text(text, encoding="utf-8")
         done = subprocess.run([compiler(), "-V", "--target-env", "vulkan1.2", "-o", str(out), str(module)], capture_output=True, text=True)
         if done.returncode != 0 or not out.is_file():
             report = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith(("ERROR", "WARNING"))]
