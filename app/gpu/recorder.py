@@ -16,6 +16,7 @@ from app.gpu.passes import ComputePass, Pipeline
 _ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
 MAX_TIMESTAMPS = 128
+_SLICE_NS = 200_000_000
 
 
 def _pool(device: Device):
@@ -38,10 +39,15 @@ class Fence:
         self.handle = vk.vkCreateFence(device.handle, vk.VkFenceCreateInfo(), None)
 
     def wait(self) -> None:
-        try:
-            vk.vkWaitForFences(self.device.handle, 1, [self.handle], True, 2**64 - 1)
-        except vk.VkErrorDeviceLost:
-            raise DeviceLost(f"{self.device.name} stopped answering") from None
+        """Waits in slices: Python answers Ctrl-C only between calls."""
+        while True:
+            try:
+                vk.vkWaitForFences(self.device.handle, 1, [self.handle], True, _SLICE_NS)
+                break
+            except vk.VkTimeout:
+                pass
+            except vk.VkErrorDeviceLost:
+                raise DeviceLost(f"{self.device.name} stopped answering") from None
         self.device.check_validation()
 
     def reset(self) -> None:
