@@ -18,8 +18,8 @@ CANVAS = (168, 131)  # not multiples of the tile
 # (width, height): one tile, one pixel more, odd, narrower than a window in one direction or both, a single pixel, the whole canvas
 SIZES = [(16, 32), (17, 33), (37, 29), (160, 120), (7, 40), (45, 3), (4, 5), (1, 1), CANVAS]
 LAMBDA = 0.2
-# Measured on lavapipe over SIZES: loss 4e-8 (one pixel alone 3e-7), gradient 3e-7 to 1e-6.
-LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-6, 3e-6
+# Measured over SIZES on lavapipe: loss 4e-8 (one pixel alone 3e-7), gradient 3e-7 to 1e-6; on an H200 up to 4.2e-6 (one pixel alone).
+LOSS_TOLERANCE, GRADIENT_TOLERANCE = 1e-6, 1e-5
 
 
 class Loss:
@@ -91,6 +91,7 @@ class Case:
         transmittance = rng.random((height, width, 1)) ** 3
         color = self.photo / 255 + noise * rng.standard_normal(waves.shape) - transmittance * self.background
         self.target = np.concatenate([color, transmittance], axis=2).astype(np.float32)
+        self.target[..., :3] += np.where(np.abs(self.image - self.photo / 255) < 1e-5, 1e-4, 0)  # off the kink of |x - y|: rounding decides there
 
     @property
     def image(self) -> np.ndarray:
