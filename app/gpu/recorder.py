@@ -15,7 +15,7 @@ from app.gpu.passes import ComputePass, Pipeline
 
 _ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
-MAX_TIMESTAMPS = 128
+MAX_TIMESTAMPS, MAX_DRAWS = 128, 64
 _SLICE_NS = 200_000_000
 
 
@@ -97,10 +97,11 @@ class Recorder:
     """Records passes once; the result is submitted as often as wanted.
 
     resources: buffers and images by name. timed: write a timestamp after every pass (`times()` reads them).
+    counted: count the fragment shader invocations of every draw (`fragments()` reads them).
     One coarse barrier stands wherever a pass touches what an earlier one wrote, or writes what an earlier one read.
     """
 
-    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False):
+    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False, counted: bool = False):
         self.device, self.resources = device, resources
         self.commands = _allocate(device)
         self._framebuffers: list = []
@@ -115,6 +116,13 @@ class Recorder:
             self._queries = vk.vkCreateQueryPool(device.handle, info, None)
             vk.vkCmdResetQueryPool(self.commands, self._queries, 0, MAX_TIMESTAMPS)
             self.mark("start")
+        self._draws: list[str] = []
+        self._statistics = None
+        if counted and "statistics" in device.capabilities:
+            invocations = vk.VK_QUERY_PIPELINE_STATISTIC_FRAGMENT_SHADER_INVOCATIONS_BIT
+            info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_PIPELINE_STATISTICS, queryCount=MAX_DRAWS, pipelineStatistics=invocations)
+            self._statistics = vk.vkCreateQueryPool(device.handle, info, None)
+            vk.vkCmdResetQueryPool(self.commands, self._statistics, 0, MAX_DRAWS)
 
     def mark(self, name: str) -> None:
         """A timestamp when everything before is done."""
@@ -199,6 +207,8 @@ class Recorder:
         begin = vk.VkRenderPassBeginInfo(
             renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=1 if clear else 0, pClearValues=clear
         )
+        if self._statistics is not None:
+            vk.vkCmdBeginQuery(self.commands, self._statistics, len(self._draws), 0)
         vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
         vk.vkCmdSetViewport(self.commands, 0, 1, [vk.VkViewport(0, 0, width, height, 0, 1)])
         vk.vkCmdSetScissor(self.commands, 0, 1, [area])
@@ -207,6 +217,9 @@ class Recorder:
         else:
             vk.vkCmdDraw(self.commands, vertices[0], 1, 0, 0)
         vk.vkCmdEndRenderPass(self.commands)
+        if self._statistics is not None:
+            vk.vkCmdEndQuery(self.commands, self._statistics, len(self._draws))
+            self._draws.append(owner.name)
 
     def fill(self, name: str, word: int = 0) -> None:
         """Every 32-bit word of a buffer := word."""
@@ -255,9 +268,21 @@ class Recorder:
             total[name] = total.get(name, 0.0) + float(ns) * 1e-6
         return total
 
+    def fragments(self) -> dict[str, int]:
+        """Fragment shader invocations by draw, helper lanes included where the driver counts them; empty where it cannot count."""
+        if not self._draws:
+            return {}
+        out = np.zeros(len(self._draws), np.uint64)
+        data = vk.ffi.from_buffer(out)
+        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+        vk.vkGetQueryPoolResults(self.device.handle, self._statistics, 0, len(out), out.nbytes, data, 8, flags)
+        return dict(zip(self._draws, out.tolist()))
+
     def destroy(self) -> None:
         for framebuffer in self._framebuffers:
             vk.vkDestroyFramebuffer(self.device.handle, framebuffer, None)
         if self._queries is not None:
             vk.vkDestroyQueryPool(self.device.handle, self._queries, None)
+        if self._statistics is not None:
+            vk.vkDestroyQueryPool(self.device.handle, self._statistics, None)
         vk.vkFreeCommandBuffers(self.device.handle, _pool(self.device), 1, [self.commands])
