@@ -20,3 +20,21 @@ def device(session_device):
     session_device.check_validation()
     yield session_device
     session_device.check_validation()
+
+
+@pytest.fixture(scope="session")
+def scene(tmp_path_factory):
+    """Folder of a scene with 9 views of 32x24 and 300 points; not to be changed."""
+    from tools.make_scene import make_scene
+
+    folder = tmp_path_factory.mktemp("scene") / "tiny"
+    make_scene(folder, views=9, width=32, height=24, seed=0, points=300, supersample=1)
+    return folder
+
+
+@pytest.fixture
+def on_device(device, monkeypatch):
+    """Runs and evaluations take the session's device, whose pipelines are built already."""
+    monkeypatch.setattr("app.train.trainer.open_device", lambda wanted: device)
+    monkeypatch.setattr("app.train.evaluate.open_device", lambda wanted: device)
+    return device

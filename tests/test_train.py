@@ -1,0 +1,353 @@
+"""Training runs from scene to run folder, and the session behind them."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from app import contract
+from app.config import TrainConfig
+from app.errors import UserError
+from app.gpu.context import OutOfMemory
+from app.gpu.memory import Buffer
+from app.io.colmap import ColmapCamera, read_model, write_model
+from app.io.ply import load_ply
+from app.io.scene import load_scene
+from app.presets import config_from_file
+from app.raster.parameters import FIELDS, MOMENTS, Parameters
+from app.train.evaluate import evaluate_run, evaluation_frame, measure_all
+from app.train.photos import Photos
+from app.train.report import Log, stage_table
+from app.train.trainer import initial_gaussians, train
+from tests.training import open_session, same_state, settings
+
+STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}
+
+
+@pytest.fixture(scope="module")
+def run(session_device, scene, tmp_path_factory):
+    """(config, metrics) of a run of 80 steps that densifies, in its folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.train.trainer.open_device", lambda wanted: session_device)
+        out = tmp_path_factory.mktemp("run")
+        config = settings(scene, out, max_steps=80, eval_steps=(10, 40), save_steps=(40,), checkpoint_every=50, refine_every=20)
+        return config, train(config)
+
+
+# -- a whole run ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_learns(run):
+    _, metrics = run
+    losses = metrics["curve"]["loss"]
+    assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])
+    first, middle, last = (e["psnr"] for e in metrics["evaluations"])
+    assert first + 1 < middle < last
+    assert metrics["splats"] > 300
+
+
+def test_the_run_folder_is_complete(run, scene):
+    config, metrics = run
+    folder = config.result_dir
+    assert config_from_file(folder / "config.toml") == config
+    assert json.loads((folder / "metrics.json").read_text()) == metrics
+    with Image.open(folder / "loss.png") as picture:
+        assert picture.width > 400
+    assert len(load_ply(folder / "splats.ply")) == metrics["splats"]
+    assert len(load_ply(folder / "splats_40.ply")) == metrics["evaluations"][1]["splats"]
+    assert sorted(p.name for p in folder.glob("ckpts/*")) == ["ckpt_50.npz", "ckpt_80.npz"]
+    assert sorted(p.name for p in folder.glob("renders/*")) == ["view_0000.png", "view_0008.png"]
+    with Image.open(folder / "renders/view_0000.png") as picture:
+        photo = np.asarray(picture)[:, 32:]
+    assert np.array_equal(photo, load_scene(scene).views[0].load())
+
+
+def test_metrics_are_plausible(run):
+    config, m = run
+    assert m["steps"] == 80 and m["curve"]["step"] == list(range(5, 81, 5))
+    assert {len(column) for column in m["curve"].values()} == {16}
+    assert [e["step"] for e in m["evaluations"]] == [10, 40, 80]
+    assert all(0 < a["training_seconds"] < b["training_seconds"] for a, b in zip(m["evaluations"], m["evaluations"][1:]))
+    assert m["evaluations"][-1]["training_seconds"] <= m["seconds"]["training"]
+    assert m["steps_per_second"] == pytest.approx(80 / m["seconds"]["training"])
+    assert 0 <= m["gpu_idle"] < 1
+    assert {"begin step", "project", "draw", "loss ssim", "draw backward", "project backward", "end step"} <= m["stage_ms"].keys()
+    assert all(ms >= 0 for ms in m["stage_ms"].values()) and m["step_ms"] == pytest.approx(sum(m["stage_ms"].values()))
+    memory = m["memory_bytes"]
+    # SH degree 1: 23 floats a splat; Adam keeps two moments of each
+    assert memory["parameters"] >= m["splats"] * 23 * 4 and memory["optimizer"] == 2 * memory["parameters"]
+    assert memory["photographs"] == 7 * 32 * 24 * 4
+    assert all(size > 0 for size in memory.values())
+
+
+def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path, capsys):
+    config, metrics = run
+    table = evaluate_run(str(config.result_dir), result_dir=str(tmp_path / "new" / "folder"))
+    last = metrics["evaluations"][-1]
+    assert table["psnr"] == pytest.approx(last["psnr"], abs=0.02) and table["ssim"] == pytest.approx(last["ssim"], abs=1e-3)
+    assert json.loads((tmp_path / "new/folder/eval.json").read_text()) == table
+    assert (tmp_path / "new/folder/renders/view_0008.png").is_file()
+    alone = tmp_path / "alone.ply"
+    alone.write_bytes((config.result_dir / "splats.ply").read_bytes())
+    assert evaluate_run(str(alone), data_dir=str(config.data_dir))["psnr"] == pytest.approx(table["psnr"], abs=1e-4)
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_bar_and_table_of_stages(on_device, scene, tmp_path, capfd, quiet):
+    metrics = train(settings(scene, tmp_path, max_steps=5, quiet=quiet, profile=not quiet))
+    out, err = capfd.readouterr()
+    assert ("5/5" in err) is not quiet and (err == "") is quiet
+    assert ("draw backward" in out) is not quiet
+    if not quiet:
+        assert stage_table(metrics["stage_ms"]) in out
+
+
+def test_stage_table():
+    assert stage_table({"draw": 3.0, "sort": 1.0}).splitlines() == [
+        "stage              ms   share",
+        "draw            3.000   75.0%",
+        "sort            1.000   25.0%",
+        "whole step      4.000  100.0%",
+    ]
+    assert "no timestamps" in stage_table({})
+
+
+def test_time_aside_is_neither_training_nor_idle(monkeypatch):
+    clock = iter([0.0, 10.0, 15.0, 17.0])  # begin, aside, back, end
+    monkeypatch.setattr("app.train.report.time.perf_counter", lambda: next(clock))
+    log = Log(started=0.0)
+    with log.training():
+        with log.aside():
+            log._last_end = 99.0
+        assert log._last_end == 0.0
+    assert log.training_seconds == 12.0
+
+
+# -- settings that have an effect ------------------------------------------------------------------------------------------------
+
+
+def test_random_start(scene):
+    few = settings(scene, init_type="random", init_num_pts=50, init_extent=0.25, init_opa=0.3)
+    gaussians = initial_gaussians(few, load_scene(scene))
+    assert len(gaussians) == 50 and 0.2 < np.abs(gaussians.means).max() <= 0.25
+    assert gaussians.opacities == pytest.approx(0.3)
+    doubled = initial_gaussians(replace(few, init_scale=2.0), load_scene(scene))
+    assert np.array_equal(doubled.means, gaussians.means) and doubled.scales == pytest.approx(2 * gaussians.scales)
+    assert not np.array_equal(initial_gaussians(replace(few, seed=1), load_scene(scene)).means, gaussians.means)
+
+
+@pytest.mark.parametrize("background", ["black", "white", "random"])
+def test_backgrounds(device, scene, background):
+    session = open_session(device, settings(scene, background=background))
+    seen = []
+    for _ in range(2):
+        session.run(1)
+        session.drain()
+        seen.append(session.resources["frame"].download()[:12].view(np.float32))
+    if background == "random":
+        assert not np.array_equal(*seen) and 0 <= np.min(seen) < np.max(seen) <= 1
+    else:
+        assert np.array_equal(seen, np.full((2, 3), float(background == "white")))
+    # measured against one colour, whatever was behind in training
+    assert evaluation_frame(session.config)["background"].tolist() == [float(background == "white")] * 3
+    session.destroy()
+
+
+def test_the_sh_degree_rises(device, scene):
+    session = open_session(device, settings(scene, sh_degree=2, sh_degree_interval=2))
+    degrees, used = [], []
+    for _ in range(6):
+        session.run(1)
+        session.drain()
+        degrees.append(int(session.resources["frame"].download(contract.dtype("Frame"))[0]["sh_degree"]))
+        used.append([bool(band.any()) for band in np.split(session.gaussians().sh, [1, 4], axis=1)])
+    assert degrees == [0, 0, 1, 1, 2, 2]
+    assert used[1] == [True, False, False] and used[3] == [True, True, False] and used[5] == [True, True, True]
+    session.destroy()
+
+
+def test_no_strategy_keeps_the_splats(on_device, scene, tmp_path):
+    assert set(train(settings(scene, tmp_path, strategy="none", reset_every=10))["curve"]["splats"]) == {300}
+
+
+def test_refinement_stops(on_device, scene, tmp_path):
+    splats = train(settings(scene, tmp_path, refine_stop_iter=20))["curve"]["splats"]
+    assert splats[1] == 300 < splats[2]  # densified at 10
+    assert len(set(splats[2:])) == 1  # and not at 20
+
+
+def test_opacities_are_reset(on_device, scene, tmp_path):
+    config = settings(scene, tmp_path, max_steps=20, refine_start_iter=1000, reset_every=20, refine_stop_iter=100, init_opa=0.5)
+    train(config)
+    assert load_ply(tmp_path / "splats.ply").opacities.max() <= config.reset_opa * (1 + 1e-6)
+    with np.load(tmp_path / "ckpts/ckpt_20.npz") as state:
+        assert not state["adam_logit_opacities"].any() and state["adam_means"].any()
+
+
+# -- photographs -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def mixed(scene, tmp_path_factory):
+    """The scene with every other view stored at 24x18."""
+    folder = tmp_path_factory.mktemp("mixed")
+    cameras, images, points = read_model(scene / "sparse/0")
+    lens = cameras[1]
+    cameras[2] = ColmapCamera(2, lens.model, 24, 18, lens.params * 0.75)
+    (folder / "images").mkdir()
+    for image in images.values():
+        small = image.id % 2 == 0
+        image.camera_id = 1 + small
+        with Image.open(scene / "images" / image.name) as photo:
+            photo.resize((24, 18) if small else photo.size).save(folder / "images" / image.name, quality=95)
+    (folder / "sparse/0").mkdir(parents=True)
+    write_model(folder / "sparse/0", cameras, images, points)
+    return folder
+
+
+def test_streamed_and_resident_photographs_are_the_same(device, mixed):
+    """With nothing learned the order of float additions has no say, so that losses must agree in every bit."""
+    records = {}
+    for mode in ("gpu", "stream"):
+        batches = []
+        session = open_session(device, settings(mixed, images=mode, batch_steps=2, **STILL), batches)
+        before = session.snapshot()
+        for _ in range(8):  # more steps than the ring has places, and every view twice
+            session.run(2)
+        session.drain()
+        after = session.snapshot()
+        assert all(np.array_equal(before.buffers[name], after.buffers[name]) for name in FIELDS)
+        assert session.photos.streamed == (mode == "stream")
+        records[mode] = np.concatenate([b.records for b in batches])
+        session.destroy()
+    assert len(np.unique(records["gpu"]["l1"])) == 7
+    assert records["gpu"].tobytes() == records["stream"].tobytes()
+
+
+def test_views_of_different_sizes(device, mixed):
+    session = open_session(device, settings(mixed))
+    scene = load_scene(mixed)
+    session.run(5)
+    session.drain()
+    sizes = set()
+    for m in measure_all(device, session.raster, scene, [0, 1, 2, 3], evaluation_frame(session.config), quiet=True):
+        sizes.add(m.image.shape)
+        assert m.image.shape == m.photo.shape
+        error = np.mean((np.clip(m.image, 0, 1) - m.photo.astype(np.float64) / 255) ** 2)
+        assert m.psnr == pytest.approx(-10 * math.log10(error), abs=1e-3)
+    assert sizes == {(24, 32, 3), (18, 24, 3)}
+    session.destroy()
+
+
+def test_photographs_too_large(device, monkeypatch):
+    images = [np.zeros((8, 16, 3), np.uint8)] * 4
+    monkeypatch.setattr(device, "max_buffer", 4 * 8 * 16 * 3)
+    with pytest.raises(UserError, match="--images gpu: .*use --images stream"):
+        Photos(device, images, "gpu", ring=2)
+    with pytest.raises(UserError, match="lower --batch-steps to 1 or raise --data-factor"):
+        Photos(device, images, "stream", ring=4)
+    automatic = Photos(device, images, "auto", ring=2)
+    assert automatic.streamed
+    automatic.buffer.destroy()
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_growth_keeps_splats_and_moments(device):
+    names = (*FIELDS, *MOMENTS, "grow_stats")
+    parameters = Parameters(device, 100, 4, extra=names[len(FIELDS) :])
+    rng = np.random.default_rng(0)
+    before = {}
+    for name in names:
+        before[name] = rng.random((parameters.planes(name), 90, parameters.width(name) // 4), np.float32)
+        parameters.write(name, before[name])
+    for capacity in (101, 257, 1000, 90):
+        parameters.grow(capacity, 90)
+        assert parameters.capacity == capacity
+        for name in names:
+            assert np.array_equal(parameters.read(name, 90), before[name]), name
+    parameters.destroy()
+
+
+@pytest.fixture
+def little_memory(monkeypatch):
+    """little_memory(name, limit): a buffer of this name can no longer have more than `limit` bytes."""
+    real = Buffer.__init__
+
+    def restrict(name, limit):
+        def init(self, device, nbytes, label, host=False):
+            if label == name and nbytes > limit:
+                raise OutOfMemory(f"out of memory: {name}")
+            real(self, device, nbytes, label, host)
+
+        monkeypatch.setattr(Buffer, "__init__", init)
+
+    return restrict
+
+
+@pytest.mark.parametrize("name, each", [("adam_sh", 4 * 24), ("holes", 4), ("d_splats2d", 36)])
+def test_growth_without_memory_goes_on_as_it_was(on_device, scene, tmp_path, capfd, little_memory, name, each):
+    """For parameters, for what is made after them, and for the rasterizer's: the run ends with what fits, and says so once."""
+    little_memory(name, 400 * each)
+    metrics = train(settings(scene, tmp_path, max_steps=60))
+    assert metrics["steps"] == 60 and 300 < metrics["splats"] <= 400
+    out = capfd.readouterr().out
+    assert out.count("note:") == 1 and f"growth stops at 375 splats: out of memory: {name}" in out
+
+
+def test_the_first_splats_do_not_fit(on_device, scene, tmp_path, little_memory):
+    little_memory("splats2d", 1000)
+    with pytest.raises(UserError, match="^300 splats do not fit: out of memory: splats2d$"):
+        train(settings(scene, tmp_path))
+
+
+def test_cap_max(on_device, scene, tmp_path, capfd):
+    metrics = train(settings(scene, tmp_path, max_steps=60, cap_max=420))
+    assert max(metrics["curve"]["splats"]) == 420 == metrics["splats"]
+    assert capfd.readouterr().out.count("note: growth stops at 420 splats: --cap-max is 420\n") == 1
+    with pytest.raises(UserError, match="300 splats do not fit: --cap-max is 299"):
+        train(settings(scene, tmp_path, cap_max=299))
+
+
+def test_growth_in_several_reallocations(device, scene):
+    """A session that has to grow its buffers ends where one with room from the start does."""
+    counts = []
+    for room in (0, 5000):
+        session = open_session(device, settings(scene, grow_grad2d=1e-5, **STILL))
+        if room:
+            session._grow(room, session.count())
+        capacities = {session.parameters.capacity}
+        for _ in range(3):
+            session.run(1)
+            session.densify()
+            capacities.add(session.parameters.capacity)
+        counts.append(session.count())
+        assert len(capacities) == (1 if room else 4)
+        session.destroy()
+    assert counts[0] == counts[1] > 1000
+
+
+def test_densification_right_after_a_restore(device, scene):
+    """Before any step of its own a session must know how many splats there are: fresh memory is poisoned in tests."""
+    first = open_session(device, settings(scene))
+    for _ in range(2):
+        first.run(5)
+    state = first.snapshot()
+    second = open_session(device, settings(scene))
+    second.restore(state)
+    for session in (first, second):
+        session.densify()
+        session.reset_opacity()
+    grown = first.snapshot()
+    assert grown.splats > state.splats and same_state(grown, second.snapshot())
+    first.destroy()
+    second.destroy()
+
+
+def test_settings_alone_name_no_scene():
+    with pytest.raises(UserError, match="which scene?"):
+        train(TrainConfig())

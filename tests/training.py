@@ -1,0 +1,36 @@
+"""A tiny scene and short runs on it, for the tests of training."""
+
+from pathlib import Path
+
+import numpy as np
+
+from app.config import TrainConfig
+from app.io.scene import load_scene
+from app.train.evaluate import canvas_of
+from app.train.photos import Photos
+from app.train.session import Session
+from app.train.trainer import initial_gaussians
+
+SMALL = dict(batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=())
+
+
+def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainConfig:
+    """A run of 30 steps that densifies early, unless `changes` say otherwise."""
+    return TrainConfig(data_dir=scene, result_dir=result_dir, **{"max_steps": 30, **SMALL, **changes})
+
+
+def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
+    """A session with the scene's first splats at step 0. batches: gets the BatchResult of each."""
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    views = [scene.views[i] for i in scene.train]
+    photos = Photos(device, [v.load() for v in views], config.images, ring=2 * config.batch_steps)
+    on_batch = (lambda result: None) if batches is None else batches.append
+    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, on_batch)
+    session.start(initial_gaussians(config, scene))
+    return session
+
+
+def same_state(a, b) -> bool:
+    """Two checkpoints agree in every bit of their splats, and in the step."""
+    equal = all(np.array_equal(a.buffers[n].view(np.uint32), b.buffers[n].view(np.uint32)) for n in a.buffers)
+    return equal and (a.step, a.sh_planes, a.buffers.keys()) == (b.step, b.sh_planes, b.buffers.keys())
