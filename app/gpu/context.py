@@ -227,5 +227,8 @@ class Device:
             raise ValidationError("\n".join(messages[:3]) + more)
 
     def wait_idle(self) -> None:
-        vk.vkDeviceWaitIdle(self.handle)
+        try:
+            vk.vkDeviceWaitIdle(self.handle)
+        except vk.VkErrorDeviceLost:
+            raise DeviceLost(f"{self.name} stopped answering") from None
         self.check_validation()

@@ -101,6 +101,7 @@ class Session:
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on where the checkpoint was made. Raises OutOfMemory like start."""
         n = checkpoint.splats
+        self.drain()
         try:
             self._allocate(n)
         except OutOfMemory as error:
@@ -243,6 +244,7 @@ class Session:
         self.step = step
 
     def _release(self, keep_parameters: bool = False) -> None:
+        self.device.wait_idle()  # for refinements too, which no fence tells of
         for part in self._parts:
             part.destroy()
         self._parts = []
@@ -251,7 +253,8 @@ class Session:
             self.parameters = None
 
     def destroy(self) -> None:
-        """Frees everything, the photographs too. Nothing may be in flight."""
+        """Frees everything, the photographs too."""
+        self.drain()
         self._release()
         for slot in self._slots:
             slot.fence.destroy()

@@ -1,0 +1,333 @@
+"""Checkpoints, resuming, and what a run saves when it is interrupted or its device fails."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from app.cli import main
+from app.errors import UserError
+from app.gpu.context import DeviceLost, OutOfMemory
+from app.gpu.recorder import Fence
+from app.io.scene import load_scene
+from app.presets import load_config
+from app.train import checkpoint as checkpoints
+from app.train import session as sessions
+from app.train import trainer
+from app.train.checkpoint import Checkpoint
+from app.train.trainer import StopRequest, train
+from tests.training import open_session, same_state, settings
+
+ROOT = Path(__file__).parents[1]
+
+
+def error_of(capsys, *argv) -> str:
+    assert main(["train", *map(str, argv), "--quiet"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1
+    return err.removeprefix("hardsplat: error: ").rstrip("\n")
+
+
+def resumed(folder, **changes):
+    return load_config(None, {"data_dir": folder, "resume": True, **changes})
+
+
+@pytest.fixture(scope="module")
+def halfway(session_device, scene, tmp_path_factory) -> Path:
+    """The folder of a run that did 20 steps."""
+    out = tmp_path_factory.mktemp("halfway")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.train.trainer.open_device", lambda wanted: session_device)
+        train(settings(scene, out, max_steps=20, eval_steps=(10,)))
+    return out
+
+
+@pytest.fixture
+def copied(halfway, tmp_path) -> Path:
+    """A copy of its settings and checkpoint, to go on from."""
+    (tmp_path / "ckpts").mkdir()
+    for name in ("config.toml", "ckpts/ckpt_20.npz"):
+        text = (halfway / name).read_bytes()
+        (tmp_path / name).write_bytes(text.replace(str(halfway).encode(), str(tmp_path).encode()) if name == "config.toml" else text)
+    return tmp_path
+
+
+# -- files -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_restoring_changes_no_bit(device, scene, tmp_path):
+    first = open_session(device, settings(scene, seed=5))
+    first.run(5)
+    first.run(2)
+    first.densify()
+    first.run(4)
+    state = first.snapshot()
+    assert state.step == 11 and state.buffers["adam_sh"].any() and state.buffers["grow_stats"].any() and state.splats > 300
+    state.log = {"steps": [5, 11]}
+    path = checkpoints.path_of(tmp_path, state.step)
+    checkpoints.save(path, state)
+    loaded = checkpoints.load(path)
+    assert same_state(loaded, state) and loaded.log == state.log
+    second = open_session(device, settings(scene))
+    second.run(3)
+    second.restore(loaded)
+    assert second.step == 11 and same_state(second.snapshot(), state)
+    first.destroy()
+    second.destroy()
+
+
+def test_the_first_state_is_a_checkpoint_too(device, scene):
+    config = settings(scene)
+    session = open_session(device, config)
+    initial = Checkpoint.initial(trainer.initial_gaussians(config, load_scene(scene)), 4)
+    assert same_state(session.snapshot(), initial)
+    assert tuple(initial.buffers) == checkpoints.STATE and not any(initial.buffers[n].any() for n in checkpoints.STATE if n.startswith("adam"))
+    session.destroy()
+
+
+def test_the_newest_is_the_one_written_last(tmp_path):
+    """Not the one with the most steps, which may be left from an earlier run in the folder."""
+    assert checkpoints.newest(tmp_path) is None
+    (tmp_path / "ckpts").mkdir()
+    for name, when in (("ckpt_900.npz", 1), ("ckpt_30.npz", 3), ("ckpt_40.npz", 2), ("ckpt_x.npz", 4), ("ckpt_50.7.tmp", 5)):
+        (tmp_path / "ckpts" / name).touch()
+        os.utime(tmp_path / "ckpts" / name, (when, when))
+    assert checkpoints.newest(tmp_path).name == "ckpt_30.npz"
+
+
+def test_a_checkpoint_that_cannot_be_written(tmp_path, monkeypatch):
+    state = Checkpoint(1, 1, {name: np.zeros((1, 2, checkpoints.VALUES[name]), np.float32) for name in checkpoints.STATE})
+    path = checkpoints.path_of(tmp_path, 1)
+    checkpoints.save(path, state)
+    before = path.read_bytes()
+
+    def full(f, **arrays):
+        f.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(UserError, match="No space left on device; free some space"):
+        checkpoints.save(path, state)
+    assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
+
+
+def _foreign(path):
+    np.savez(path, weights=np.zeros(3))
+
+
+def _truncated(path):
+    path.write_bytes(path.read_bytes()[:-2000])
+
+
+def _flipped(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def _changed(**arrays):
+    def change(path):
+        with np.load(path) as data:
+            np.savez(path, **{**data, **arrays})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "damage, message",
+    [
+        (_foreign, "version is not a file in the archive"),
+        (_truncated, "not a usable checkpoint"),
+        (_flipped, "not a usable checkpoint"),
+        (lambda path: path.write_bytes(b""), "not a usable checkpoint"),
+        (lambda path: path.write_text("hello"), "not a usable checkpoint"),
+        (lambda path: np.save(path.open("wb"), np.zeros(3)), "not a usable checkpoint"),
+        (_changed(version=2), "checkpoint version 2, this hardsplat reads 1"),
+        (_changed(log="{"), "not a usable checkpoint"),
+        (_changed(means=np.zeros((1, 7, 3), np.float32)), r"quats is float32 .* expected float32 \(1, 7, 4\)"),
+        (_changed(means=np.zeros((1, 0, 3), np.float32)), "means is float32"),
+        (_changed(sh=np.zeros((4, 300, 3))), "sh is float64"),
+    ],
+)
+def test_damaged_checkpoints(capsys, copied, scene, damage, message):
+    path = copied / "ckpts/ckpt_20.npz"
+    damage(path)
+    error = error_of(capsys, scene, "--ckpt", path, "--result-dir", copied / "out", "--sh-degree", "1")
+    assert error.startswith(str(path)) and re.search(message, error)
+    assert not (copied / "out").exists()
+
+
+def test_checkpoints_that_do_not_fit_the_run(capsys, copied, scene, tmp_path):
+    ckpt = copied / "ckpts/ckpt_20.npz"
+    assert error_of(capsys, copied, "--resume", "--sh-degree", "2") == f"{ckpt}: made with --sh-degree 1, this run has 2"
+    assert error_of(capsys, copied, "--resume") == f"{ckpt}: has 20 steps already, of 20; go on with more --max-steps"
+    assert "no such checkpoint" in error_of(capsys, scene, "--ckpt", tmp_path / "none.npz", "--result-dir", tmp_path / "o")
+    assert "no checkpoint to resume from" in error_of(capsys, scene, "--resume", "--result-dir", tmp_path / "o")
+
+
+# -- going on --------------------------------------------------------------------------------------------------------------------
+
+
+def test_resume(on_device, halfway, copied):
+    metrics = train(resumed(copied, max_steps=40))
+    assert metrics["steps"] == 40 and metrics["curve"]["step"] == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert [e["step"] for e in metrics["evaluations"]] == [10, 20, 40]
+    assert checkpoints.newest(copied).name == "ckpt_40.npz"
+    before = checkpoints.load(halfway / "ckpts/ckpt_20.npz").log
+    assert metrics["curve"]["loss"][:4] == before["losses"] and metrics["seconds"]["training"] > before["training_seconds"]
+    assert "resume = false" in (copied / "config.toml").read_text()
+
+
+def test_go_on_from_a_named_checkpoint(on_device, copied, scene, tmp_path):
+    metrics = train(settings(scene, tmp_path / "other", max_steps=30, ckpt=copied / "ckpts/ckpt_20.npz"))
+    assert metrics["steps"] == 30 and (tmp_path / "other/ckpts/ckpt_30.npz").is_file()
+
+
+# -- interrupts ------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_ctrl_c_asks_and_the_second_interrupts(capfd):
+    before = signal.getsignal(signal.SIGINT)
+    with StopRequest() as stopping:
+        assert not stopping.asked
+        signal.raise_signal(signal.SIGINT)
+        assert stopping.asked and "Ctrl-C again ends at once" in capfd.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def started(scene, out, *flags):
+    """The real command in training, its second batch shown by the bar."""
+    argv = [sys.executable, "-m", "app", "train", scene, "--result-dir", out, "--max-steps", "1000000", "--strategy", "none", *flags]
+    environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "HARDSPLAT_POISON": "0"}
+    run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    shown = ""
+    while "loss=" not in shown:
+        text = run.stderr.read(1)
+        assert text, f"training did not start: {shown}"
+        shown += text
+    return run
+
+
+def test_ctrl_c_saves_and_the_command_it_prints_goes_on(scene, tmp_path, on_device):
+    out = tmp_path / "a run"
+    run = started(scene, out, "--batch-steps", "10", "--sh-degree", "1")
+    run.send_signal(signal.SIGINT)
+    text, errors = run.communicate(timeout=60)
+    assert run.returncode == 130 and "Traceback" not in errors and errors.endswith("hardsplat: interrupted\n")
+    step = int(re.search(r"interrupted at step (\d+): checkpoint saved; go on with hardsplat train '.*' --resume\n$", text)[1])
+    assert step % 10 == 0 and f"'{out}'" in text and [p.name for p in out.glob("ckpts/*")] == [f"ckpt_{step}.npz"]
+    assert main(["train", str(out), "--resume", "--max-steps", str(step + 5), "--quiet"]) == 0
+    assert (out / f"ckpts/ckpt_{step + 5}.npz").is_file()
+
+
+def test_ctrl_c_over_and_over_ends_a_long_batch(scene, tmp_path):
+    run = started(scene, tmp_path / "out", "--batch-steps", "200")
+    while run.poll() is None:
+        run.send_signal(signal.SIGINT)
+        try:
+            run.wait(0.3)
+        except subprocess.TimeoutExpired:
+            pass
+    assert run.returncode == 130 and "Traceback" not in run.stderr.read()
+
+
+def test_ctrl_c_while_photographs_load(scene, tmp_path, monkeypatch, capsys):
+    def load(view):
+        signal.raise_signal(signal.SIGINT)  # in a thread that reads ahead; Python handles it in the main one
+        return np.zeros((24, 32, 3), np.uint8)
+
+    monkeypatch.setattr("app.io.scene.View.load", load)
+    assert main(["train", str(scene), "--result-dir", str(tmp_path / "out"), "--quiet"]) == 130
+    assert capsys.readouterr().err == "hardsplat: interrupted\n"
+    assert not (tmp_path / "out/ckpts").exists()
+
+
+# -- failures --------------------------------------------------------------------------------------------------------------------
+
+
+LOST = DeviceLost("the GPU stopped answering")
+_wait = Fence.wait
+
+
+def wait_in_vain(fence):
+    _wait(fence)  # this device is well in truth, and must not free what is in use
+    raise LOST
+
+
+@pytest.fixture
+def fails(monkeypatch):
+    """fails(error, after): only the first `after` batches of a run can be submitted; on a lost device nothing else can be waited for either."""
+
+    def fails(error, after):
+        batches = 0
+        submit = sessions.submit
+
+        def broken(device, commands, fence=None):
+            nonlocal batches
+            batches += fence is not None
+            if batches > after:
+                if error is LOST:
+                    monkeypatch.setattr(Fence, "wait", wait_in_vain)
+                raise error
+            submit(device, commands, fence)
+
+        monkeypatch.setattr(sessions, "submit", broken)
+
+    return fails
+
+
+def test_a_lost_device_leaves_the_first_state(on_device, scene, tmp_path, fails, monkeypatch):
+    fails(LOST, after=3)
+    with pytest.raises(UserError) as error:
+        train(settings(scene, tmp_path))
+    on_device.wait_idle()
+    assert str(error.value) == f"the GPU stopped answering (step 15); step 0 with 300 splats is saved: go on with hardsplat train {tmp_path} --resume"
+    assert [p.name for p in tmp_path.glob("ckpts/*")] == ["ckpt_0.npz"]
+    monkeypatch.undo()
+    monkeypatch.setattr("app.train.trainer.open_device", lambda wanted: on_device)
+    assert train(resumed(tmp_path))["curve"]["step"] == [5, 10, 15, 20, 25, 30]
+
+
+@pytest.mark.parametrize("seconds, step", [(0, 15), (3600, 10)])
+def test_a_lost_device_leaves_the_newest_copy(on_device, scene, tmp_path, fails, monkeypatch, seconds, step):
+    """Copies are taken as time passes, and with each checkpoint."""
+    monkeypatch.setattr(trainer, "SNAPSHOT_SECONDS", seconds)
+    fails(LOST, after=3)
+    with pytest.raises(UserError, match=f"stopped answering .step 15.; step {step} with"):
+        train(settings(scene, tmp_path, checkpoint_every=10))
+    on_device.wait_idle()
+    state = checkpoints.load(checkpoints.newest(tmp_path))
+    assert state.step == step and state.log["steps"] == list(range(5, step + 1, 5)) and state.buffers["adam_means"].any()
+
+
+def test_a_device_lost_at_the_start(on_device, scene, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Fence, "wait", wait_in_vain)
+    assert error_of(capsys, scene, "--result-dir", tmp_path / "out") == str(LOST)
+    on_device.wait_idle()
+
+
+def test_out_of_memory_while_running(on_device, scene, tmp_path, fails):
+    fails(OutOfMemory("the GPU ran out of memory"), after=3)
+    with pytest.raises(UserError) as error:
+        train(settings(scene, tmp_path))
+    state = checkpoints.load(tmp_path / "ckpts/ckpt_15.npz")
+    assert str(error.value).endswith(
+        f"(step 15); step 15 with {state.splats} splats is saved: go on with hardsplat train {tmp_path} --resume --cap-max {state.splats}"
+    )
+
+
+def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_path, monkeypatch):
+    def full(path, gaussians):
+        raise UserError(f"{path}: cannot be written: No space left on device")
+
+    monkeypatch.setattr(trainer, "save_ply", full)
+    with pytest.raises(UserError, match="No space left on device .step 30.; step 30 with .* is saved"):
+        train(settings(scene, tmp_path))
+    assert checkpoints.load(tmp_path / "ckpts/ckpt_30.npz").step == 30
