@@ -28,7 +28,7 @@ from app.raster.base import Rasterizer
 from app.raster.parameters import Parameters
 from app.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from app.train.photos import pack
-from app.train.report import write_json
+from app.train.report import make_folder, write_json
 
 BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
 
@@ -124,6 +124,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
     gaussians = load_ply(ply)
+    make_folder(out)
     gpu = open_device(config.device)
     parameters = Parameters(gpu, len(gaussians), gaussians.sh.shape[1])
     parameters.upload(gaussians)

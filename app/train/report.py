@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import time
 from contextlib import contextmanager
@@ -97,10 +98,19 @@ def stage_table(stages: dict[str, float]) -> str:
     return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in rows)])
 
 
+def make_folder(path: Path) -> None:
+    """Raises UserError where nothing can be written, before time is spent on what should go there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {path}: {error.strerror}; choose another --result-dir") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
+
+
 def write_json(path: Path, table: dict) -> None:
     """Raises UserError when the file cannot be written."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(table, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None

@@ -28,7 +28,7 @@ from app.train import checkpoint as checkpoints
 from app.train.checkpoint import Checkpoint
 from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from app.train.photos import Photos
-from app.train.report import Log, stage_table, write_metrics, write_pictures
+from app.train.report import Log, make_folder, stage_table, write_metrics, write_pictures
 from app.train.session import BatchResult, Session
 
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
@@ -71,7 +71,7 @@ class Run:
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         start = self._checkpoint_to_resume()
         self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
-        save_config(replace(config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
+        make_folder(self.folder)
         self.device = open_device(config.device)
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
@@ -80,6 +80,7 @@ class Run:
         if start is None:
             start = Checkpoint.initial(initial_gaussians(config, self.scene), self.session.sh_planes)
         self.session.restore(start)
+        save_config(replace(config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
         self.log.restore(start.log)
         self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
         self._warned = False
