@@ -173,6 +173,11 @@ def test_no_strategy_keeps_the_splats(on_device, scene, tmp_path):
     assert set(train(settings(scene, tmp_path, strategy="none", reset_every=10))["curve"]["splats"]) == {300}
 
 
+def test_batches_fit_the_ring_of_records(on_device, scene, tmp_path, monkeypatch):
+    monkeypatch.setattr("app.train.trainer.LONGEST_BATCH", 4)
+    assert train(settings(scene, tmp_path, max_steps=11, batch_steps=9, strategy="none"))["curve"]["step"] == [4, 8, 11]
+
+
 def test_refinement_stops(on_device, scene, tmp_path):
     splats = train(settings(scene, tmp_path, refine_stop_iter=20))["curve"]["splats"]
     assert splats[1] == 300 < splats[2]  # densified at 10

@@ -30,6 +30,7 @@ from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"][0]
+LONGEST_BATCH = HISTORY // 2  # two are in flight
 GROUP = contract.CONSTANTS["GROUP"][0]
 ROOM = 1.25  # capacity over the splats that it was made for
 

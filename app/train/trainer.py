@@ -29,7 +29,7 @@ from app.train.checkpoint import Checkpoint
 from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from app.train.photos import Photos
 from app.train.report import Log, make_folder, stage_table, write_metrics, write_pictures
-from app.train.session import BatchResult, Session
+from app.train.session import LONGEST_BATCH, BatchResult, Session
 
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
@@ -109,7 +109,7 @@ class Run:
             with StopRequest() as stopping, self.log.training():
                 while s.step < c.max_steps and not stopping.asked:
                     stop = self._next_stop(s.step)
-                    s.run(min(c.batch_steps, stop - s.step))
+                    s.run(min(c.batch_steps, LONGEST_BATCH, stop - s.step))
                     if s.step == stop:
                         self._refine(s.step)
                     self._save_what_is_due(s.step)
