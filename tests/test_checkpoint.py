@@ -207,12 +207,16 @@ def started(scene, out, *flags):
     argv = [sys.executable, "-m", "app", "train", scene, "--result-dir", out, "--max-steps", "1000000", "--strategy", "none", *flags]
     environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "HARDSPLAT_POISON": "0"}
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    shown = ""
-    while "loss=" not in shown:
-        text = run.stderr.read(1)
-        assert text, f"training did not start: {shown}"
-        shown += text
+    read_until(run, "loss=")
     return run
+
+
+def read_until(run, words) -> None:
+    shown = ""
+    while words not in shown:
+        text = run.stderr.read(1)
+        assert text, f"ended without {words!r}: {shown}"
+        shown += text
 
 
 def test_ctrl_c_saves_and_the_command_it_prints_goes_on(scene, tmp_path, on_device):
@@ -227,15 +231,15 @@ def test_ctrl_c_saves_and_the_command_it_prints_goes_on(scene, tmp_path, on_devi
     assert (out / f"ckpts/ckpt_{step + 5}.npz").is_file()
 
 
-def test_ctrl_c_over_and_over_ends_a_long_batch(scene, tmp_path):
-    run = started(scene, tmp_path / "out", "--batch-steps", "200")
-    while run.poll() is None:
-        run.send_signal(signal.SIGINT)
-        try:
-            run.wait(0.3)
-        except subprocess.TimeoutExpired:
-            pass
-    assert run.returncode == 130 and "Traceback" not in run.stderr.read()
+def test_ctrl_c_twice_ends_a_long_batch(scene, tmp_path):
+    out = tmp_path / "out"
+    run = started(scene, out, "--batch-steps", "300")
+    run.send_signal(signal.SIGINT)
+    read_until(run, "Ctrl-C again ends at once")
+    run.send_signal(signal.SIGINT)
+    text, errors = run.communicate(timeout=60)
+    assert run.returncode == 130 and "Traceback" not in errors
+    assert text == "" and not (out / "ckpts").exists()
 
 
 def test_ctrl_c_while_photographs_load(scene, tmp_path, monkeypatch, capsys):
