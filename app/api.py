@@ -42,6 +42,11 @@ def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
     return row
 
 
+def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Gradient of a value from that of its trained parameter; zero where that is, whatever the slope."""
+    return np.divide(d_parameter, slope, out=np.zeros_like(d_parameter), where=d_parameter != 0, casting="unsafe")
+
+
 class Renderer:
     """Differentiable rendering on one Vulkan device.
 
@@ -56,8 +61,10 @@ class Renderer:
             raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from {', '.join(BACKENDS)}")
         self._backend = BACKENDS[rasterizer]
         self._options = self._backend.options(**options)
+        self._parts: list = []  # what close() destroys, last first
         self._key: tuple | None = None
         self._rendered: tuple[Gaussians, Camera] | None = None
+        self._differentiated = False
 
     def _fit(self, n: int, sh_planes: int, width: int, height: int) -> None:
         """Makes buffers and command buffers for this size, or keeps those there are."""
@@ -65,17 +72,25 @@ class Renderer:
         if self._key and self._key[0] >= capacity and self._key[1:] == (sh_planes, width, height):
             return
         self.close()
-        self.parameters = Parameters(self.device, capacity, sh_planes)
-        self._gradients = SplatBuffers(self.device, [f"d_{f}" for f in FIELDS], capacity, sh_planes)
-        self.raster = self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink="store")
-        self.resources = {**self.raster.resources, **self._gradients.resources}
-        self._forward = Recorder(self.device, self.resources, timed=True)
-        self.raster.record_forward(self._forward)
-        self._backward = Recorder(self.device, self.resources, timed=True)
-        self.raster.record_backward(self._backward)
-        self._forward.end()
-        self._backward.end()
+        try:
+            self.parameters = self._part(Parameters(self.device, capacity, sh_planes))
+            self._gradients = self._part(SplatBuffers(self.device, [f"d_{f}" for f in FIELDS], capacity, sh_planes))
+            self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink="store"))
+            self.resources = {**self.raster.resources, **self._gradients.resources}
+            self._forward = self._part(Recorder(self.device, self.resources, timed=True))
+            self.raster.record_forward(self._forward)
+            self._backward = self._part(Recorder(self.device, self.resources, timed=True))
+            self.raster.record_backward(self._backward)
+            self._forward.end()
+            self._backward.end()
+        except BaseException:
+            self.close()
+            raise
         self._key = (capacity, sh_planes, width, height)
+
+    def _part(self, part):
+        self._parts.append(part)
+        return part
 
     def forward(
         self, gaussians: Gaussians, camera: Camera, sh_degree: int | None = None, background=(0.0, 0.0, 0.0), near: float = 0.01
@@ -84,10 +99,18 @@ class Renderer:
 
         sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour. near: splats nearer than this are culled, world units.
         Returns image (H, W, 3) float32 with the background in it, and T (H, W) float32, the transmittance left behind the last splat.
+        Splats that hold a number that is not finite, or a quaternion of zeros, are not drawn. Raises ValueError for arguments of another
+        shape or range, UserError when the device cannot do it (OutOfMemory: this size does not fit).
         """
+        background = np.asarray(background, np.float32)
+        if background.shape != (3,) or not np.isfinite(background).all():
+            raise ValueError(f"background {background.tolist()} is not three finite numbers")
+        if not 0 < near < np.inf:
+            raise ValueError(f"near {near} is not a positive distance")
         degree = gaussians.sh_degree if sh_degree is None else sh_degree
         if not 0 <= degree <= gaussians.sh_degree:
             raise ValueError(f"sh_degree {degree} is not in 0..{gaussians.sh_degree}, what these Gaussians have")
+        self._rendered, self._differentiated = None, False
         self._fit(len(gaussians), gaussians.sh.shape[1], camera.width, camera.height)
         self.parameters.upload(gaussians)
         self.resources["camera"].upload(camera_row(camera))
@@ -97,44 +120,41 @@ class Renderer:
         target = self.resources["target"].download()
         target = target.astype(np.float32) / (np.iinfo(target.dtype).max if target.dtype.kind == "u" else 1.0)
         T = target[..., 3]
-        return target[..., :3] + T[..., None] * np.asarray(background, np.float32), T
+        return target[..., :3] + T[..., None] * background, T
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
-        """Gradients of sum(d_image * image) for the last forward().
+        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.
 
         d_image: (H, W, 3). Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of
         opacities in 0..1, as `Gaussians` holds them. Splats that were not visible have zeros.
+        Raises RuntimeError without a forward(), ValueError for a d_image of another shape.
         """
         if self._rendered is None:
             raise RuntimeError("backward() needs a forward() before it")
         gaussians, camera = self._rendered
-        n = len(gaussians)
-        d = np.zeros((camera.height, camera.width, 4), np.float32)
-        d[..., :3] = d_image
-        self.resources["d_image"].upload(d)
+        n, d_image = len(gaussians), np.asarray(d_image)
+        if d_image.shape != (camera.height, camera.width, 3):
+            raise ValueError(f"d_image has shape {d_image.shape}, expected ({camera.height}, {camera.width}, 3)")
+        self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
         self._backward.run_once()
+        self._differentiated = True
         means, quats, log_scales, logits, sh = (self._gradients.read(f"d_{f}", n) for f in FIELDS)
-        o = gaussians.opacities
+        logit = gaussians.logit_opacities.astype(np.float64)
         return {
             "means": means[0],
             "quats": quats[0],
-            "scales": log_scales[0] / gaussians.scales,
-            "opacities": logits[0, :, 0] / (o * (1 - o)),
+            "scales": _through(log_scales[0], gaussians.scales),
+            "opacities": _through(logits[0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))),  # o (1 - o)
             "sh": sh.transpose(1, 0, 2).copy(),
         }
 
     def times(self) -> dict[str, float]:
-        """Milliseconds on the GPU by pass, of the last forward() and backward()."""
-        return {**self._forward.times(), **(self._backward.times() if self._rendered else {})}
+        """Milliseconds on the GPU by pass, of the last forward() and, if there was one since, backward(). Empty where the device has no clock."""
+        return {**(self._forward.times() if self._rendered else {}), **(self._backward.times() if self._differentiated else {})}
 
     def close(self) -> None:
-        """Frees the GPU memory of the last size."""
-        if self._key:
-            self.device.wait_idle()
-            self._forward.destroy()
-            self._backward.destroy()
-            self.raster.destroy()
-            self.parameters.destroy()
-            self._gradients.destroy()
-            self._key = None
-            self._rendered = None
+        """Frees the GPU memory of the last size. The next forward() takes it again."""
+        for part in reversed(self._parts):
+            part.destroy()
+        self._parts = []
+        self._key = self._rendered = None

@@ -14,6 +14,7 @@ class Camera:
     w2c:    (4, 4) world to camera, rigid, world units.
     K:      (3, 3) intrinsics in pixels: [[fx, 0, cx], [0, fy, cy], [0, 0, 1]].
     width, height: image size in pixels.
+    Raises ValueError for anything else.
     """
 
     w2c: np.ndarray
@@ -28,6 +29,10 @@ class Camera:
             raise ValueError(f"camera needs w2c (4, 4) and K (3, 3), got {self.w2c.shape} and {self.K.shape}")
         if not (np.isfinite(self.w2c).all() and np.isfinite(self.K).all()):
             raise ValueError("camera has a NaN or infinite number in its pose or intrinsics")
+        if not (self.K[0, 0] > 0 and self.K[1, 1] > 0):
+            raise ValueError(f"camera needs positive focal lengths, got {self.K[0, 0]:g} and {self.K[1, 1]:g} (the frame is OpenCV: +y down, +z forward)")
+        if self.K[0, 1] or self.K[1, 0] or self.K[2].tolist() != [0, 0, 1]:
+            raise ValueError(f"camera needs K = [[fx, 0, cx], [0, fy, cy], [0, 0, 1]], without skew, got {self.K.tolist()}")
         if self.width < 1 or self.height < 1:
             raise ValueError(f"camera image size must be positive, got {self.width}x{self.height}")
 

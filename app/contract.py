@@ -100,7 +100,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
     ),
     "Splat2D": (
         Field("mean", "vec2", "px"),
-        Field("conic", "vec3", "inverse 2D covariance (xx, xy, yy), px^-2"),
+        Field("conic", "vec3", "inverse 2D covariance in completed squares (A px^-2, k, c px^-2): A (dx + k dy)^2 + c dy^2"),
         Field("color", "vec3", "max(SH + 0.5, 0)"),
         Field("opacity", "float", "0..1"),
         Field("axis1", "vec2", "first half axis of the quad alpha >= 1/255, px"),

@@ -48,8 +48,9 @@ class Gaussians:
 
     @property
     def log_scales(self) -> np.ndarray:
-        """(N, 3) the trained parameter behind `scales`."""
-        return np.log(self.scales)
+        """(N, 3) the trained parameter behind `scales`: -inf for 0, which is a flat splat, NaN below, which is none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(self.scales)
 
     @property
     def logit_opacities(self) -> np.ndarray:

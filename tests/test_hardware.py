@@ -176,15 +176,53 @@ def test_nothing_to_draw(device):
     renderer.close()
 
 
-def test_nan_parameters_draw_nothing(device):
-    scene = random_scene(1, 20, 32, 32, 1)
-    for name in PARAMETERS[:4]:
-        gaussians, camera = gaussians_of({k: np.array(v, copy=True) if isinstance(v, np.ndarray) else v for k, v in scene.items()})
-        getattr(gaussians, name)[3] = np.nan
-        renderer = Renderer(device, format="float32")
-        image, _ = renderer.forward(gaussians, camera)
-        renderer.close()
-        assert np.isfinite(image).all(), name
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("format", ["float16", "float32"])
+def test_splats_that_are_not_finite_do_not_exist(device, format, bad):
+    """Nor does one without a rotation: the image and the gradients of the others are those without them."""
+    scene = random_scene(1, 24, 32, 32, 1)
+    gaussians, camera = gaussians_of(scene)
+    renderer = Renderer(device, format=format)
+    kept = np.arange(24) >= 5
+    few = Gaussians(*(getattr(gaussians, name)[kept] for name in PARAMETERS))
+    image, _ = renderer.forward(few, camera)
+    gradients = renderer.backward(scene["weight"])
+    gaussians.means[0, 1] = gaussians.scales[1, 2] = gaussians.sh[2, 3, 0] = gaussians.quats[3, 1] = bad
+    gaussians.quats[4] = 0
+    with np.errstate(invalid="ignore"):
+        assert np.array_equal(renderer.forward(gaussians, camera)[0], image)
+    for name, values in renderer.backward(scene["weight"]).items():
+        assert not values[~kept].any() and relative_l2(values[kept], gradients[name]) < 1e-5, name
+    renderer.close()
+
+
+def test_colours_beyond_the_format_stay_in_their_pixels(device):
+    """A float16 target would hold infinity, and its subtraction NaN."""
+    scene = random_scene(1, 24, 32, 32, 0)
+    gaussians, camera = gaussians_of(scene)
+    gaussians.sh[3] = 1e8
+    renderer = Renderer(device, format="float16")
+    assert np.isfinite(renderer.forward(gaussians, camera)[0]).all()
+    assert all(np.isfinite(values).all() for values in renderer.backward(scene["weight"]).values())
+    renderer.close()
+
+
+@pytest.mark.parametrize("length", [100, 1000, 10000])
+def test_long_thin_splats(device, length):
+    """Splats a pixel wide and `length` px long, whose centres may be as far outside the image."""
+    rng = np.random.default_rng(length)
+    n, focal, z = 6, 1000.0, 2.0
+    angle, away = rng.uniform(0, np.pi, n), rng.uniform(-length, length, n) * z / focal
+    means = np.stack([np.cos(angle) * away, np.sin(angle) * away, np.full(n, z)], 1)
+    quats = np.stack([np.cos(angle / 2), np.zeros(n), np.zeros(n), np.sin(angle / 2)], 1)
+    scales = np.tile(np.array([length, 1, 1]) * z / focal, (n, 1))
+    scene = dict(means=means, quats=quats, scales=scales, opacities=np.full(n, 0.8), sh=rng.normal(0, 1, (n, 1, 3)), sh_degree=0)
+    scene |= dict(w2c=np.eye(4), K=np.array([[focal, 0, 32], [0, focal, 32], [0, 0, 1]]), width=64, height=64)
+    scene = {k: v.astype(np.float32) if isinstance(v, np.ndarray) else v for k, v in scene.items()}
+    renderer = Renderer(device, format="float32")
+    image, gradients = compare(renderer, {**scene, "weight": rng.normal(size=(64, 64, 3)).astype(np.float32)})
+    renderer.close()
+    assert image <= 1e-3 and max(gradients.values()) <= 3e-3, (image, gradients)
 
 
 def test_a_state_format_of_its_own(device):

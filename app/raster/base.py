@@ -36,7 +36,7 @@ class Sink:
 _STEPPED = ("means", "quats", "log_scales", "logit_opacities", "sh")
 _MOMENTS = tuple(f"adam_{name}" for name in _STEPPED)
 SINKS = {
-    "store": Sink("optim/store.glsl", ("means", "quats", "log_scales", "sh"), tuple(f"d_{name}" for name in _STEPPED)),
+    "store": Sink("optim/store.glsl", _STEPPED, tuple(f"d_{name}" for name in _STEPPED)),
     "adam": Sink("optim/adam.glsl", ("hyper", *_STEPPED, *_MOMENTS, "grow_stats"), (*_STEPPED, *_MOMENTS, "grow_stats")),
 }
 

@@ -92,7 +92,7 @@ class Rows:
 
 def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16) -> list[ComputePass | DrawPass]:
     """Every pass of a frame, forward and backward, on a canvas of width x height px."""
-    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "BOUNDED": rows.format.bounded}
+    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "LARGEST": rows.format.largest}
     return [
         *SORT_PASSES,
         project_forward(sh_planes),

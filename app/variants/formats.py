@@ -8,7 +8,7 @@ class Format:
     vk: int  # VkFormat
     qualifier: str  # GLSL image format
     texel: str  # numpy dtype of a channel
-    bounded: bool  # holds 0..1 only: colours above 1 are clamped before blending
+    largest: float  # colours above it are clamped before blending
     bytes: int  # per pixel
     needs: tuple[str, ...]
     note: str
@@ -16,8 +16,8 @@ class Format:
 
 
 FORMATS = {
-    "unorm8": Format(37, "rgba8", "uint8", True, 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
-    "unorm16": Format(91, "rgba16", "uint16", True, 8, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
-    "float16": Format(97, "rgba16f", "float16", False, 8, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, unbounded"),
-    "float32": Format(109, "rgba32f", "float32", False, 16, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
+    "unorm8": Format(37, "rgba8", "uint8", 1.0, 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
+    "unorm16": Format(91, "rgba16", "uint16", 1.0, 8, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
+    "float16": Format(97, "rgba16f", "float16", 6e4, 8, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504"),
+    "float32": Format(109, "rgba32f", "float32", 1e18, 16, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
 }

@@ -15,10 +15,6 @@ BUFFER_logit_opacities(readonly)
 BUFFER_sh(readonly)
 #include "densify/mark.glsl"
 
-// By the bits of the exponent: compilers may assume that comparisons see no NaN.
-const uint EXPONENT = 0x7F800000u;
-bool finite(vec4 v) { return all(notEqual(floatBitsToUint(v) & EXPONENT, uvec4(EXPONENT))); }
-
 bool whole(uint g) {
     bool ok = finite(vec4(means[g], logit_opacities[g])) && finite(quats[g]) && finite(vec4(log_scales[g], 0.0));
     for (uint k = 0u; k < SH_PLANES; ++k) ok = ok && finite(vec4(sh[k * counts.capacity + g], 0.0));

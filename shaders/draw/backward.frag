@@ -27,8 +27,9 @@ void main() {
     float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
     vec3 d_color = d_pixel * (alpha * before.a);
     float w = v_opacity * d_alpha * G;  // dL/dG * G, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
-    float grad[9] = float[](-w * (v_conic.x * d.x + v_conic.y * d.y), -w * (v_conic.z * d.y + v_conic.y * d.x),
-                            -0.5 * w * d.x * d.x, -w * d.x * d.y, -0.5 * w * d.y * d.y,
+    float t = d.x + v_conic.y * d.y, w_t = w * v_conic.x * t;
+    float grad[9] = float[](-w_t, -w_t * v_conic.y - w * v_conic.z * d.y,
+                            -0.5 * w * t * t, -w_t * d.y, -0.5 * w * d.y * d.y,
                             d_color.r, d_color.g, d_color.b, G * d_alpha);
     reduce_gradients(v_splat, contributes, grad);
 }

@@ -4,7 +4,7 @@
 #include "draw/varyings.glsl"
 
 layout(constant_id = 0) const bool BACK_TO_FRONT = false;
-layout(constant_id = 1) const bool BOUNDED = false;  // a unorm target cannot hold colours above 1
+layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold: one beyond it would undo the subtraction of the backward pass
 layout(constant_id = 2) const uint CANVAS_WIDTH = 1u;
 layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 
@@ -23,7 +23,7 @@ void main() {
     gl_Position = vec4(px / vec2(CANVAS_WIDTH, CANVAS_HEIGHT) * 2.0 - 1.0, 0.0, 1.0);
     v_mean = s.mean;
     v_conic = s.conic;
-    v_color = BOUNDED ? min(s.color, vec3(1.0)) : s.color;
+    v_color = min(s.color, vec3(LARGEST));
     v_opacity = s.opacity;
     v_splat = g;
 }

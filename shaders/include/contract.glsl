@@ -81,7 +81,7 @@ struct Indirect {
 
 struct Splat2D {
     vec2 mean;  // px
-    vec3 conic;  // inverse 2D covariance (xx, xy, yy), px^-2
+    vec3 conic;  // inverse 2D covariance in completed squares (A px^-2, k, c px^-2): A (dx + k dy)^2 + c dy^2
     vec3 color;  // max(SH + 0.5, 0)
     float opacity;  // 0..1
     vec2 axis1;  // first half axis of the quad alpha >= 1/255, px

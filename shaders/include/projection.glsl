@@ -25,6 +25,7 @@ struct Projection {
     mat3 V;       // W R(q) diag(s)
     vec3 a0, a1;  // rows of A
     vec3 cov;     // (xx, xy, yy), px^2, dilated
+    float det;    // of cov, px^4
     vec2 mean;    // px
 };
 
@@ -47,13 +48,23 @@ Projection project(Camera c, vec3 mean, vec4 unit_quat, vec3 scale) {
     o.a0 = c.focal.x / o.p.z * (rows[0] - o.uv.x * rows[2]);
     o.a1 = c.focal.y / o.p.z * (rows[1] - o.uv.y * rows[2]);
     o.cov = vec3(dot(o.a0, o.a0) + DILATION, dot(o.a0, o.a1), dot(o.a1, o.a1) + DILATION);
+    // Lagrange's identity: xx yy - xy^2 would cancel to nothing, or below it, for splats that are long and thin on screen.
+    vec3 area = cross(o.a0, o.a1);
+    o.det = dot(area, area) + DILATION * (o.cov.x + o.cov.z - DILATION);
     o.mean = c.focal * ratio + c.centre;
     return o;
 }
 
-void d_project(Camera c, Projection o, vec4 unit_quat, vec3 scale, vec2 d_mean2d, vec3 d_cov, out vec3 d_mean, out vec4 d_unit_quat, out vec3 d_scale) {
-    vec3 d_a0 = 2.0 * d_cov.x * o.a0 + d_cov.y * o.a1;
-    vec3 d_a1 = d_cov.y * o.a0 + 2.0 * d_cov.z * o.a1;
+// Gradients of the rows of A from those of conic = (A, k, c) = (1 / (xx - xy^2/yy), -xy/yy, 1/yy), see gaussian2d.glsl:
+// d_xx = -A^2 d_A, d_xy = 2 k d_xx - c d_k, d_yy = k d_xy - k^2 d_xx - c^2 d_c, and xx = a0.a0, xy = a0.a1, yy = a1.a1 (+ DILATION).
+void d_rows(Projection o, vec3 conic, vec3 d_conic, out vec3 d_a0, out vec3 d_a1) {
+    vec3 beside = o.a0 + conic.y * o.a1;
+    float slope = conic.z * d_conic.y;
+    d_a0 = -2.0 * conic.x * conic.x * d_conic.x * beside - slope * o.a1;
+    d_a1 = conic.y * d_a0 - slope * beside - 2.0 * conic.z * conic.z * d_conic.z * o.a1;
+}
+
+void d_project(Camera c, Projection o, vec4 unit_quat, vec3 scale, vec2 d_mean2d, vec3 d_a0, vec3 d_a1, out vec3 d_mean, out vec4 d_unit_quat, out vec3 d_scale) {
     vec2 f = c.focal / o.p.z;
     vec3 V2 = vec3(o.V[0][2], o.V[1][2], o.V[2][2]);
     vec2 d_uv = -f * vec2(dot(V2, d_a0), dot(V2, d_a1));

@@ -2,6 +2,7 @@
 BUFFER_means(readonly)
 BUFFER_quats(readonly)
 BUFFER_log_scales(readonly)
+BUFFER_logit_opacities(readonly)
 BUFFER_sh(readonly)
 BUFFER_d_means(writeonly)
 BUFFER_d_quats(writeonly)

@@ -35,13 +35,13 @@ void main() {
         vec3 scale = exp(log_scale);
         float len = length(quat);
         Projection o = project(camera, mean, quat / len, scale);
-        vec3 d_cov = d_inverse_cov(inverse_cov(o.cov), vec3(d[2], d[3], d[4])), d_scale;
+        vec3 d_a0, d_a1, d_scale;
+        d_rows(o, splats2d[g].conic, vec3(d[2], d[3], d[4]), d_a0, d_a1);
         vec4 d_unit;
-        d_project(camera, o, quat / len, scale, vec2(d[0], d[1]), d_cov, d_mean, d_unit, d_scale);
+        d_project(camera, o, quat / len, scale, vec2(d[0], d[1]), d_a0, d_a1, d_mean, d_unit, d_scale);
         d_quat = d_normalize(quat / len, len, d_unit);
         d_log_scale = d_scale * scale;
-        float opacity = splats2d[g].opacity;
-        d_logit = d[8] * opacity * (1.0 - opacity);
+        d_logit = d[8] * splats2d[g].opacity / (1.0 + exp(logit_opacities[g]));  // o (1 - o): near 1 the difference has no digits
         vec3 away = mean - camera.position;
         distance = length(away);
         n = away / distance;

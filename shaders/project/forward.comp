@@ -1,4 +1,5 @@
-// One thread a splat: 3D Gaussian -> Splat2D and its depth key, or NOT_VISIBLE. Guards are positive, so that NaN fails them.
+// One thread a splat: 3D Gaussian -> Splat2D and its depth key, or NOT_VISIBLE. Who has a number that is not finite is culled: it would
+// spread through its pixels into the gradients of others.
 #include "common.glsl"
 #include "projection.glsl"
 #include "gaussian2d.glsl"
@@ -27,12 +28,12 @@ void main() {
     float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
     if (!(opacity > ALPHA_MIN)) return;
     vec3 mean = means[g];
-    Projection o = project(camera, mean, normalize(quats[g]), exp(log_scales[g]));
-    if (!(o.p.z >= frame.near_plane)) return;
-    float det = o.cov.x * o.cov.z - o.cov.y * o.cov.y;
-    if (!(det > 0.0) || isinf(det)) return;
+    float len = length(quats[g]);
+    if (!(len > 0.0) || isinf(len)) return;
+    Projection o = project(camera, mean, quats[g] / len, exp(log_scales[g]));
+    if (!(o.p.z >= frame.near_plane && o.det > 0.0)) return;
     vec2 axis1, axis2;
-    quad_axes(o.cov, opacity, axis1, axis2);
+    quad_axes(o.cov, o.det, opacity, axis1, axis2);
     vec2 reach = abs(axis1) + abs(axis2);
     if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
 
@@ -43,6 +44,8 @@ void main() {
     for (uint k = 0u; k < SH_PLANES; ++k)
         if (k < active_planes) color += basis[k] * sh[k * counts.capacity + g];
 
-    splats2d[g] = Splat2D(o.mean, inverse_cov(o.cov), max(color, vec3(0.0)), opacity, axis1, axis2);
+    vec3 conic = conic_of(o.cov, o.det);
+    if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
+    splats2d[g] = Splat2D(o.mean, conic, max(color, vec3(0.0)), opacity, axis1, axis2);
     keys[g] = floatBitsToUint(o.p.z);
 }
