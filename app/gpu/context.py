@@ -43,8 +43,12 @@ class ValidationError(Exception):
     """The validation layers complained; raised at the next build, submit or wait."""
 
 
-def validation_wanted() -> bool:
-    return os.environ.get("HARDSPLAT_VALIDATION", "0") not in ("", "0")
+def validation_wanted() -> str:
+    """HARDSPLAT_VALIDATION: "" for none, "1" for the validation layer, "sync" to have it look for missing barriers too (slow)."""
+    wanted = os.environ.get("HARDSPLAT_VALIDATION", "")
+    if wanted not in ("", "0", "1", "sync"):
+        raise UserError(f"HARDSPLAT_VALIDATION is {wanted}: choose 0, 1 or sync")
+    return "" if wanted == "0" else wanted
 
 
 def validation_layer() -> int:
@@ -53,7 +57,9 @@ def validation_layer() -> int:
 
 
 class Instance:
-    def __init__(self, validation: bool):
+    """validation: as `validation_wanted` returns it. Messages of the layer collect in `messages`."""
+
+    def __init__(self, validation: str):
         self.messages: list[str] = []
         layers = [VALIDATION_LAYER] if validation else []
         self.validated_by = validation_layer() if validation else 0
@@ -63,8 +69,13 @@ class Instance:
         extensions = [e for e in ("VK_EXT_debug_utils", "VK_KHR_portability_enumeration") if e in offered]
         if vk.vkEnumerateInstanceVersion() < vk.VK_MAKE_VERSION(1, 2, 0):
             raise UserError("the Vulkan loader is older than 1.2: update libvulkan1 or the Vulkan SDK")
+        synchronization = None
+        if validation == "sync":
+            extensions.append("VK_EXT_validation_features")  # the layer's own
+            synchronization = vk.VkValidationFeaturesEXT(pEnabledValidationFeatures=[vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT])
         app_info = vk.VkApplicationInfo(pApplicationName="hardsplat", pEngineName="hardsplat", apiVersion=vk.VK_MAKE_VERSION(1, 2, 0))
         info = vk.VkInstanceCreateInfo(
+            pNext=synchronization,
             flags=1 if "VK_KHR_portability_enumeration" in extensions else 0,  # VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR
             pApplicationInfo=app_info,
             ppEnabledLayerNames=layers,
@@ -166,7 +177,7 @@ class Device:
     wanted: index or name, default the environment's HARDSPLAT_DEVICE. validation: default the environment's HARDSPLAT_VALIDATION.
     """
 
-    def __init__(self, wanted: str | int | None = None, validation: bool | None = None):
+    def __init__(self, wanted: str | int | None = None, validation: str | None = None):
         self.instance = Instance(validation_wanted() if validation is None else validation)
         wanted = os.environ.get("HARDSPLAT_DEVICE") if wanted is None else str(wanted)
         self.physical = choose(self.instance.physical_devices(), wanted)
@@ -199,8 +210,8 @@ class Device:
         vk.lib.vkGetPhysicalDeviceProperties2(self.physical.handle, properties)
         limits = properties.properties.limits
         self.max_buffer = min(limits.maxStorageBufferRange, maintenance.maxMemoryAllocationSize)
-        self.max_groups = tuple(limits.maxComputeWorkGroupCount)
-        self.max_image = limits.maxImageDimension2D
+        self.max_allocation = maintenance.maxMemoryAllocationSize
+        self.max_image = min(limits.maxImageDimension2D, limits.maxFramebufferWidth, limits.maxFramebufferHeight, *limits.maxViewportDimensions)
         self.timestamp_ns = limits.timestampPeriod if self.physical.timestamp_bits else 0.0
         self.memory = vk.vkGetPhysicalDeviceMemoryProperties(self.physical.handle)
         heaps = [self.memory.memoryHeaps[i] for i in range(self.memory.memoryHeapCount)]

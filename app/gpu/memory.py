@@ -7,6 +7,8 @@ import os
 import numpy as np
 import vulkan as vk
 
+from app import contract
+from app.errors import UserError
 from app.gpu.context import Device, OutOfMemory
 
 _USAGE = (
@@ -14,6 +16,14 @@ _USAGE = (
     | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+)
+_IMAGE_USAGE = (
+    vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT
+    | vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT
+    | vk.VK_IMAGE_USAGE_STORAGE_BIT
+    | vk.VK_IMAGE_USAGE_SAMPLED_BIT
+    | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
+    | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
 )
 _HOST = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
 POISON = 0xFFFFFFFF  # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
@@ -38,6 +48,14 @@ def _allocate(device: Device, requirements, flags: int, prefer: int, name: str):
         raise OutOfMemory(f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB") from None
 
 
+def _remedy(name: str) -> str:
+    """What makes a buffer smaller, by the axes that it has in the contract."""
+    axes = set(getattr(contract.ROWS.get(name), "shape", "").split(", "))
+    if axes & {"N", "C", "blocks"}:
+        return ": lower --cap-max or --sh-degree"
+    return ": raise --data-factor" if axes & {"P", "G", "sum of image sizes"} else ""
+
+
 class Buffer:
     """`nbytes` of storage. host=True: mapped memory, `array(dtype)` views it; else device-local, `upload`/`download` copy."""
 
@@ -45,7 +63,7 @@ class Buffer:
         nbytes = max(16, (nbytes + 3) // 4 * 4)
         if nbytes > device.max_buffer:
             raise OutOfMemory(
-                f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows {device.max_buffer / 2**20:.0f} MiB in one: lower --cap-max or --sh-degree"
+                f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows {device.max_buffer / 2**20:.0f} MiB in one{_remedy(name)}"
             )
         self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
         self.handle = vk.vkCreateBuffer(device.handle, vk.VkBufferCreateInfo(size=nbytes, usage=_USAGE), None)
@@ -155,6 +173,21 @@ def _staging(device: Device) -> Buffer:
     return device.staging
 
 
+def _check_image(device: Device, width: int, height: int, format: int, texel_bytes: int, name: str) -> None:
+    """Raises OutOfMemory for a size, UserError for a format, that the device's images of our usage cannot have."""
+    try:
+        limits = vk.vkGetPhysicalDeviceImageFormatProperties(
+            device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, _IMAGE_USAGE, 0
+        )
+    except vk.VkErrorFormatNotSupported:
+        raise UserError(f"{device.name} has no images of VkFormat {format} for {name}; choose another --format or --state-format") from None
+    side = min(device.max_image, limits.maxExtent.width, limits.maxExtent.height)
+    if max(width, height) > side:
+        raise OutOfMemory(f"a {width}x{height} image is larger than {device.name} allows ({side} a side): raise --data-factor")
+    if (nbytes := width * height * texel_bytes) > min(limits.maxResourceSize, device.max_allocation):
+        raise OutOfMemory(f"a {width}x{height} image of {nbytes >> 20} MiB is larger than {device.name} allows: raise --data-factor")
+
+
 class Image:
     """A 2D colour image that can be drawn to, stored to, sampled and read as input attachment; always in the layout GENERAL.
 
@@ -162,17 +195,8 @@ class Image:
     """
 
     def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str):
-        if max(width, height) > device.max_image:
-            raise OutOfMemory(f"a {width}x{height} image is larger than {device.name} allows ({device.max_image}): raise --data-factor")
+        _check_image(device, width, height, format, 4 * np.dtype(texel).itemsize, name)
         self.device, self.width, self.height, self.format, self.texel, self.name = device, width, height, format, np.dtype(texel), name
-        usage = (
-            vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT
-            | vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT
-            | vk.VK_IMAGE_USAGE_STORAGE_BIT
-            | vk.VK_IMAGE_USAGE_SAMPLED_BIT
-            | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
-            | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
-        )
         info = vk.VkImageCreateInfo(
             imageType=vk.VK_IMAGE_TYPE_2D,
             format=format,
@@ -181,13 +205,17 @@ class Image:
             arrayLayers=1,
             samples=vk.VK_SAMPLE_COUNT_1_BIT,
             tiling=vk.VK_IMAGE_TILING_OPTIMAL,
-            usage=usage,
+            usage=_IMAGE_USAGE,
             initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
         )
         self.handle = vk.vkCreateImage(device.handle, info, None)
         requirements = vk.vkGetImageMemoryRequirements(device.handle, self.handle)
         self.nbytes = requirements.size
-        self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name)
+        try:
+            self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name)
+        except OutOfMemory as error:
+            vk.vkDestroyImage(device.handle, self.handle, None)
+            raise OutOfMemory(f"{error}: raise --data-factor") from None
         vk.vkBindImageMemory(device.handle, self.handle, self._memory, 0)
         self.range = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
         self.view = vk.vkCreateImageView(
@@ -218,38 +246,43 @@ class Image:
                 value = vk.ffi.new("VkClearColorValue*", {"float32": [0.37, 0.61, 0.83, 0.29]})
                 vk.vkCmdClearColorImage(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [self.range])
 
-    def _copy(self, buffer: Buffer, to_image: bool) -> None:
-        from app.gpu.recorder import once
+    def _bands(self):
+        """(top, rows) that fit in the staging buffer, whatever the image's size."""
+        rows = max(1, _STAGING_BYTES // (self.width * 4 * self.texel.itemsize))
+        return [(top, min(rows, self.height - top)) for top in range(0, self.height, rows)]
 
-        region = vk.VkBufferImageCopy(
+    def _region(self, top: int, rows: int):
+        return vk.VkBufferImageCopy(
             imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
-            imageExtent=vk.VkExtent3D(self.width, self.height, 1),
+            imageOffset=vk.VkOffset3D(0, top, 0),
+            imageExtent=vk.VkExtent3D(self.width, rows, 1),
         )
-        general = vk.VK_IMAGE_LAYOUT_GENERAL
-        with once(self.device) as commands:
-            if to_image:
-                vk.vkCmdCopyBufferToImage(commands, buffer.handle, self.handle, general, 1, [region])
-            else:
-                vk.vkCmdCopyImageToBuffer(commands, self.handle, general, buffer.handle, 1, [region])
 
     def download(self) -> np.ndarray:
         """(height, width, 4) in `texel`, now."""
-        shape = (self.height, self.width, 4)
-        staging = Buffer(self.device, int(np.prod(shape)) * self.texel.itemsize, f"{self.name} read-back", host=True)
-        self._copy(staging, to_image=False)
-        out = staging.array(self.texel)[: int(np.prod(shape))].reshape(shape).copy()
-        staging.destroy()
+        from app.gpu.recorder import once
+
+        out = np.empty((self.height, self.width, 4), self.texel)
+        staging = _staging(self.device)
+        for top, rows in self._bands():
+            part = out[top : top + rows]
+            with once(self.device) as commands:
+                vk.vkCmdCopyImageToBuffer(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [self._region(top, rows)])
+            part[:] = staging.array()[: part.nbytes].view(self.texel).reshape(part.shape)
         return out
 
     def upload(self, texels: np.ndarray) -> None:
         """From (height, width, 4) in `texel`, now."""
+        from app.gpu.recorder import once
+
         texels = np.ascontiguousarray(texels, self.texel)
         if texels.shape != (self.height, self.width, 4):
             raise ValueError(f"{self.name} is ({self.height}, {self.width}, 4), got {texels.shape}")
-        staging = Buffer(self.device, texels.nbytes, f"{self.name} upload", host=True)
-        staging.upload(texels)
-        self._copy(staging, to_image=True)
-        staging.destroy()
+        staging = _staging(self.device)
+        for top, rows in self._bands():
+            staging.upload(texels[top : top + rows])
+            with once(self.device) as commands:
+                vk.vkCmdCopyBufferToImage(commands, staging.handle, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [self._region(top, rows)])
 
     def destroy(self) -> None:
         if self.handle is not None:

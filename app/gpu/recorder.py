@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import vulkan as vk
@@ -78,19 +78,31 @@ def once(device: Device):
     try:
         _barrier(commands)
         yield commands
-        _barrier(commands)
+        _barrier(commands, _ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(commands)
-        fence = Fence(device)
-        submit(device, [commands], fence)
-        fence.wait()
-        fence.destroy()
+        _complete(device, commands)
     finally:
         vk.vkFreeCommandBuffers(device.handle, _pool(device), 1, [commands])
 
 
-def _barrier(commands) -> None:
+def _complete(device: Device, commands) -> None:
+    """Submits and waits. Whatever ends the waiting early, the GPU is done with the commands afterwards: the caller will free them."""
+    fence = Fence(device)
+    try:
+        submit(device, [commands], fence)
+        fence.wait()
+    except BaseException:  # an interrupt too
+        with suppress(vk.VkError):
+            vk.vkDeviceWaitIdle(device.handle)
+        raise
+    finally:
+        fence.destroy()
+
+
+def _barrier(commands, until: int = _ALL) -> None:
+    """All before it, before all after it. A fence alone does not show the host what was written: for that, `until` has the host's stage."""
     memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_MEMORY_WRITE_BIT, dstAccessMask=_READ_WRITE)
-    vk.vkCmdPipelineBarrier(commands, _ALL, _ALL, 0, 1, [memory], 0, None, 0, None)
+    vk.vkCmdPipelineBarrier(commands, _ALL, until, 0, 1, [memory], 0, None, 0, None)
 
 
 class Recorder:
@@ -180,7 +192,7 @@ class Recorder:
             vk.vkCmdDispatchIndirect(self.commands, buffer, contract.indirect_offset(indirect))
             return
         groups = [-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size)]
-        limit = min(contract.CONSTANTS["MAX_GROUPS_X"][0], self.device.max_groups[0])
+        limit = contract.CONSTANTS["MAX_GROUPS_X"][0]
         if groups[0] > limit:  # the same folding as `fold` in common.glsl
             rows = -(-groups[0] // limit)
             groups = [-(-groups[0] // rows), rows, 1]
@@ -238,17 +250,14 @@ class Recorder:
             vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
 
     def end(self) -> Recorder:
-        _barrier(self.commands)
+        _barrier(self.commands, _ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(self.commands)
         self.device.check_validation()
         return self
 
     def run_once(self) -> None:
         """Submits what was recorded and ended, and waits for it."""
-        fence = Fence(self.device)
-        submit(self.device, [self], fence)
-        fence.wait()
-        fence.destroy()
+        _complete(self.device, self)
 
     def stamps(self) -> np.ndarray:
         """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
