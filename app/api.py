@@ -56,12 +56,13 @@ class Renderer:
     """
 
     def __init__(self, device: Device | str | int | None = None, rasterizer: str = "hardware", **options):
-        self.device = device if isinstance(device, Device) else open_device(device)
         if rasterizer not in BACKENDS:
             raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from {', '.join(BACKENDS)}")
         self._backend = BACKENDS[rasterizer]
         self._options = self._backend.options(**options)
-        self._parts: list = []  # what close() destroys, last first
+        self._opened = not isinstance(device, Device)
+        self.device = open_device(device) if self._opened else device
+        self._parts: list = []  # what _release() destroys, last first
         self._key: tuple | None = None
         self._rendered: tuple[Gaussians, Camera] | None = None
         self._differentiated = False
@@ -71,7 +72,7 @@ class Renderer:
         capacity = max(n, 1)
         if self._key and self._key[0] >= capacity and self._key[1:] == (sh_planes, width, height):
             return
-        self.close()
+        self._release()
         try:
             self.parameters = self._part(Parameters(self.device, capacity, sh_planes))
             self._gradients = self._part(SplatBuffers(self.device, [f"d_{f}" for f in FIELDS], capacity, sh_planes))
@@ -84,7 +85,7 @@ class Renderer:
             self._forward.end()
             self._backward.end()
         except BaseException:
-            self.close()
+            self._release()
             raise
         self._key = (capacity, sh_planes, width, height)
 
@@ -110,6 +111,8 @@ class Renderer:
         degree = gaussians.sh_degree if sh_degree is None else sh_degree
         if not 0 <= degree <= gaussians.sh_degree:
             raise ValueError(f"sh_degree {degree} is not in 0..{gaussians.sh_degree}, what these Gaussians have")
+        if self.device.handle is None:
+            raise RuntimeError("this Renderer was closed, and with it the device that it had opened")
         self._rendered, self._differentiated = None, False
         self._fit(len(gaussians), gaussians.sh.shape[1], camera.width, camera.height)
         self.parameters.upload(gaussians)
@@ -153,7 +156,18 @@ class Renderer:
         return {**(self._forward.times() if self._rendered else {}), **(self._backward.times() if self._differentiated else {})}
 
     def close(self) -> None:
-        """Frees the GPU memory of the last size. The next forward() takes it again."""
+        """Frees the GPU memory, and the device where this Renderer opened it: then this was the end. `with Renderer(...) as r` calls it."""
+        self._release()
+        if self._opened:
+            self.device.close()
+
+    def __enter__(self) -> Renderer:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def _release(self) -> None:
         for part in reversed(self._parts):
             part.destroy()
         self._parts = []

@@ -63,8 +63,7 @@ def _about(index: int, physical) -> tuple[list[str], int]:
 
     found = capabilities.query(physical.handle)
     lines = _features(found)
-    required = [f.name for f in capabilities.FEATURES if f.required]
-    if missing := found.missing(required):
+    if missing := found.missing(capabilities.REQUIRED):
         return [*lines, "", f"not ready: {physical.name} lacks {', '.join(missing)}; update its driver or choose another --device"], 1
     try:
         device = Device(index)

@@ -7,7 +7,9 @@ from oracle import render
 
 from app.api import Camera, Gaussians, Renderer
 from app.errors import UserError
-from app.gpu.context import OutOfMemory
+from app.gpu.context import Device, OutOfMemory, ValidationError
+from app.gpu.memory import Buffer
+from app.gpu.recorder import Recorder
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 
@@ -138,6 +140,41 @@ def test_what_does_not_fit_leaves_the_renderer_usable(renderer, device):
     with pytest.raises(RuntimeError):
         renderer.backward(weight)
     assert np.array_equal(renderer.forward(gaussians, camera)[0], image)
+
+
+def test_a_renderer_closes_the_device_that_it_opened(monkeypatch):
+    """The validation layer names whatever was not destroyed before its device."""
+    monkeypatch.setenv("HARDSPLAT_VALIDATION", "1")
+    gaussians, camera, weight = scene_of()
+    with Renderer() as renderer:
+        renderer.forward(gaussians, camera)
+        renderer.backward(weight)
+    renderer.close()
+    with pytest.raises(RuntimeError, match="this Renderer was closed"):
+        renderer.forward(gaussians, camera)
+
+
+def test_devices_report_what_outlives_them():
+    device = Device(validation="1")
+    Buffer(device, 64, "keys")
+    with pytest.raises(ValidationError, match="keys"):
+        device.close()
+    device.close()
+
+
+@pytest.mark.parametrize("blending", ["fixed", "programmable"])
+def test_no_hazards_between_passes(monkeypatch, blending):
+    """What synchronization validation says of a frame, and that it would have found a missing barrier."""
+    device = Device(validation="sync")
+    gaussians, camera, weight = scene_of()
+    renderer = Renderer(device, blending=blending)
+    renderer.forward(gaussians, camera)
+    renderer.backward(weight)
+    renderer.close()
+    monkeypatch.setattr(Recorder, "order", lambda self, reads, writes: None)
+    with pytest.raises(ValidationError, match="SYNC-HAZARD-READ-AFTER-WRITE"):
+        renderer.forward(gaussians, camera)
+    device.close()
 
 
 def test_choices_that_are_none(device):

@@ -73,6 +73,15 @@ def test_a_device_without_a_required_feature_is_not_ready(capsys, lacking):
     assert re.search(r"not ready: .* lacks VK_MADE_UP_push_descriptor; update its driver", text)
 
 
+def test_a_device_with_less_shared_memory_is_not_ready(capsys, monkeypatch):
+    monkeypatch.setitem(capabilities.LIMITS, "shared_memory", ("maxComputeSharedMemorySize", 1 << 30, "bytes, for the image loss"))
+    text, code = run(capsys)
+    assert code == 1
+    assert re.search(r"not ready: .* lacks maxComputeSharedMemorySize of 1073741824 bytes, for the image loss \(it has \d+\)", text)
+    with pytest.raises(UserError, match="lacks maxComputeSharedMemorySize of 1073741824 bytes"):
+        context.Device()
+
+
 def test_no_device(capsys, monkeypatch):
     monkeypatch.setattr(context.Instance, "physical_devices", lambda self: [])
     text, code = run(capsys)

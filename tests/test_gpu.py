@@ -10,7 +10,7 @@ import pytest
 
 from app import contract
 from app.errors import UserError
-from app.gpu import context, memory, passes, probe, shader
+from app.gpu import capabilities, context, memory, passes, probe, shader
 from app.gpu.context import OutOfMemory, PhysicalDevice, ValidationError, choose
 from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass, PassError, build
@@ -410,6 +410,47 @@ def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, a
 @pytest.mark.parametrize("owner", probe.PASSES, ids=lambda owner: owner.name)
 def test_probe_passes_match_their_declaration(owner):
     passes.check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])
+
+
+# ---- limits
+
+
+def shared_bytes(spirv: bytes) -> int:
+    """Bytes of the workgroup's variables in a module, from its types (SPIR-V specification, unified1)."""
+    words, sizes, pointees, total, at = np.frombuffer(spirv, np.uint32), {}, {}, 0, 5
+    while at < len(words):
+        length, op = int(words[at]) >> 16, int(words[at]) & 0xFFFF
+        a = [int(w) for w in words[at + 1 : at + length]]
+        if op in (21, 22):  # int, float
+            sizes[a[0]] = a[1] // 8
+        elif op in (23, 24, 28):  # vector, matrix, array: element and number, that of an array a constant
+            sizes[a[0]] = sizes.get(a[1], 0) * (sizes.get(("constant", a[2]), 0) if op == 28 else a[2])
+        elif op == 30:
+            sizes[a[0]] = sum(sizes.get(member, 0) for member in a[1:])
+        elif op == 43:
+            sizes["constant", a[1]] = a[2]
+        elif op == 32:
+            pointees[a[0]] = a[2]
+        elif op == 59 and a[2] == 4:  # a variable in workgroup storage
+            total += sizes[pointees[a[0]]]
+        at += length
+    return total
+
+
+def test_required_limits_are_what_the_shaders_take():
+    from app import catalog
+
+    compute = {source for source in catalog.sources() if source.stage == "comp"}
+    modules = [shader.compile_source(source) for source in compute]
+    infos = [reflect(module) for module in modules]
+    taken = {
+        "shared_memory": max(map(shared_bytes, modules)),
+        "workgroup_threads": max(int(np.prod(info.local_size)) for info in infos),
+        "storage_buffers": max(sum(b.kind == "buffer" for b in info.bindings.values()) for info in infos),
+    }
+    required = {name: wanted for name, (_, wanted, _) in capabilities.LIMITS.items()}
+    assert taken.keys() == required.keys()
+    assert all(0.9 * required[name] <= taken[name] <= required[name] for name in taken), (taken, required)
 
 
 # ---- layers

@@ -61,6 +61,14 @@ FEATURES: tuple[Feature, ...] = (
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
 )
 
+# Limits that Vulkan does not promise of every device: capability -> (field of VkPhysicalDeviceLimits, what our shaders take, what takes it).
+LIMITS = {
+    "shared_memory": ("maxComputeSharedMemorySize", 24 << 10, "bytes, for the image loss"),
+    "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
+    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 17, "buffers a stage, for the Adam step"),
+}
+REQUIRED = (*(f.name for f in FEATURES if f.required), *LIMITS)
+
 # Subgroup operations are limits, not features: name -> the bits that fragment shaders must support.
 _SUBGROUP = {
     "subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT,
@@ -131,6 +139,13 @@ def query(physical) -> Capabilities:
         else:
             caps.why_not[f.name] = f"{f.extension or 'core'} feature {f.bit}"
 
+    limits = vk.vkGetPhysicalDeviceProperties(physical).limits
+    for name, (limit, wanted, what) in LIMITS.items():
+        if getattr(limits, limit) >= wanted:
+            caps.names.add(name)
+        else:
+            caps.why_not[name] = f"{limit} of {wanted} {what} (it has {getattr(limits, limit)})"
+
     subgroup = subgroup_properties(physical)
     for name, bits in _SUBGROUP.items():
         if subgroup.supportedStages & vk.VK_SHADER_STAGE_FRAGMENT_BIT and subgroup.supportedOperations & bits == bits:
@@ -145,14 +160,20 @@ def query(physical) -> Capabilities:
     return caps
 
 
+def properties(physical, struct: str, stype: int) -> tuple[object, object]:
+    """The VkPhysicalDeviceProperties, and one of the structs behind them."""
+    more = vk.ffi.new(f"{struct}*")
+    more.sType = stype
+    head = vk.ffi.new("VkPhysicalDeviceProperties2*")
+    head.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
+    head.pNext = more
+    vk.lib.vkGetPhysicalDeviceProperties2(physical, head)
+    core = vk.ffi.new("VkPhysicalDeviceProperties*", head.properties)  # a copy: `head` ends here
+    return core, more
+
+
 def subgroup_properties(physical):
-    subgroup = vk.ffi.new("VkPhysicalDeviceSubgroupProperties*")
-    subgroup.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
-    properties = vk.ffi.new("VkPhysicalDeviceProperties2*")
-    properties.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
-    properties.pNext = subgroup
-    vk.lib.vkGetPhysicalDeviceProperties2(physical, properties)
-    return subgroup
+    return properties(physical, "VkPhysicalDeviceSubgroupProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES)[1]
 
 
 def enable(caps: Capabilities) -> tuple[object, list[str], list]:

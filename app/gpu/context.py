@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from app.errors import UserError
@@ -107,6 +109,12 @@ class Instance:
         info.pfnUserCallback = callback
         self._messenger = vk.vkGetInstanceProcAddr(self.handle, "vkCreateDebugUtilsMessengerEXT")(self.handle, info[0], None)
 
+    def destroy(self) -> None:
+        if self._messenger is not None:
+            vk.vkGetInstanceProcAddr(self.handle, "vkDestroyDebugUtilsMessengerEXT")(self.handle, self._messenger, None)
+        vk.vkDestroyInstance(self.handle, None)
+        self.handle = self._messenger = None
+
     def physical_devices(self) -> list[PhysicalDevice]:
         """All devices with Vulkan 1.2 and a queue for graphics and compute, discrete first, CPU last. The position is the --device INDEX."""
         try:
@@ -131,13 +139,7 @@ class PhysicalDevice:
 
     @classmethod
     def of(cls, handle) -> PhysicalDevice:
-        driver = vk.ffi.new("VkPhysicalDeviceDriverProperties*")
-        driver.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
-        properties = vk.ffi.new("VkPhysicalDeviceProperties2*")
-        properties.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
-        properties.pNext = driver
-        vk.lib.vkGetPhysicalDeviceProperties2(handle, properties)
-        p = properties.properties
+        p, driver = capabilities.properties(handle, "VkPhysicalDeviceDriverProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES)
         rank, kind = _TYPES.get(p.deviceType, (3, "other"))
         wanted = vk.VK_QUEUE_GRAPHICS_BIT | vk.VK_QUEUE_COMPUTE_BIT
         families = vk.vkGetPhysicalDeviceQueueFamilyProperties(handle)
@@ -186,29 +188,27 @@ class Device:
         if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:
             for name in self.capabilities.names & {"quad_control", "maximal_reconvergence"}:
                 self.capabilities.withdraw(name, "a validation layer of 1.3.268 or newer, the first that knows the extension")
-        missing = [f for f in capabilities.FEATURES if f.required and f.name not in self.capabilities]
-        if missing:
-            what = ", ".join(self.capabilities.missing([f.name for f in missing]))
-            raise UserError(f"{self.name} cannot run hardsplat: it lacks {what}; update its driver or choose another --device (see hardsplat doctor)")
+        if missing := self.capabilities.missing(capabilities.REQUIRED):
+            raise UserError(f"{self.name} cannot run hardsplat: it lacks {', '.join(missing)}; update its driver or choose another --device (see hardsplat doctor)")
         chain, extensions, keep = capabilities.enable(self.capabilities)
         queue = vk.VkDeviceQueueCreateInfo(queueFamilyIndex=self.physical.queue_family, pQueuePriorities=[1.0])
         info = vk.VkDeviceCreateInfo(pNext=chain, pQueueCreateInfos=[queue], ppEnabledExtensionNames=extensions)
-        self.handle = vk.vkCreateDevice(self.physical.handle, info, None)
+        try:
+            self.handle = vk.vkCreateDevice(self.physical.handle, info, None)
+        except vk.VkError as error:
+            raise UserError(f"{self.name} cannot be opened ({type(error).__name__}): reinstall its driver or choose another --device") from None
         del keep
         self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
         self.subgroup_size = capabilities.subgroup_properties(self.physical.handle).subgroupSize
         self._read_limits()
         self._procs: dict[str, object] = {}
+        self._at_close: list[Callable[[], None]] = []
         self.pipelines: dict[str, object] = {}  # built passes, see app/gpu/passes.py
 
     def _read_limits(self) -> None:
-        maintenance = vk.ffi.new("VkPhysicalDeviceMaintenance3Properties*")
-        maintenance.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
-        properties = vk.ffi.new("VkPhysicalDeviceProperties2*")
-        properties.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
-        properties.pNext = maintenance
-        vk.lib.vkGetPhysicalDeviceProperties2(self.physical.handle, properties)
-        limits = properties.properties.limits
+        struct, stype = "VkPhysicalDeviceMaintenance3Properties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
+        core, maintenance = capabilities.properties(self.physical.handle, struct, stype)
+        limits = core.limits
         self.max_buffer = min(limits.maxStorageBufferRange, maintenance.maxMemoryAllocationSize)
         self.max_allocation = maintenance.maxMemoryAllocationSize
         self.max_image = min(limits.maxImageDimension2D, limits.maxFramebufferWidth, limits.maxFramebufferHeight, *limits.maxViewportDimensions)
@@ -225,7 +225,7 @@ class Device:
 
     def label(self, kind: int, handle, name: str) -> None:
         """Debug name of an object, shown by validation messages and GPU debuggers."""
-        if self.instance.debug_utils and self.instance.messages is not None:
+        if self.instance.debug_utils:
             number = int(vk.ffi.cast("uintptr_t", handle))
             info = vk.VkDebugUtilsObjectNameInfoEXT(objectType=kind, objectHandle=number, pObjectName=name)
             set_name = vk.vkGetInstanceProcAddr(self.instance.handle, "vkSetDebugUtilsObjectNameEXT")
@@ -236,6 +236,24 @@ class Device:
             messages, self.instance.messages = self.instance.messages, []
             more = f"\n... and {len(messages) - 3} more" if len(messages) > 3 else ""
             raise ValidationError("\n".join(messages[:3]) + more)
+
+    def at_close(self, free: Callable[[], None]) -> None:
+        """Has close() call this, last come first served."""
+        self._at_close.append(free)
+
+    def close(self) -> None:
+        """Frees what the device itself holds, and the device. Buffers, images and recorders must be destroyed by then. May be called again."""
+        if self.handle is None:
+            return
+        with suppress(vk.VkErrorDeviceLost):
+            vk.vkDeviceWaitIdle(self.handle)
+        for free in reversed(self._at_close):
+            free()
+        self.pipelines.clear()
+        vk.vkDestroyDevice(self.handle, None)
+        self.handle = None
+        self.instance.destroy()
+        self.check_validation()
 
     def wait_idle(self) -> None:
         try:

@@ -170,6 +170,7 @@ _STAGING_BYTES = 32 << 20
 def _staging(device: Device) -> Buffer:
     if not hasattr(device, "staging"):
         device.staging = Buffer(device, _STAGING_BYTES, "staging", host=True)
+        device.at_close(device.staging.destroy)
     return device.staging
 
 

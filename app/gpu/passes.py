@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import hashlib
-import os
 import struct
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +12,7 @@ import vulkan as vk
 from app import contract
 from app.gpu import shader
 from app.gpu.context import Device
+from app.gpu.pipeline_cache import pipeline_cache
 from app.gpu.reflect import Reflection, reflect
 
 # Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from the package's enums.
@@ -201,6 +199,15 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
         handle = _graphics_pipeline(device, owner, stages, layout, render_pass, cache)
     for _, module, _ in staged:
         vk.vkDestroyShaderModule(device.handle, module, None)
+
+    def free() -> None:
+        vk.vkDestroyPipeline(device.handle, handle, None)
+        vk.vkDestroyPipelineLayout(device.handle, layout, None)
+        vk.vkDestroyDescriptorSetLayout(device.handle, set_layout, None)
+        if render_pass is not None:
+            vk.vkDestroyRenderPass(device.handle, render_pass, None)
+
+    device.at_close(free)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
     device.check_validation()
     descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(by_binding[b], by_binding[b])) for b, k in sorted(kinds.items())]
@@ -272,31 +279,3 @@ def _graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_p
         basePipelineIndex=-1,
     )
     return vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]
-
-
-def pipeline_cache(device: Device):
-    """The device's pipeline cache, kept on disk per device and driver between runs."""
-    if hasattr(device, "_pipeline_cache"):
-        return device._pipeline_cache
-    name = hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16] + ".bin"
-    path = shader.cache_dir() / "pipelines" / name
-    initial = path.read_bytes() if path.is_file() else b""
-    data = vk.ffi.new("char[]", initial) if initial else None
-    info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(initial), pInitialData=vk.ffi.cast("void*", data) if initial else None)
-    device._pipeline_cache = vk.vkCreatePipelineCache(device.handle, info, None)
-
-    def save():
-        size = vk.ffi.new("size_t*")
-        vk.lib.vkGetPipelineCacheData(device.handle, device._pipeline_cache, size, vk.ffi.NULL)
-        out = vk.ffi.new("char[]", size[0])
-        vk.lib.vkGetPipelineCacheData(device.handle, device._pipeline_cache, size, out)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_suffix(f".{os.getpid()}.tmp")
-            temporary.write_bytes(vk.ffi.buffer(out, size[0])[:])
-            os.replace(temporary, path)
-        except OSError:
-            pass  # a read-only home costs compile time, nothing else
-
-    atexit.register(save)
-    return device._pipeline_cache

@@ -23,6 +23,7 @@ def _pool(device: Device):
     if not hasattr(device, "_command_pool"):
         info = vk.VkCommandPoolCreateInfo(flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=device.physical.queue_family)
         device._command_pool = vk.vkCreateCommandPool(device.handle, info, None)
+        device.at_close(lambda: vk.vkDestroyCommandPool(device.handle, device._command_pool, None))
     return device._command_pool
 
 
