@@ -16,6 +16,7 @@ from app.train.loss import LOSS_PASSES, METRIC_PASSES
 from app.train.schedule import SCHEDULE_PASSES
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
+from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
@@ -23,9 +24,9 @@ from app.variants.reductions import REDUCTIONS
 
 
 def sources() -> Iterator[shader.Source]:
-    registries = (FORMATS, BLENDINGS, REDUCTIONS, ORDERINGS, ATOMICS, QUADS)
-    for format, blending, reduction, ordering, atomics, quads in itertools.product(*(r.values() for r in registries)):
-        rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads)
+    registries = (FORMATS, BLENDINGS, REDUCTIONS, ORDERINGS, ATOMICS, QUADS, BLOCKS)
+    for format, blending, reduction, ordering, atomics, quads, block in itertools.product(*(r.values() for r in registries)):
+        rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
         for sink in SINKS:
             for p in hardware.passes(rows, 1, 1, 1, sink):
                 yield from p.sources()

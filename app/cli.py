@@ -173,6 +173,33 @@ def _eval(flags):
     evaluate_run(flags.pop("result"), **flags)
 
 
+_BENCH_AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "rasterizer")
+
+
+def _add_bench(parser):
+    parser.add_argument("model", metavar="MODEL", help="splats to draw: .ply, or .npz with gsplat's parameter names")
+    parser.add_argument("--data-dir", metavar="PATH", required=True, help="scene whose cameras (and photographs, for --upstream loss) are used")
+    parser.add_argument("--result-dir", metavar="PATH", help="folder for bench.json and bench.md (default: print only)")
+    parser.add_argument("--views", metavar="N", nargs="+", type=int, help="views by position in the sorted photographs (default: 8, evenly spaced)")
+    parser.add_argument("--upstream", choices=("random", "loss"), help="gradients of the image: uniform random, or of L1 + D-SSIM (default: random)")
+    parser.add_argument("--repeats", metavar="N", type=int, help="draws of every view that are timed (default: 5)")
+    parser.add_argument("--errors", action="store_true", default=argparse.SUPPRESS, help="also measure gradients against a float32 target")
+    _add_setting(parser, "device")
+    _add_setting(parser, "quiet")
+    for name in _BENCH_AXES:
+        f = FIELDS[name]
+        parser.add_argument(_flag(name), nargs="+", metavar="NAME", help=f"one or more of {', '.join(f.metadata['choices'])}" if f.metadata["choices"] else f.metadata["help"])
+
+
+def _bench(flags):
+    for name in _BENCH_AXES:
+        if name in flags:
+            flags[name] = [checked(name, int(v) if v.isdigit() else v, where=_flag(name)) for v in flags[name]]
+    from app.study.bench import bench
+
+    bench(flags.pop("model"), **flags)
+
+
 def _add_doctor(parser):
     _add_setting(parser, "device")
 
@@ -188,5 +215,6 @@ def _doctor(flags):
 COMMANDS = {
     "train": Command("train a scene", _add_train, _train),
     "eval": Command("measure PSNR and SSIM of a result on the held-out views", _add_eval, _eval),
+    "bench": Command("time every stage of drawing a model, forward and backward, for the variants asked for", _add_bench, _bench),
     "doctor": Command("show the Vulkan devices and which variants run on them", _add_doctor, _doctor),
 }

@@ -14,6 +14,7 @@ from typing import Any, get_args
 from app.errors import UserError
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
+from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
@@ -66,7 +67,7 @@ class Run:
 
     result_dir: Path | None = option(None, "folder for all that the run writes",
         shown="results/<scene name>", aka="model_path output_path export_path")
-    max_steps: int = option(30_000, "training steps, one view each", unit="steps", aka="iterations total_steps")
+    max_steps: int = option(30_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
     eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last",
         unit="steps", min=1, aka="test_iterations")
     save_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which a PLY is saved; always also the last",
@@ -96,6 +97,7 @@ class Rasterizing:
     hybrid_threshold: int = option(16, "hybrid: contributing lanes of 32 from which a subgroup sum replaces quad sums",
         unit="lanes", min=1)
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
+    block: str = option("auto", "backward pass: pixels that one fragment stands for", choices=("auto", *BLOCKS))
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
     cap_max: int = option(0, "most splats; 0: what fits on the device", unit="splats", aka="max_splats")
 
@@ -129,7 +131,7 @@ class Densifying:
 
     strategy: str = option("adaptive", "adaptive: clone, split and prune as published; none: keep the first splats",
         choices=("adaptive", "none"))
-    refine_start_iter: int = option(500, "first step that may densify", unit="steps", aka="densify_from_iter")
+    refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter")
     refine_stop_iter: int = option(15_000, "no densification or reset from here on",
         unit="steps", aka="densify_until_iter growth_stop_iter")
     refine_every: int = option(100, "steps between densifications", unit="steps", min=1, aka="densification_interval")

@@ -161,6 +161,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("order_alt", "uint", "N", "sort scratch"),
     BufferRow("digit_counts", "uint", "RADIX, blocks", "keys per digit and block, then their running sums"),
     BufferRow("digit_totals", "uint", "RADIX", "keys per digit"),
+    BufferRow("blocks", "uvec4", "P", "blending state of a draw of blocks: the pixels of a block together, packed in the state format"),
     # gradients, for the Python API
     BufferRow("d_means", "vec3", "N", "dL/d means"),
     BufferRow("d_quats", "vec4", "N", "dL/d quats"),

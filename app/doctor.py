@@ -8,6 +8,7 @@ from app import contract
 from app.errors import UserError
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
+from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
@@ -21,6 +22,7 @@ REGISTRIES = (
     ("reductions", "--reduction", REDUCTIONS),
     ("float atomics", "--atomics", ATOMICS),
     ("quads", None, QUADS),
+    ("blocks of pixels", "--block", BLOCKS),
 )
 _SH_DEGREE = 3
 

@@ -129,7 +129,7 @@ def test_eval_passes_only_what_was_given(stand_in):
     (["train", "garden", "--zzzzqqq"], "unknown flag '--zzzzqqq' (see hardsplat train --help)"),
     (["eval", "a", "--iterations", "3"], "unknown flag '--iterations' (see hardsplat eval --help)"),
     (["eval", "a", "b"], "unexpected argument 'b' (see hardsplat eval --help)"),
-    (["train", "garden", "--max-steps", "-3"], "--max-steps: expected a whole number of at least 0, got -3"),
+    (["train", "garden", "--max-steps", "-3"], "--max-steps: expected a whole number of at least 1, got -3"),
     (["train", "garden", "--max_steps", "many"], "--max-steps: expected a whole number, got 'many'"),
     (["train", "garden", "--means-lr", "nan"], "--means-lr: expected a number of at least 1e-15, got nan"),
     (["train", "--eval-steps", "3", "garden"], "--eval-steps: expected a list of whole numbers, got ['3', 'garden']"),

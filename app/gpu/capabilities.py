@@ -139,7 +139,13 @@ def query(physical) -> Capabilities:
         else:
             caps.why_not[f.name] = f"{f.extension or 'core'} feature {f.bit}"
 
-    limits = vk.vkGetPhysicalDeviceProperties(physical).limits
+    properties = vk.vkGetPhysicalDeviceProperties(physical)
+    if properties.deviceType == vk.VK_PHYSICAL_DEVICE_TYPE_CPU:
+        caps.names.add("sequential")  # until the probe says otherwise
+    else:
+        caps.why_not["sequential"] = "a rasterizer that draws one primitive after another, as one on a CPU may"
+
+    limits = properties.limits
     for name, (limit, wanted, what) in LIMITS.items():
         if getattr(limits, limit) >= wanted:
             caps.names.add(name)

@@ -35,8 +35,17 @@ _INTERLOCK = DrawPass("probe interlock", **_ORDER, slots={"order": "order/interl
 _RASTER_ORDER = DrawPass(
     "probe raster order", **_ORDER, slots={"order": "order/raster_order.glsl"}, attachment="state", format=_FLOAT32, in_order=True
 )
-CHECKED = ("float_atomics", "interlock", "raster_order")
-PASSES = (_ATOMICS_COMPUTE, _ATOMICS_DRAW, _INTERLOCK, _RASTER_ORDER)
+_SEQUENTIAL = DrawPass(
+    "probe sequential",
+    "probe/layers.vert",
+    "probe/section.frag",
+    reads=("blocks",),
+    writes=("blocks",),
+    spec={"SIDE": SIDE},
+    slots={"section": "section/sequential.glsl"},
+)
+CHECKED = ("float_atomics", "interlock", "raster_order", "sequential")
+PASSES = (_ATOMICS_COMPUTE, _ATOMICS_DRAW, _INTERLOCK, _RASTER_ORDER, _SEQUENTIAL)
 
 
 def wanted() -> bool:
@@ -66,7 +75,7 @@ def probe(device: Device) -> dict[str, str]:
 
 def measure(device: Device) -> dict[str, str]:
     """Capability -> what went wrong, of those that the device offers."""
-    checks = (_check_atomics, lambda d: _check_order(d, _INTERLOCK), lambda d: _check_order(d, _RASTER_ORDER))
+    checks = (_check_atomics, lambda d: _check_order(d, _INTERLOCK), lambda d: _check_order(d, _RASTER_ORDER), _check_section)
     outcome = {name: check(device) for name, check in zip(CHECKED, checks) if name in device.capabilities}
     return {name: f"a working {name} (start-up probe: {why})" for name, why in outcome.items() if why}
 
@@ -105,9 +114,23 @@ def _check_order(device: Device, owner: DrawPass) -> str | None:
     state = Image(device, SIDE, SIDE, _FLOAT32, np.float32, "state")
     state.upload(np.zeros((SIDE, SIDE, 4), np.float32))
     _run(device, owner, {"state": state}, threads=(6 * LAYERS,), extent=(SIDE, SIDE))
-    value, layers, _last = expected_state()
     pixels = state.download()
     state.destroy()
+    return _verdict(pixels)
+
+
+def _check_section(device: Device) -> str | None:
+    blocks = Buffer(device, SIDE * SIDE * contract.itemsize("blocks"), "blocks")
+    blocks.fill(0)
+    _run(device, _SEQUENTIAL, {"blocks": blocks}, threads=(6 * LAYERS,), extent=(SIDE, SIDE))
+    pixels = blocks.download(np.uint32).reshape(SIDE, SIDE, 4)
+    blocks.destroy()
+    return _verdict(pixels)
+
+
+def _verdict(pixels: np.ndarray) -> str | None:
+    """What is wrong with (SIDE, SIDE, 4) states after all layers, see expected_state."""
+    value, layers, _last = expected_state()
     lost = int((pixels[..., 1] != layers).sum())
     if lost:
         return f"fragments were lost in {lost} of {SIDE * SIDE} pixels"

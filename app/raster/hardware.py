@@ -20,6 +20,7 @@ from app.raster.parameters import Parameters
 from app.raster.sort import SORT_PASSES, allocate_sort, record_sort
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.blending import BLENDINGS, Blending
+from app.variants.blocks import BLOCKS, Block
 from app.variants.formats import FORMATS, Format
 from app.variants.ordering import ORDERINGS, Ordering
 from app.variants.quads import QUADS, Quads
@@ -37,6 +38,7 @@ class HardwareOptions:
     hybrid_threshold: int = 16  # contributing fragments of 32 that make a whole-subgroup reduction worth it
     ordering: str = "auto"
     atomics: str = "auto"
+    block: str = "auto"
 
     @classmethod
     def of(cls, config) -> HardwareOptions:
@@ -72,6 +74,7 @@ class Rows:
     ordering: Ordering
     atomics: Atomics
     quads: Quads
+    block: Block
 
     @classmethod
     def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
@@ -79,14 +82,18 @@ class Rows:
         format = resolve(device, "target format", FORMATS, options.format, "--format")
         # what the blending unit needs depends on the format
         blendings = {name: row if row.ordered else replace(row, needs=format.blend_needs) for name, row in BLENDINGS.items()}
+        ordering = resolve(device, "ordering of fragments", ORDERINGS, options.ordering, "--ordering")
+        # a draw of blocks keeps its state in a buffer, which not every ordering can guard
+        blocks = {name: row if row.pixels == 1 else replace(row, needs=ordering.section_needs) for name, row in BLOCKS.items()}
         return cls(
             format,
             resolve(device, "state format", FORMATS, state_format, "--state-format"),
             resolve(device, "blending", blendings, options.blending, "--blending"),
             resolve(device, "reduction", REDUCTIONS, options.reduction, "--reduction"),
-            resolve(device, "ordering of fragments", ORDERINGS, options.ordering, "--ordering"),
+            ordering,
             resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics"),
             resolve(device, "quad control", QUADS, "auto", ""),
+            resolve(device, "block of pixels", blocks, options.block, "--block"),
         )
 
 
@@ -97,8 +104,7 @@ def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, thres
         *SORT_PASSES,
         project_forward(sh_planes),
         *_forward_passes(rows, canvas),
-        ComputePass("begin backward", "draw/begin_backward.comp", reads=("target", "frame"), writes=("state",)),
-        _backward_pass(rows, canvas, threshold),
+        *_backward_passes(rows, canvas, threshold),
         project_backward(sh_planes, sink),
     ]
 
@@ -136,11 +142,11 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
     return [begin, replace(ordered, attachment=None, clear=None)]
 
 
-def _backward_pass(rows: Rows, canvas: dict, threshold: int) -> DrawPass:
-    slots = {"order": rows.ordering.slot, "reduce": rows.reduction.slot, "atomics": rows.atomics.slot}
+def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePass | DrawPass]:
+    slots = {"reduce": rows.reduction.slot, "atomics": rows.atomics.slot}
     if rows.reduction.quads:
         slots["quads"] = rows.quads.slot
-    return DrawPass(
+    draw = DrawPass(
         name="draw backward",
         vertex="draw/splat.vert",
         fragment="draw/backward.frag",
@@ -150,9 +156,33 @@ def _backward_pass(rows: Rows, canvas: dict, threshold: int) -> DrawPass:
         format=rows.state_format.vk,
         in_order=rows.ordering.attachment,
         spec={**canvas, **({"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {})},
-        slots=slots,
+        slots={**slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.state_format),
     )
+    if rows.block.pixels == 1:
+        return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("target", "frame"), writes=("state",)), draw]
+    across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
+    spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
+    state = {"state": rows.state_format.packing}
+    begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads=("target", "frame"), writes=("blocks",), spec=spec, slots=state)
+    covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
+    blocks = replace(
+        draw,
+        fragment="draw/backward_blocks.frag",
+        reads=("counts", "splats2d", "order", "d_image", "blocks", "d_splats2d"),
+        writes=("blocks", "d_splats2d"),
+        attachment=None,
+        in_order=False,
+        spec={**draw.spec, **covered, **spec},
+        slots={**slots, **state, "section": rows.ordering.section},
+        macros={},
+    )
+    return [begin, blocks]
+
+
+def blocks_of(block: Block, width: int, height: int) -> tuple[int, int]:
+    """How many blocks cover a canvas, across and down."""
+    return -(-width // block.width), -(-height // block.height)
 
 
 class HardwareRasterizer:
@@ -178,7 +208,11 @@ class HardwareRasterizer:
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
-        own["state"] = Image(device, *size, rows.state_format.vk, rows.state_format.texel, "state")
+        if rows.block.pixels == 1:
+            own["state"] = Image(device, *size, rows.state_format.vk, rows.state_format.texel, "state")
+        else:
+            across, down = blocks_of(rows.block, *size)
+            own["blocks"] = Buffer(device, across * down * rows.block.pixels * rows.state_format.bytes, "blocks")
         own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
     def record_forward(self, recorder: Recorder) -> None:
@@ -194,8 +228,9 @@ class HardwareRasterizer:
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""
         run = self.pipelines
-        recorder.run(run["begin backward"], threads=(self.width, self.height))
-        recorder.run(run["draw backward"], indirect="draw", extent=(self.width, self.height))
+        fragments = blocks_of(self.rows.block, self.width, self.height)
+        recorder.run(run["begin backward"], threads=fragments)
+        recorder.run(run["draw backward"], indirect="draw", extent=fragments)
         recorder.run(run["project backward"], indirect="splat_groups")
 
     def destroy(self) -> None:

@@ -271,7 +271,7 @@ class Session:
             "photographs": ("photos",),
             "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
             "projected splats": ("splats2d", "d_splats2d"),
-            "images": ("target", "state", "d_image", "ssim_grads"),
+            "images": ("target", "state", "blocks", "d_image", "ssim_grads"),
         }
         out = {purpose: sum(size.get(n, 0) for n in names) for purpose, names in purposes.items()}
         out["other"] = sum(size.values()) - sum(out.values())

@@ -7,13 +7,27 @@ from dataclasses import dataclass
 class Ordering:
     slot: str
     attachment: bool  # the state is the draw's attachment, else a storage image
+    section: str  # file that fills <section> of a draw of blocks
+    section_needs: tuple[str, ...]  # for that
     needs: tuple[str, ...]
     note: str
 
 
 ORDERINGS = {
-    "interlock": Ordering("order/interlock.glsl", False, ("interlock",), "critical section in the fragment shader (VK_EXT_fragment_shader_interlock)"),
+    "interlock": Ordering(
+        slot="order/interlock.glsl",
+        attachment=False,
+        section="section/interlock.glsl",
+        section_needs=(),
+        needs=("interlock",),
+        note="critical section in the fragment shader (VK_EXT_fragment_shader_interlock)",
+    ),
     "raster_order": Ordering(
-        "order/raster_order.glsl", True, ("raster_order",), "attachment read in draw order (VK_EXT_rasterization_order_attachment_access)"
+        slot="order/raster_order.glsl",
+        attachment=True,
+        section="section/sequential.glsl",
+        section_needs=("sequential",),
+        needs=("raster_order",),
+        note="attachment read in draw order (VK_EXT_rasterization_order_attachment_access)",
     ),
 }
