@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# name -> (value, GLSL type, comment). The numbers of the published method; see METHODS in docs/ARCHITECTURE.md.
+# name -> (value, GLSL type, comment). The numbers of the published method; see the numerical conventions in docs/ARCHITECTURE.md.
 CONSTANTS = {
     "ALPHA_MIN": (1.0 / 255.0, "float", "fragments fainter than one 8-bit step are skipped (Kerbl et al. 2023)"),
     "ALPHA_MAX": (0.99, "float", "keeps 1 / (1 - alpha) finite in the backward pass (Kerbl et al. 2023)"),
@@ -134,7 +134,7 @@ class BufferRow:
 
 @dataclass(frozen=True)
 class ImageRow:
-    """kind: 'sampled' (texelFetch), 'storage' (imageStore, and imageLoad in the format STATE_FORMAT), 'input' (subpassLoad)."""
+    """An image of 4 channels. Shaders open it as SAMPLED_ (texelFetch), STORE_, LOADSTORE_ in a named format, or INPUT_ (subpassLoad)."""
 
     name: str
     note: str

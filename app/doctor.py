@@ -38,7 +38,7 @@ def report(device: str | int | None = None) -> tuple[str, int]:
         chosen = context.choose(devices, wanted)
     except UserError as error:
         return "\n".join([*tools, "", f"not ready: {error}"]), 2
-    validation = "installed (HARDSPLAT_VALIDATION=1 turns it on)" if context.validation_layer() else "not installed (only developers need it)"
+    validation = "installed (HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too)" if context.validation_layer() else "not installed (only developers need it)"
     lines = [*tools, f"validation layer  {validation}", "", "devices (choose with --device INDEX or part of the name)"]
     for i, d in enumerate(devices):
         mark = "*" if d is chosen else " "
@@ -106,6 +106,7 @@ def _limits(device) -> list[str]:
         "limits",
         f"  memory          {device.memory_bytes / 2**30:.1f} GiB",
         f"  largest buffer  {device.max_buffer / 2**20:.0f} MiB",
+        f"  largest image   {device.max_image} px a side",
         f"  subgroup size   {device.subgroup_size}",
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
         f"  splats          about {min(by_memory, by_buffer) / 1e6:.2f} million in training at SH degree {_SH_DEGREE}, less images; bound by {bound}",

@@ -186,7 +186,10 @@ def blocks_of(block: Block, width: int, height: int) -> tuple[int, int]:
 
 
 class HardwareRasterizer:
-    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name."""
+    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
+
+    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    """
 
     def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str):
         self.device, self.width, self.height = device, width, height
@@ -195,13 +198,13 @@ class HardwareRasterizer:
         self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold))
         self._own: dict[str, Buffer | Image] = {}
         try:
-            self._allocate(parameters.capacity)
+            self._allocate(parameters.capacity, sink)
         except OutOfMemory:
             self.destroy()
             raise
         self.resources = {**parameters.all, **self._own}
 
-    def _allocate(self, capacity: int) -> None:
+    def _allocate(self, capacity: int, sink: str) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
         sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
@@ -213,7 +216,8 @@ class HardwareRasterizer:
         else:
             across, down = blocks_of(rows.block, *size)
             own["blocks"] = Buffer(device, across * down * rows.block.pixels * rows.state_format.bytes, "blocks")
-        own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
+        if sink == "store":  # in training it is the loss's
+            own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
     def record_forward(self, recorder: Recorder) -> None:
         """parameters, camera, frame, counts -> target."""

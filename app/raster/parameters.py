@@ -51,7 +51,7 @@ class SplatBuffers:
             self.resources[name].upload(plane, offset=k * self.capacity * self.width(name))
 
     def grow(self, capacity: int, n: int) -> None:
-        """More capacity for the same n splats. Raises OutOfMemory with nothing changed but the buffers that had already moved."""
+        """More capacity for the same n splats. Old and new buffers stand side by side until all are copied; raises OutOfMemory with nothing changed."""
         grown = {}
         try:
             for name in self.names:
