@@ -174,6 +174,7 @@ def test_no_hazards_between_passes(monkeypatch, blending):
     renderer.backward(weight)
     renderer.close()
     monkeypatch.setattr(Recorder, "order", lambda self, reads, writes: None)
+    monkeypatch.setattr(Recorder, "run_once", lambda self: device.check_validation())  # a GPU without barriers may draw garbage for ever
     with pytest.raises(ValidationError, match="SYNC-HAZARD-READ-AFTER-WRITE"):
         renderer.forward(gaussians, camera)
     device.close()

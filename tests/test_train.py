@@ -185,10 +185,10 @@ def test_refinement_stops(on_device, scene, tmp_path):
 
 
 def test_opacities_are_reset(on_device, scene, tmp_path):
-    config = settings(scene, tmp_path, max_steps=20, refine_start_iter=1000, reset_every=20, refine_stop_iter=100, init_opa=0.5)
+    config = settings(scene, tmp_path, max_steps=21, checkpoint_every=20, refine_start_iter=1000, reset_every=20, refine_stop_iter=100, init_opa=0.5)
     train(config)
-    assert load_ply(tmp_path / "splats.ply").opacities.max() <= config.reset_opa * (1 + 1e-6)
-    with np.load(tmp_path / "ckpts/ckpt_20.npz") as state:
+    with np.load(tmp_path / "ckpts/ckpt_20.npz") as state:  # checkpoints come after the reset of their step
+        assert (1 / (1 + np.exp(-state["logit_opacities"]))).max() <= config.reset_opa * (1 + 1e-6)
         assert not state["adam_logit_opacities"].any() and state["adam_means"].any()
 
 
@@ -356,3 +356,12 @@ def test_densification_right_after_a_restore(device, scene):
 def test_settings_alone_name_no_scene():
     with pytest.raises(UserError, match="which scene?"):
         train(TrainConfig())
+
+
+@pytest.mark.parametrize("refined", [{"refine_every": 20}, {"reset_every": 60, "refine_start_iter": 500}])
+def test_a_run_that_ends_on_a_refinement_ends_on_whole_splats(scene, tmp_path, refined):
+    """The last step neither densifies nor resets, and measurements come before the refinement of their step."""
+    metrics = train(settings(scene, tmp_path, **{"max_steps": 60, "eval_steps": (59,), **refined}))
+    before, after = metrics["evaluations"][-2:]
+    assert (before["step"], after["step"]) == (59, 60)
+    assert after["psnr"] > before["psnr"] - 0.5

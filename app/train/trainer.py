@@ -110,9 +110,10 @@ class Run:
                 while s.step < c.max_steps and not stopping.asked:
                     stop = self._next_stop(s.step)
                     s.run(min(c.batch_steps, LONGEST_BATCH, stop - s.step))
+                    self._publish(s.step)
                     if s.step == stop:
                         self._refine(s.step)
-                    self._save_what_is_due(s.step)
+                    self._keep(s.step)
                 s.drain()
                 if s.step < c.max_steps:
                     with self.log.aside():
@@ -140,7 +141,7 @@ class Run:
     def _refine(self, step: int) -> None:
         """Densification and opacity resets, on the original schedule."""
         c = self.config
-        if c.strategy == "none" or step >= c.refine_stop_iter:
+        if c.strategy == "none" or step >= min(c.refine_stop_iter, c.max_steps):  # after the last step nothing could heal what it changes
             return
         if step > c.refine_start_iter and step % c.refine_every == 0:
             self.session.densify()
@@ -150,25 +151,27 @@ class Run:
             self._warned = True
             tqdm.write(f"note: {self.session.growth_stopped}")
 
-    def _save_what_is_due(self, step: int) -> None:
-        """Measurements, files, and now and then a copy of the state in the host's memory."""
+    def _publish(self, step: int) -> None:
+        """Measurements and splats for people: before a refinement of the same step, which opacities and new splats take steps to recover from."""
         c = self.config
         last = step == c.max_steps
         measure, ply = last or step in c.eval_steps, last or step in c.save_steps
-        checkpoint = last or (c.checkpoint_every and step % c.checkpoint_every == 0)
-        copy = time.monotonic() - self._safe_at > SNAPSHOT_SECONDS
-        if not (measure or ply or checkpoint or copy):
-            return
-        self.session.drain()
-        with self.log.aside():
-            if measure:
-                self._evaluate(step, save=last)
-            if ply:
-                self._save_ply(step)
-            if checkpoint:
-                self._save_checkpoint()
-            elif copy:
-                self._keep_safe()
+        if measure or ply:
+            self.session.drain()
+            with self.log.aside():
+                if measure:
+                    self._evaluate(step, save=last)
+                if ply:
+                    self._save_ply(step)
+
+    def _keep(self, step: int) -> None:
+        """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
+        c = self.config
+        checkpoint = step == c.max_steps or (c.checkpoint_every and step % c.checkpoint_every == 0)
+        if checkpoint or time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
+            self.session.drain()
+            with self.log.aside():
+                self._save_checkpoint() if checkpoint else self._keep_safe()
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.config.ssim_lambda)
