@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from app import contract
@@ -59,9 +61,18 @@ class Renderer:
         if rasterizer not in BACKENDS:
             raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from {', '.join(BACKENDS)}")
         self._backend = BACKENDS[rasterizer]
+        known = [field.name for field in fields(self._backend.options)]
+        if unknown := [name for name in options if name not in known]:
+            raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
         self._options = self._backend.options(**options)
         self._opened = not isinstance(device, Device)
         self.device = open_device(device) if self._opened else device
+        try:
+            self._backend.resolve(self.device, self._options)
+        except UserError:
+            if self._opened:
+                self.device.close()
+            raise
         self._parts: list = []  # what _release() destroys, last first
         self._key: tuple | None = None
         self._rendered: tuple[Gaussians, Camera] | None = None
@@ -103,13 +114,15 @@ class Renderer:
         Splats that hold a number that is not finite, or a quaternion of zeros, are not drawn. Raises ValueError for arguments of another
         shape or range, UserError when the device cannot do it (OutOfMemory: this size does not fit).
         """
+        if not (isinstance(gaussians, Gaussians) and isinstance(camera, Camera)):
+            raise ValueError(f"forward() takes Gaussians, then a Camera, got {type(gaussians).__name__} and {type(camera).__name__}")
         background = np.asarray(background, np.float32)
         if background.shape != (3,) or not np.isfinite(background).all():
             raise ValueError(f"background {background.tolist()} is not three finite numbers")
         if not 0 < near < np.inf:
             raise ValueError(f"near {near} is not a positive distance")
         degree = gaussians.sh_degree if sh_degree is None else sh_degree
-        if not 0 <= degree <= gaussians.sh_degree:
+        if degree not in range(gaussians.sh_degree + 1):
             raise ValueError(f"sh_degree {degree} is not in 0..{gaussians.sh_degree}, what these Gaussians have")
         if self.device.handle is None:
             raise RuntimeError("this Renderer was closed, and with it the device that it had opened")

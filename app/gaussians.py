@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -16,9 +16,10 @@ class Gaussians:
 
     means:     (N, 3) world units.
     quats:     (N, 4) rotation wxyz, need not be normalized.
-    scales:    (N, 3) linear standard deviations along the rotated axes, world units, > 0.
-    opacities: (N,) in (0, 1).
+    scales:    (N, 3) linear standard deviations along the rotated axes, world units, >= 0.
+    opacities: (N,) in 0..1.
     sh:        (N, K, 3) spherical-harmonic colour coefficients, K = (degree + 1)^2 in 1, 4, 9, 16.
+    Raises ValueError for other shapes and, where `check`, for values out of range or not finite.
     """
 
     means: np.ndarray
@@ -26,18 +27,30 @@ class Gaussians:
     scales: np.ndarray
     opacities: np.ndarray
     sh: np.ndarray
+    check: InitVar[bool] = True
 
-    def __post_init__(self):
-        n = len(self.means)
+    def __post_init__(self, check):
+        n = np.shape(self.means)[0] if np.ndim(self.means) else 1
         wanted = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,)}
         for name, shape in wanted.items():
-            value = np.ascontiguousarray(getattr(self, name), np.float32)
+            value = _float32(getattr(self, name))
             if value.shape != shape:
                 raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
             setattr(self, name, value)
-        self.sh = np.ascontiguousarray(self.sh, np.float32)
+        self.sh = _float32(self.sh)
         if self.sh.ndim != 3 or self.sh.shape[0] != n or self.sh.shape[2] != 3 or self.sh.shape[1] not in (1, 4, 9, 16):
             raise ValueError(f"sh has shape {self.sh.shape}, expected ({n}, 1|4|9|16, 3)")
+        if check:
+            for name in (*wanted, "sh"):
+                self._refuse(name, ~np.isfinite(getattr(self, name)), "NaN or infinite")
+            self._refuse("scales", self.scales < 0, "negative; scales are linear, not logarithms")
+            self._refuse("opacities", (self.opacities < 0) | (self.opacities > 1), "not in 0..1; opacities are linear, not logits")
+
+    def _refuse(self, name: str, bad: np.ndarray, what: str) -> None:
+        if bad.any():
+            splats = bad.reshape(len(bad), -1).any(axis=1)
+            place = tuple(np.argwhere(bad)[0].tolist())
+            raise ValueError(f"{name}[{', '.join(map(str, place))}] = {getattr(self, name)[place]:g} is {what} ({splats.sum()} such splats)")
 
     def __len__(self) -> int:
         return len(self.means)
@@ -60,9 +73,9 @@ class Gaussians:
 
     @classmethod
     def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:
-        """From the trained parameters: log scales and logit opacities."""
+        """From the trained parameters: log scales and logit opacities. Values are not checked: training may leave some that are not finite."""
         opacities = 1 / (1 + np.exp(-np.asarray(logit_opacities, np.float64)))
-        return cls(means, quats, np.exp(np.asarray(log_scales, np.float64)), opacities, sh)
+        return cls(means, quats, np.exp(np.asarray(log_scales, np.float64)), opacities, sh, check=False)
 
     @classmethod
     def from_points(cls, points: np.ndarray, colors: np.ndarray, sh_degree: int = 3, opacity: float = 0.1) -> Gaussians:
@@ -82,3 +95,8 @@ class Gaussians:
         sh[:, 0] = (np.asarray(colors, np.float64) / 255 - 0.5) / SH_C0
         quats = np.tile(np.array([1, 0, 0, 0], np.float32), (n, 1))
         return cls(points, quats, np.repeat(scale[:, None], 3, 1), np.full(n, opacity), sh)
+
+
+def _float32(value) -> np.ndarray:
+    with np.errstate(over="ignore"):  # then it is infinite, which is reported
+        return np.ascontiguousarray(value, np.float32)

@@ -107,6 +107,7 @@ def test_times_are_of_what_was_run(renderer, device):
         (dict(near=0), "near 0 is not a positive distance"),
         (dict(near=float("nan")), "near nan is not a positive distance"),
         (dict(sh_degree=2), r"sh_degree 2 is not in 0\.\.1"),
+        (dict(sh_degree=0.5), r"sh_degree 0.5 is not in 0\.\.1"),
     ],
 )
 def test_arguments_out_of_range(renderer, change, words):
@@ -124,6 +125,52 @@ def test_arguments_out_of_range(renderer, change, words):
 def test_cameras_that_are_none(K, words):
     with pytest.raises(ValueError, match=words):
         Camera(np.eye(4), np.array(K), 32, 32)
+
+
+@pytest.mark.parametrize(
+    "w2c, words",
+    [
+        (np.diag([2.0, 2, 2, 1]), "rotation scaled by 2"),
+        (np.diag([1.0, 1, -1, 1]), "reflection"),
+        (np.diag([1.0, 2, 3, 1]), "stretches by 3, 2 and 1"),
+        (np.eye(4) + np.eye(4)[3][:, None] * [1, 2, 3, 0], "last row is .* looks transposed"),
+    ],
+)
+def test_poses_that_are_not_rigid(w2c, words):
+    with pytest.raises(ValueError, match=words):
+        Camera(w2c, np.eye(3), 32, 32)
+    Camera(np.eye(4) * (1 + 4e-4), np.eye(3), np.int64(32), 32)
+
+
+def test_image_sizes_are_integers():
+    with pytest.raises(ValueError, match=r"camera height 32\.0 is not an integer"):
+        Camera(np.eye(4), np.eye(3), 32, 32.0)
+
+
+@pytest.mark.parametrize(
+    "name, place, value, words",
+    [
+        ("opacities", 2, 1.5, r"opacities\[2\] = 1.5 is not in 0..1; .* \(1 such"),
+        ("opacities", slice(1, 3), -0.1, r"opacities\[1\] = -0.1 is not in 0..1; .* \(2 such"),
+        ("scales", (3, 1), -2, r"scales\[3, 1\] = -2 is negative"),
+        ("means", 4, np.nan, r"means\[4, 0\] = nan is NaN or infinite \(1 such"),
+        ("sh", (1, 0, 2), 1e39, r"sh\[1, 0, 2\] = inf is NaN"),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_splats_that_are_none(name, place, value, words):
+    arrays = {p: getattr(scene_of()[0], p).astype(np.float64) for p in PARAMETERS}
+    arrays[name][place] = value
+    with pytest.raises(ValueError, match=words):
+        Gaussians(**arrays)
+    with pytest.raises(ValueError, match=r"means has shape \(1,\), expected \(1, 3\)"):
+        Gaussians(**{**arrays, "means": 3})
+
+
+def test_swapped_arguments(renderer):
+    gaussians, camera, _ = scene_of()
+    with pytest.raises(ValueError, match="takes Gaussians, then a Camera, got Camera and Gaussians"):
+        renderer.forward(camera, gaussians)
 
 
 def test_backward_says_what_it_needs(renderer):
@@ -184,4 +231,6 @@ def test_choices_that_are_none(device):
     with pytest.raises(UserError, match="rasterizer nothing: there is no such one; choose from hardware"):
         Renderer(device, "nothing")
     with pytest.raises(UserError, match="--format nothing: there is no such target format; choose from unorm8"):
-        Renderer(device, format="nothing").forward(*scene_of()[:2])
+        Renderer(device, format="nothing")
+    with pytest.raises(UserError, match="formats: Renderer has no such option; there are format, state_format"):
+        Renderer(device, formats="float32")

@@ -179,6 +179,8 @@ def test_scene_refusals(tmp_path):
 
     assert f"{tmp_path / 'none'}: scene folder not found" == refusal(load_scene, tmp_path / "none")
     assert "no COLMAP model in sparse/0 or sparse" in refusal(load_scene, tmp_path)
+    (tmp_path / "transforms_train.json").touch()
+    assert "transforms_train.json scenes are not read yet" in refusal(load_scene, tmp_path)
     good = scene("good")
     assert "--data-factor 0: must be 1 or more" in refusal(load_scene, good, 0)
     assert "no view is left to train on, all 3 are held out" in refusal(load_scene, good, 1, 1)
@@ -186,7 +188,10 @@ def test_scene_refusals(tmp_path):
     assert "neither folder images_2 nor images found" in refusal(load_scene, tmp_path / "folder", 2)
     assert "all 2 training cameras stand at one point" in refusal(load_scene, scene("point", centres=np.ones((3, 3))))
 
-    (good / "images" / "b.png").unlink()
+    (good / "images" / "b.png").rename(good / "images" / "b.PNG")
+    if not (good / "images" / "b.png").exists():  # not on a file system that ignores case
+        assert "b.png: not found, but b.PNG is; 1 of 3 images differ in upper and lower case" in refusal(load_scene, good)
+    (good / "images" / "b.PNG").unlink()
     (good / "images" / "c.png").unlink()
     message = refusal(load_scene, good)
     assert str(good / "images" / "b.png") in message and "2 of the model's 3 images are missing" in message
@@ -230,7 +235,12 @@ def test_a_photograph_that_changes_after_opening(tmp_path):
 def test_images_come_in_order_and_match_single_loads(tmp_path):
     names = [f"{i:03d}.png" for i in range(40)]
     distorted = ColmapCamera(1, "OPENCV", W, H, np.array([50.0, 60, 33, 22, -0.1, 0.02, 0.001, 0.002]))
-    views = load_scene(write_scene(tmp_path, names, distorted)).views
+    scene = load_scene(write_scene(tmp_path, names, distorted), 2)
+    assert scene.notes == (
+        "40 of 40 photographs are down-sampled on load, 000.png from 64x48 to 32x24",
+        "40 of 40 photographs are undistorted on load, 000.png by camera 1 (OPENCV)",
+    )
+    views = scene.views
     lens_module._maps.cache_clear()
     together = list(load_images(views, progress=False))
     assert len(together) == 40

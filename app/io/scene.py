@@ -58,6 +58,7 @@ class Scene:
     """views: sorted by name. points: (N, 3) float64 world units; colors: (N, 3) uint8. train, test: indices into views.
 
     extent: world units, 1.1 times the largest distance of a training camera from the mean of them, as in 3DGS.
+    notes: one line each for what View.load() does to the photographs, empty when nothing.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Scene:
     train: list[int]
     test: list[int]
     extent: float
+    notes: tuple[str, ...] = ()
 
 
 def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) -> Scene:
@@ -82,6 +84,8 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
     if data_factor < 1:
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
     model = next((folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None)
+    if model is None and (found := next(root.glob("transforms*.json"), None)):
+        raise UserError(f"{root}: {found.name} scenes are not read yet, and there is no COLMAP model in sparse/0 or sparse; run COLMAP on the photographs")
     if model is None:
         raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse; run COLMAP on the photographs first")
     cameras, images, points = read_model(model)
@@ -98,7 +102,7 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
     extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
     if extent == 0:
         raise UserError(f"{model}: all {len(train)} training cameras stand at one point, which gives the scene no scale; use more views")
-    return Scene(root.resolve().name, views, points.xyz, points.rgb, train, test, extent)
+    return Scene(root.resolve().name, views, points.xyz, points.rgb, train, test, extent, _notes(views))
 
 
 def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
@@ -140,6 +144,10 @@ def _paths(folder, names):
     paths = [folder / name for name in names]
     missing = [path for path in paths if not os.path.isfile(path)]
     if missing:
+        there = {str(path).lower(): path for path in folder.rglob("*")}
+        if all(str(path).lower() in there for path in missing):
+            other = there[str(missing[0]).lower()].relative_to(folder)
+            raise UserError(f"{missing[0]}: not found, but {other} is; {len(missing)} of {len(paths)} images differ in upper and lower case: rename them")
         raise UserError(f"{missing[0]}: not found, {len(missing)} of the model's {len(paths)} images are missing")
     return paths
 
@@ -157,6 +165,19 @@ def _view(image, camera, path, data_factor, divisor) -> View:
     if lens:
         pinhole = Camera(image.w2c, lens.pinhole_K(), *size)
     return View(image.name, pinhole, path, found if found != size else None, lens)
+
+
+def _notes(views):
+    resampled = [view for view in views if view.stored]
+    distorted = [view for view in views if view.lens]
+    notes = []
+    if resampled:
+        camera = resampled[0].camera
+        sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"
+        notes.append(f"{len(resampled)} of {len(views)} photographs are down-sampled on load, {resampled[0].name} from {sizes}")
+    if distorted:
+        notes.append(f"{len(distorted)} of {len(views)} photographs are undistorted on load, {distorted[0].name} by {distorted[0].lens.label}")
+    return tuple(notes)
 
 
 def _divided(size, divisor):

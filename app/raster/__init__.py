@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from app.raster.hardware import HardwareOptions, HardwareRasterizer
+from app.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
 
 
 @dataclass(frozen=True)
 class Backend:
     rasterizer: Callable
     options: Callable
+    resolve: Callable  # (device, options): UserError for what the device cannot run
     note: str
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, "quads through the graphics pipeline, gradients reduced in the fragment shader"),
+    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, "quads through the graphics pipeline, gradients reduced in the fragment shader"),
 }
