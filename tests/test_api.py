@@ -220,8 +220,10 @@ def test_no_hazards_between_passes(monkeypatch, blending):
     renderer.forward(gaussians, camera)
     renderer.backward(weight)
     renderer.close()
+    if device.physical.kind != "CPU":
+        device.close()
+        pytest.skip("newer layers report at submission, and a GPU without barriers may draw garbage for ever")
     monkeypatch.setattr(Recorder, "order", lambda self, reads, writes: None)
-    monkeypatch.setattr(Recorder, "run_once", lambda self: device.check_validation())  # a GPU without barriers may draw garbage for ever
     with pytest.raises(ValidationError, match="SYNC-HAZARD-READ-AFTER-WRITE"):
         renderer.forward(gaussians, camera)
     device.close()
