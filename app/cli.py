@@ -6,6 +6,7 @@ Handlers import what they run, so that help and mistyped flags answer at once an
 import argparse
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import Field
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from app import __version__
 from app.config import FIELDS, GROUPS, NAMES, checked, kind, nearest
 from app.errors import UserError
-from app.presets import load_config
+from app.presets import SAVED_NAME, load_config
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,7 +41,7 @@ class Command(NamedTuple):
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted."""
+    """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted, 143 terminated."""
     try:
         flags = _parsed(sys.argv[1:] if argv is None else argv)
         return COMMANDS[flags.pop("command")].handle(flags) or 0
@@ -49,9 +50,13 @@ def main(argv: list[str] | None = None) -> int:
             raise
         print(f"hardsplat: error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("hardsplat: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as interrupt:
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
+        print("hardsplat: terminated" if number == signal.SIGTERM else "hardsplat: interrupted", file=sys.stderr)
+        return 128 + number
+    finally:
+        if argv is None:  # a program that is about to end: a late Ctrl-C must not replace its exit code
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _parsed(argv: list[str]) -> dict:
@@ -62,7 +67,7 @@ def _parsed(argv: list[str]) -> dict:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands = {}
     for name, command in COMMANDS.items():
-        commands[name] = subparsers.add_parser(name, help=command.help, description=command.help.capitalize() + ".")
+        commands[name] = subparsers.add_parser(name, help=command.help, description=command.help[0].upper() + command.help[1:] + ".")
         command.add_flags(commands[name])
 
     known, unknown = parser.parse_known_args(_dashed(argv))
@@ -155,6 +160,9 @@ def _train(flags):
         raise UserError("no scene given: hardsplat train SCENE, a COLMAP or transforms.json folder")
     if not config.data_dir.exists():
         raise UserError(f"scene {config.data_dir} does not exist")
+    is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json"))
+    if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
+        raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
     from app.train.trainer import train
 
     train(config)

@@ -164,6 +164,12 @@ def test_nothing_to_evaluate(error_of, tmp_path):
     assert "no such file" in error_of("eval", tmp_path / "none.ply")
 
 
+def test_an_image_as_a_checkpoint(error_of, scene):
+    path = scene / "images/view_0000.jpg"
+    message = f"{path}: not a usable checkpoint (another kind of file, or cut short); give another with --ckpt"
+    assert error_of("train", scene, "--ckpt", path) == message
+
+
 def test_splats_without_a_scene(error_of, ply, tmp_path):
     assert "add --data-dir SCENE" in error_of("eval", ply)
     assert "scene folder not found" in error_of("eval", ply, "--data-dir", tmp_path / "nowhere")

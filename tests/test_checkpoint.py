@@ -1,5 +1,6 @@
 """Checkpoints, resuming, and what a run saves when it is interrupted or its device fails."""
 
+import math
 import os
 import re
 import signal
@@ -20,6 +21,7 @@ from app.train import checkpoint as checkpoints
 from app.train import session as sessions
 from app.train import trainer
 from app.train.checkpoint import Checkpoint
+from app.train.evaluate import evaluate_run
 from app.train.trainer import StopRequest, train
 from tests.training import open_session, same_state, settings
 
@@ -37,8 +39,16 @@ def resumed(folder, **changes):
     return load_config(None, {"data_dir": folder, "resume": True, **changes})
 
 
+@pytest.fixture(autouse=True, scope="module")
+def batches_of_any_duration():
+    """So that a busy machine makes the same batches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.train.trainer.BATCH_SECONDS", math.inf)
+        yield
+
+
 @pytest.fixture(scope="module")
-def halfway(session_device, scene, tmp_path_factory) -> Path:
+def halfway(batches_of_any_duration, session_device, scene, tmp_path_factory) -> Path:
     """The folder of a run that did 20 steps."""
     out = tmp_path_factory.mktemp("halfway")
     with pytest.MonkeyPatch.context() as patch:
@@ -145,7 +155,7 @@ def _changed(**arrays):
         (_truncated, "not a usable checkpoint"),
         (_flipped, "not a usable checkpoint"),
         (lambda path: path.write_bytes(b""), "not a usable checkpoint"),
-        (lambda path: path.write_text("hello"), "not a usable checkpoint"),
+        (lambda path: path.write_text("hello"), r"not a usable checkpoint \(another kind of file, or cut short\)"),
         (lambda path: np.save(path.open("wb"), np.zeros(3)), "not a usable checkpoint"),
         (_changed(version=2), "checkpoint version 2, this hardsplat reads 1"),
         (_changed(log="{"), "not a usable checkpoint"),
@@ -165,6 +175,8 @@ def test_damaged_checkpoints(capsys, copied, scene, damage, message):
 def test_checkpoints_that_do_not_fit_the_run(capsys, copied, scene, tmp_path):
     ckpt = copied / "ckpts/ckpt_20.npz"
     assert error_of(capsys, copied, "--resume", "--sh-degree", "2") == f"{ckpt}: made with --sh-degree 1, this run has 2"
+    error = error_of(capsys, scene, "--ckpt", ckpt, "--sh-degree", "2", "--result-dir", tmp_path / "o")
+    assert error == f"{ckpt}: made with --sh-degree 1, this run has 2; add --config {copied / 'config.toml'}"
     assert error_of(capsys, copied, "--resume") == f"{ckpt}: has 20 steps already, of 20; go on with more --max-steps"
     assert "no such checkpoint" in error_of(capsys, scene, "--ckpt", tmp_path / "none.npz", "--result-dir", tmp_path / "o")
     assert "no checkpoint to resume from" in error_of(capsys, scene, "--resume", "--result-dir", tmp_path / "o")
@@ -191,15 +203,16 @@ def test_go_on_from_a_named_checkpoint(on_device, copied, scene, tmp_path):
 # -- interrupts ------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_first_ctrl_c_asks_and_the_second_interrupts(capfd):
-    before = signal.getsignal(signal.SIGINT)
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_ctrl_c_asks_and_the_second_interrupts(capfd, first):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with StopRequest() as stopping:
         assert not stopping.asked
-        signal.raise_signal(signal.SIGINT)
-        assert stopping.asked and "Ctrl-C again ends at once" in capfd.readouterr().err
+        signal.raise_signal(first)
+        assert stopping.asked == first and "Ctrl-C again ends at once" in capfd.readouterr().err
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def started(scene, out, *flags):
@@ -219,16 +232,40 @@ def read_until(run, words) -> None:
         shown += text
 
 
-def test_ctrl_c_saves_and_the_command_it_prints_goes_on(scene, tmp_path, on_device):
+@pytest.mark.parametrize("number, code, word", [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")])
+def test_ctrl_c_saves_and_the_command_it_prints_goes_on(scene, tmp_path, on_device, number, code, word):
     out = tmp_path / "a run"
     run = started(scene, out, "--batch-steps", "10", "--sh-degree", "1")
-    run.send_signal(signal.SIGINT)
+    run.send_signal(number)
     text, errors = run.communicate(timeout=60)
-    assert run.returncode == 130 and "Traceback" not in errors and errors.endswith("hardsplat: interrupted\n")
-    step = int(re.search(r"interrupted at step (\d+): checkpoint saved; go on with hardsplat train '.*' --resume\n$", text)[1])
-    assert step % 10 == 0 and f"'{out}'" in text and [p.name for p in out.glob("ckpts/*")] == [f"ckpt_{step}.npz"]
+    assert run.returncode == code and "Traceback" not in errors and errors.endswith(f"hardsplat: {word}\n")
+    step = int(re.search(r"interrupted at step (\d+): checkpoint and splats.ply saved; go on with hardsplat train '.*' --resume\n$", text)[1])
+    assert (out / "splats.ply").is_file() and f"'{out}'" in text and [p.name for p in out.glob("ckpts/*")] == [f"ckpt_{step}.npz"]
     assert main(["train", str(out), "--resume", "--max-steps", str(step + 5), "--quiet"]) == 0
     assert (out / f"ckpts/ckpt_{step + 5}.npz").is_file()
+
+
+def test_after_an_interrupt_nothing_is_measured(on_device, scene, tmp_path, monkeypatch, capfd):
+    """Neither what was due nor the rest of what was begun; a run whose steps are all done still ends whole."""
+    before = trainer.measure_all
+
+    def measured(*arguments):
+        for m in before(*arguments):
+            signal.raise_signal(signal.SIGINT)
+            yield m
+
+    monkeypatch.setattr(trainer, "measure_all", measured)
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        train(settings(scene, tmp_path, eval_steps=(10,)))
+    assert interrupt.value.args == (signal.SIGINT,)
+    state = checkpoints.load(tmp_path / "ckpts/ckpt_10.npz")
+    assert state.step == 10 and state.log["evaluations"] == [] and (tmp_path / "splats.ply").is_file()
+    (tmp_path / "splats.ply").unlink()
+    with pytest.raises(UserError, match=f"interrupted run without splats.ply; resume it first: hardsplat train {tmp_path} --resume"):
+        evaluate_run(str(tmp_path))
+    metrics = train(resumed(tmp_path))
+    assert metrics["steps"] == 30 and metrics["evaluations"] == [] and (tmp_path / "renders").exists() is False
+    assert f"interrupted, so not measured (hardsplat eval {tmp_path} does it)" in capfd.readouterr().out
 
 
 def test_ctrl_c_twice_ends_a_long_batch(scene, tmp_path):

@@ -146,6 +146,21 @@ def test_a_scene_that_is_not_there(capsys, scene):
     assert error_of(capsys, "train", "gardn") == f"scene {Path('gardn').absolute()} does not exist"
 
 
+def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
+    result = tmp_path / "garden"
+    (result / "config.toml").write_text("")
+    assert error_of(capsys, "train", scene) == f"{result}: this is a result folder; add --resume to go on with it, or give its scene"
+    (result / "sparse").mkdir()
+    train(scene)  # a scene that holds its own result
+
+
+def test_help_keeps_the_words(capsys):
+    for command, words in (("eval", "Measure PSNR and SSIM of"), ("doctor", "Show the Vulkan devices")):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert words in capsys.readouterr().out
+
+
 def test_debug_shows_the_traceback(monkeypatch):
     monkeypatch.setenv("HARDSPLAT_DEBUG", "1")
     with pytest.raises(Exception, match="no scene given"):

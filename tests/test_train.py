@@ -16,19 +16,29 @@ from app.gpu.memory import Buffer
 from app.io.colmap import ColmapCamera, read_model, write_model
 from app.io.ply import load_ply
 from app.io.scene import load_scene
-from app.presets import config_from_file
+from app.presets import config_from_file, load_config
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
 from app.train.evaluate import evaluate_run, evaluation_frame, measure_all
 from app.train.photos import Photos
 from app.train.report import Log, stage_table
 from app.train.trainer import initial_gaussians, train
+from app.variants.blocks import BLOCKS
+from app.variants.ordering import ORDERINGS
 from tests.training import open_session, same_state, settings
 
 STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def batches_of_any_duration():
+    """So that a busy machine makes the same batches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("app.train.trainer.BATCH_SECONDS", math.inf)
+        yield
+
+
 @pytest.fixture(scope="module")
-def run(session_device, scene, tmp_path_factory):
+def run(batches_of_any_duration, session_device, scene, tmp_path_factory):
     """(config, metrics) of a run of 80 steps that densifies, in its folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("app.train.trainer.open_device", lambda wanted: session_device)
@@ -76,11 +86,38 @@ def test_metrics_are_plausible(run):
     assert 0 <= m["gpu_idle"] < 1
     assert {"begin step", "project", "draw", "loss ssim", "draw backward", "project backward", "end step"} <= m["stage_ms"].keys()
     assert all(ms >= 0 for ms in m["stage_ms"].values()) and m["step_ms"] == pytest.approx(sum(m["stage_ms"].values()))
+    chosen = m["variants"]
+    assert (chosen["format"], chosen["state_format"]) == ("float16", "float16") and chosen["block"] in BLOCKS and chosen["ordering"] in ORDERINGS
+    assert set(chosen) == {"format", "state_format", "blending", "reduction", "ordering", "atomics", "quads", "block"}
     memory = m["memory_bytes"]
     # SH degree 1: 23 floats a splat; Adam keeps two moments of each
     assert memory["parameters"] >= m["splats"] * 23 * 4 and memory["optimizer"] == 2 * memory["parameters"]
     assert memory["photographs"] == 7 * 32 * 24 * 4
     assert all(size > 0 for size in memory.values())
+
+
+def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd):
+    (tmp_path / "notes.txt").write_text("mine")
+    for seed in (0, 1, 2):
+        train(settings(scene, tmp_path, max_steps=10 + seed, save_steps=(5,), seed=seed))
+        if seed == 0:
+            evaluate_run(str(tmp_path))
+        note = f"note: the earlier run in {tmp_path} is now in {tmp_path / f'earlier_{seed}'}\n"
+        assert (note in capfd.readouterr().out) is (seed > 0)
+    own = ["ckpts", "config.toml", "loss.png", "metrics.json", "renders", "splats.ply", "splats_5.ply"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*own, "earlier_1", "earlier_2", "notes.txt"])
+    assert sorted(p.name for p in (tmp_path / "earlier_1").iterdir()) == sorted([*own, "eval.json"])
+    assert sorted(p.name for p in tmp_path.glob("**/*.npz")) == ["ckpt_10.npz", "ckpt_11.npz", "ckpt_12.npz"]
+    assert train(load_config(None, {"data_dir": tmp_path / "earlier_1", "resume": True, "max_steps": 15}))["steps"] == 15
+    train(settings(scene, tmp_path, max_steps=20, ckpt=tmp_path / "ckpts/ckpt_12.npz"))  # goes on with this run, whose files stay
+    assert not (tmp_path / "earlier_3").exists() and (tmp_path / "ckpts/ckpt_12.npz").is_file()
+
+
+@pytest.mark.parametrize("seconds, most", [(1e-9, 1), (math.inf, 5)])
+def test_batches_are_as_long_as_the_device_is_fast(on_device, scene, tmp_path, monkeypatch, seconds, most):
+    monkeypatch.setattr("app.train.trainer.BATCH_SECONDS", seconds)
+    steps = train(settings(scene, tmp_path, max_steps=10, strategy="none"))["curve"]["step"]
+    assert steps == list(range(most, 11, most))
 
 
 def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path, capsys):
@@ -308,6 +345,10 @@ def test_the_first_splats_do_not_fit(on_device, scene, tmp_path, little_memory):
     little_memory("splats2d", 1000)
     with pytest.raises(UserError, match="^300 splats do not fit: out of memory: splats2d$"):
         train(settings(scene, tmp_path))
+    with pytest.raises(UserError, match="^500 splats do not fit: out of memory: splats2d; lower --init-num-pts$"):
+        train(settings(scene, tmp_path, init_type="random", init_num_pts=500))
+    with pytest.raises(UserError, match="^4000000000 splats do not fit: .*; lower --init-num-pts$"):
+        train(settings(scene, tmp_path, init_type="random", init_num_pts=4_000_000_000))
 
 
 def test_cap_max(on_device, scene, tmp_path, capfd):

@@ -5,7 +5,7 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
 
 @dataclass(frozen=True)
 class Rows:
-    """The registry rows that a rasterizer is made of."""
+    """The registry rows that a rasterizer is made of, and their names there."""
 
     format: Format
     state_format: Format
@@ -75,25 +75,33 @@ class Rows:
     atomics: Atomics
     quads: Quads
     block: Block
+    names: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
-        state_format = options.format if options.state_format == "same" else options.state_format
-        format = resolve(device, "target format", FORMATS, options.format, "--format")
+        names = {}
+
+        def row(kind: str, title: str, registry: dict, wanted: str):
+            found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
+            names[kind] = next(name for name, each in registry.items() if each is found)
+            return found
+
+        format = row("format", "target format", FORMATS, options.format)
         # what the blending unit needs depends on the format
-        blendings = {name: row if row.ordered else replace(row, needs=format.blend_needs) for name, row in BLENDINGS.items()}
-        ordering = resolve(device, "ordering of fragments", ORDERINGS, options.ordering, "--ordering")
+        blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
+        ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
-        blocks = {name: row if row.pixels == 1 else replace(row, needs=ordering.section_needs) for name, row in BLOCKS.items()}
+        blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
         return cls(
             format,
-            resolve(device, "state format", FORMATS, state_format, "--state-format"),
-            resolve(device, "blending", blendings, options.blending, "--blending"),
-            resolve(device, "reduction", REDUCTIONS, options.reduction, "--reduction"),
+            row("state_format", "state format", FORMATS, options.format if options.state_format == "same" else options.state_format),
+            row("blending", "blending", blendings, options.blending),
+            row("reduction", "reduction", REDUCTIONS, options.reduction),
             ordering,
-            resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics"),
-            resolve(device, "quad control", QUADS, "auto", ""),
-            resolve(device, "block of pixels", blocks, options.block, "--block"),
+            row("atomics", "float atomics", ATOMICS, options.atomics),
+            row("quads", "quad control", QUADS, "auto"),
+            row("block", "block of pixels", blocks, options.block),
+            names,
         )
 
 

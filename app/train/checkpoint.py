@@ -83,6 +83,9 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
 def load(path: Path) -> Checkpoint:
     """Reads and checks a checkpoint. Raises UserError for whatever is wrong with it."""
     try:
+        with open(path, "rb") as f:
+            if not zipfile.is_zipfile(f):
+                raise UserError(f"{path}: not a usable checkpoint (another kind of file, or cut short); give another with --ckpt")
         with np.load(path, allow_pickle=False) as data:
             if int(data["version"]) != VERSION:
                 raise UserError(f"{path}: checkpoint version {int(data['version'])}, this hardsplat reads {VERSION}")

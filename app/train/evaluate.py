@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from app.presets import SAVED_NAME, config_from_file
 from app.raster import BACKENDS
 from app.raster.base import Rasterizer
 from app.raster.parameters import Parameters
+from app.train.checkpoint import newest
 from app.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from app.train.photos import pack
 from app.train.report import make_folder, write_json
@@ -113,6 +115,8 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     path = Path(result)
     ply, folder = (path, path.parent) if path.suffix == ".ply" else (path / "splats.ply", path)
     saved = folder / SAVED_NAME
+    if not ply.is_file() and newest(folder) and ply.parent == path:
+        raise UserError(f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat train {shlex.quote(str(folder))} --resume")
     if not ply.is_file():
         raise UserError(f"{ply}: no such file; give a run folder of hardsplat train, or a .ply")
     config = config_from_file(saved) if saved.is_file() else TrainConfig()
@@ -142,4 +146,5 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     for name, psnr, ssim in rows:
         print(f"{name:32s} PSNR {psnr:6.2f} dB  SSIM {ssim:.4f}")
     print(f"{'mean of ' + str(len(rows)) + ' held-out views':32s} PSNR {table['psnr']:6.2f} dB  SSIM {table['ssim']:.4f}")
+    print(f"written: {out / 'eval.json'}, renders beside photographs in {out / 'renders'}")
     return table

@@ -16,6 +16,7 @@ from app import __version__
 from app.errors import UserError
 from app.train.session import BatchResult
 
+OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
 KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "evaluations")  # what a resumed run goes on with
 
 
@@ -108,6 +109,24 @@ def make_folder(path: Path) -> None:
         raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
 
 
+def set_aside(folder: Path) -> Path | None:
+    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where."""
+    if not any((folder / name).exists() for name in ("metrics.json", "splats.ply", "ckpts")):
+        return None
+    number = 1
+    while (folder / f"earlier_{number}").exists():
+        number += 1
+    earlier = folder / f"earlier_{number}"
+    try:
+        earlier.mkdir()
+        for name in OF_A_RUN:
+            for path in folder.glob(name):
+                path.rename(earlier / path.name)
+    except OSError as error:
+        raise UserError(f"cannot move the earlier run in {folder} into {earlier.name}: {error.strerror}; choose another --result-dir") from None
+    return earlier
+
+
 def write_json(path: Path, table: dict) -> None:
     """Raises UserError when the file cannot be written."""
     try:
@@ -123,6 +142,7 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
         "hardsplat": __version__,
         "scene": str(config.data_dir),
         "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
+        "variants": session.raster.rows.names,
         "steps": session.step,
         "splats": session.count(),
         "seconds": {"startup": log.startup_seconds, "training": log.training_seconds},

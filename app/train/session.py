@@ -6,6 +6,7 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -50,7 +51,7 @@ class _Slot:
 
     def __init__(self, device: Device):
         self.fence = Fence(device)
-        self.first, self.count = 0, 0
+        self.first, self.count, self.begun_at = 0, 0, 0.0
         self.head = self.tail = self.timed = None
 
 
@@ -72,9 +73,9 @@ class Session:
         on_batch: Callable[[BatchResult], None],
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
-        self.sh_planes = (config.sh_degree + 1) ** 2
-        self.width, self.height = canvas
+        self.sh_planes, (self.width, self.height) = (config.sh_degree + 1) ** 2, canvas
         self.step = 0
+        self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess until one has ended
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
         cameras = np.stack([camera_row(v) for v in views])
@@ -103,6 +104,7 @@ class Session:
         """Goes on where the checkpoint was made. Raises OutOfMemory like start."""
         n = checkpoint.splats
         self.drain()
+        self.check_fit(n)
         try:
             self._allocate(n)
         except OutOfMemory as error:
@@ -125,20 +127,30 @@ class Session:
         self.drain()
         return self.parameters.download()
 
+    def check_fit(self, n: int) -> None:
+        """Raises OutOfMemory when this many splats are too many from the start."""
+        limit = fitting(self.device, self.config, self.photos)
+        if n > limit:
+            raise OutOfMemory(f"{n} splats do not fit: {self._limit()} is {limit} at --sh-degree {self.config.sh_degree}")
+
     # -- running ---------------------------------------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
+        self.wait_for_turn()
         slot = self._slots[self._turn]
         self._turn = 1 - self._turn
-        self._collect(slot)
         schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
         order = view_order(self.config.seed, self.step, steps, len(self.views))
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         submit(self.device, [slot.head, *[self._step] * (steps - 1), slot.timed, slot.tail], slot.fence)
-        slot.first, slot.count = self.step, steps
+        slot.first, slot.count, slot.begun_at = self.step, steps, time.perf_counter()
         self.step += steps
+
+    def wait_for_turn(self) -> None:
+        """Waits for the batch before the last, after which `run` waits for nothing."""
+        self._collect(self._slots[self._turn])
 
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add; the only place where the host waits to learn a number."""
@@ -163,6 +175,8 @@ class Session:
             return
         slot.fence.wait()
         slot.fence.reset()
+        begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
+        self.step_seconds = (self._ended_at - begun) / slot.count
         history = self._shared["history"].array(contract.dtype("StepRecord"))
         records = history[np.arange(slot.first, slot.first + slot.count) % HISTORY]
         begin, end = slot.head.stamps(), slot.tail.stamps()
@@ -174,11 +188,9 @@ class Session:
 
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
-        limit = fitting(self.device, self.config, self.photos)
-        if n > limit:
-            raise OutOfMemory(f"{self._limit()} is {limit} at --sh-degree {self.config.sh_degree}")
         self._release()
-        self.parameters = Parameters(self.device, min(int(n * ROOM), limit), self.sh_planes, extra=(*MOMENTS, "grow_stats"))
+        capacity = min(int(n * ROOM), fitting(self.device, self.config, self.photos))
+        self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"))
         self._record()
 
     def _limit(self) -> str:

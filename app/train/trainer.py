@@ -28,46 +28,51 @@ from app.train import checkpoint as checkpoints
 from app.train.checkpoint import Checkpoint
 from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from app.train.photos import Photos
-from app.train.report import Log, make_folder, stage_table, write_metrics, write_pictures
+from app.train.report import Log, make_folder, set_aside, stage_table, write_metrics, write_pictures
 from app.train.session import LONGEST_BATCH, BatchResult, Session
 
+BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
 def train(config: TrainConfig) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. Raises UserError for bad input; KeyboardInterrupt after saving a checkpoint."""
+    """Trains as `config` says and returns what metrics.json holds. Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained."""
     if config.data_dir is None:
         raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
     return Run(config).train()
 
 
 class StopRequest:
-    """Turns the first Ctrl-C into a wish that the loop grants between batches, where the state is whole; the second one interrupts."""
+    """Turns the first Ctrl-C or SIGTERM into a wish that the loop grants between batches, where the state is whole; the second one interrupts.
+
+    asked: the number of that signal, or 0.
+    """
 
     def __init__(self):
-        self.asked = False
+        self.asked = 0
 
     def __enter__(self) -> StopRequest:
         if threading.current_thread() is threading.main_thread():
-            self._before = signal.signal(signal.SIGINT, self._ask)
+            self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def _ask(self, number, frame) -> None:
         if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-        os.write(2, b"\nstopping after this batch; Ctrl-C again ends at once\n")  # print is not safe in a signal handler
+            raise KeyboardInterrupt(number)
+        self.asked = number
+        os.write(2, b"\nstopping: the steps begun are finished and saved; Ctrl-C again ends at once and saves nothing more\n")  # print is not safe in a signal handler
 
     def __exit__(self, *exception) -> None:
         if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._before)
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
 
 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder."""
 
     def __init__(self, config: TrainConfig):
-        self.config, self.log, self.bar = config, Log(), None
+        self.config, self.log, self.bar, self.stopping = config, Log(), None, StopRequest()
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         start = self._checkpoint_to_resume()
         self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
@@ -77,9 +82,10 @@ class Run:
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
-        if start is None:
-            start = Checkpoint.initial(initial_gaussians(config, self.scene), self.session.sh_planes)
-        self.session.restore(start)
+        start = self._start_from(start)
+        ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
+        if not (config.resume or ours) and (earlier := set_aside(self.folder)):
+            tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
         save_config(replace(config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
         self.log.restore(start.log)
         self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
@@ -97,19 +103,35 @@ class Run:
         start = checkpoints.load(path)
         planes = (self.config.sh_degree + 1) ** 2
         if start.sh_planes != planes:
-            raise UserError(f"{path}: made with --sh-degree {int(start.sh_planes**0.5) - 1}, this run has {self.config.sh_degree}")
+            saved = path.parent.parent / SAVED_NAME
+            advice = f"; add --config {shlex.quote(str(saved))}" if saved.is_file() and not self.config.resume else ""
+            raise UserError(f"{path}: made with --sh-degree {int(start.sh_planes**0.5) - 1}, this run has {self.config.sh_degree}{advice}")
         if start.step >= self.config.max_steps:
             raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
+        return start
+
+    def _start_from(self, start: Checkpoint | None) -> Checkpoint:
+        """Puts the session there, or at the first step when there is nothing to go on from."""
+        drawn = self.config.init_num_pts if start is None and self.config.init_type == "random" else 0
+        try:
+            self.session.check_fit(drawn)
+            start = start or Checkpoint.initial(initial_gaussians(self.config, self.scene), self.session.sh_planes)
+            self.session.restore(start)
+        except OutOfMemory as error:
+            raise OutOfMemory(f"{error}; lower --init-num-pts") if drawn else error from None
         return start
 
     def train(self) -> dict:
         c, s = self.config, self.session
         self.bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
         try:
-            with StopRequest() as stopping, self.log.training():
-                while s.step < c.max_steps and not stopping.asked:
+            with self.stopping, self.log.training():
+                while s.step < c.max_steps:
+                    s.wait_for_turn()
+                    if self.stopping.asked:
+                        break
                     stop = self._next_stop(s.step)
-                    s.run(min(c.batch_steps, LONGEST_BATCH, stop - s.step))
+                    s.run(min(self._batch_steps(), stop - s.step))
                     self._publish(s.step)
                     if s.step == stop:
                         self._refine(s.step)
@@ -118,8 +140,9 @@ class Run:
                 if s.step < c.max_steps:
                     with self.log.aside():
                         self._save_checkpoint()
-                    tqdm.write(f"interrupted at step {s.step}: checkpoint saved; go on with {self._resume_command()}")
-                    raise KeyboardInterrupt
+                        save_ply(self.folder / "splats.ply", s.gaussians())
+                    tqdm.write(f"interrupted at step {s.step}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
+                    raise KeyboardInterrupt(self.stopping.asked)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
             raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
         finally:
@@ -127,6 +150,10 @@ class Run:
         return self._finish()
 
     # -- what happens when ------------------------------------------------------------------------------------------------------
+
+    def _batch_steps(self) -> int:
+        """Steps of the next batch: as many as take BATCH_SECONDS, as far as is known."""
+        return int(min(self.config.batch_steps, LONGEST_BATCH, max(1, BATCH_SECONDS / max(self.session.step_seconds, 1e-6))))
 
     def _next_stop(self, step: int) -> int:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
@@ -183,13 +210,15 @@ class Run:
     # -- results ----------------------------------------------------------------------------------------------------------------
 
     def _evaluate(self, step: int, save: bool) -> None:
-        if not self.scene.test:
+        if not self.scene.test or self.stopping.asked:
             return
         splats = self.session.count()
         rows = []
         frame = evaluation_frame(self.config)
         frame["sh_degree"] = min(step // self.config.sh_degree_interval, self.config.sh_degree)
         for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, frame, self.config.quiet):
+            if self.stopping.asked:
+                return
             rows.append((m.name, m.psnr, m.ssim))
             if save:
                 save_comparison(self.folder / "renders", m)
@@ -234,8 +263,10 @@ class Run:
         self.session.destroy()
         if self.config.profile:
             print(stage_table(metrics["stage_ms"]))
-        last = self.log.evaluations[-1] if self.log.evaluations else None
+        last = next((e for e in self.log.evaluations if e["step"] == metrics["steps"]), None)
         quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
+        if self.stopping.asked and self.scene.test and not last:
+            quality = f"interrupted, so not measured (hardsplat eval {shlex.quote(str(self.folder))} does it); "
         print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}; everything is in {self.folder}")
         return metrics
 
