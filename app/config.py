@@ -43,7 +43,7 @@ def variant(registry, help):
 class Scene:
     """scene and initialization"""
 
-    data_dir: Path | None = option(None, "scene folder: COLMAP (images, sparse/0) or transforms.json",
+    data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0, photographs in images",
         shown="SCENE", aka="source_path source")
     data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)",
         min=1, aka="resolution")

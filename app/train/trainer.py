@@ -76,6 +76,8 @@ class Run:
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         start = self._checkpoint_to_resume()
         self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+        for note in self.scene.notes:
+            tqdm.write(f"note: {note}")
         make_folder(self.folder)
         self.device = open_device(config.device)
         views = [self.scene.views[i] for i in self.scene.train]
