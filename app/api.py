@@ -49,6 +49,13 @@ def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:
     return np.divide(d_parameter, slope, out=np.zeros_like(d_parameter), where=d_parameter != 0, casting="unsafe")
 
 
+def finished(target: np.ndarray, background) -> tuple[np.ndarray, np.ndarray]:
+    """(image (H, W, 3) over its background, T (H, W)), float32, from a downloaded `target` (H, W, 4) of any format."""
+    target = target.astype(np.float32) / (np.iinfo(target.dtype).max if target.dtype.kind == "u" else 1.0)
+    T = target[..., 3]
+    return target[..., :3] + T[..., None] * background, T
+
+
 class Renderer:
     """Differentiable rendering on one Vulkan device.
 
@@ -133,10 +140,7 @@ class Renderer:
         self.resources["frame"].upload(frame_row(degree, background, near))
         self._forward.run_once()
         self._rendered = (gaussians, camera)
-        target = self.resources["target"].download()
-        target = target.astype(np.float32) / (np.iinfo(target.dtype).max if target.dtype.kind == "u" else 1.0)
-        T = target[..., 3]
-        return target[..., :3] + T[..., None] * background, T
+        return finished(self.resources["target"].download(), background)
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
         """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.

@@ -11,7 +11,7 @@ import numpy as np
 from tqdm import tqdm
 
 from app import contract
-from app.api import camera_row, frame_row
+from app.api import camera_row, finished, frame_row
 from app.camera import Camera
 from app.config import TrainConfig
 from app.errors import UserError
@@ -64,9 +64,7 @@ class Evaluator:
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo))
         self._recorder.run_once()
-        target = self.resources["target"].download()[: camera.height, : camera.width]
-        target = target.astype(np.float32) / (np.iinfo(target.dtype).max if target.dtype.kind == "u" else 1.0)
-        image = target[..., :3] + target[..., 3:] * frame["background"]
+        image, _ = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])
         psnr, ssim = read_metrics(self.resources, camera)
         return Measured(name, psnr, ssim, image, photo)
 

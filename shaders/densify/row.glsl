@@ -1,16 +1,7 @@
 // One splat as a row over the buffers that hold it: parameters and Adam moments.
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 
-BUFFER_means(restrict)
-BUFFER_quats(restrict)
-BUFFER_log_scales(restrict)
-BUFFER_logit_opacities(restrict)
-BUFFER_sh(restrict)
-BUFFER_adam_means(restrict)
-BUFFER_adam_quats(restrict)
-BUFFER_adam_log_scales(restrict)
-BUFFER_adam_logit_opacities(restrict)
-BUFFER_adam_sh(restrict)
+#include "trained.glsl"
 
 void copy_parameters(uint from, uint to, uint capacity) {
     means[to] = means[from];

@@ -1,16 +1,7 @@
 // <sink> of project/backward.comp that takes an Adam step at once (Kingma & Ba 2015, algorithm 1), so that gradients never reach memory,
 // and gathers the densification statistics (Kerbl et al. 2023, section 5.2; |d_mean2d| in NDC units as published).
 BUFFER_hyper(readonly)
-BUFFER_means(restrict)
-BUFFER_quats(restrict)
-BUFFER_log_scales(restrict)
-BUFFER_logit_opacities(restrict)
-BUFFER_sh(restrict)
-BUFFER_adam_means(restrict)
-BUFFER_adam_quats(restrict)
-BUFFER_adam_log_scales(restrict)
-BUFFER_adam_logit_opacities(restrict)
-BUFFER_adam_sh(restrict)
+#include "trained.glsl"
 BUFFER_grow_stats(restrict)
 
 #define ADAM(type, name, moments, row, gradient, rate)                                             \
