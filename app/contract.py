@@ -227,6 +227,27 @@ def bytes_per_splat(sh_degree: int) -> dict[str, float]:
     return out
 
 
+# What memory is for; `by_purpose` adds up what is in use. Rows in none of these are "other".
+_TRAINED = ("means", "quats", "log_scales", "logit_opacities", "sh")
+PURPOSES: dict[str, tuple[str, ...]] = {
+    "parameters": _TRAINED,
+    "optimizer": tuple(f"adam_{name}" for name in _TRAINED),
+    "projected splats": ("splats2d",),
+    "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
+    "target": ("target",),
+    "state": ("state", "blocks"),
+    "gradients": ("d_splats2d", "d_image", *(f"d_{name}" for name in _TRAINED)),
+    "loss": ("ssim_grads", "loss_sums"),
+    "photographs": ("photos",),
+}
+
+
+def by_purpose(nbytes: dict[str, int]) -> dict[str, int]:
+    """Bytes by purpose from bytes by row."""
+    out = {purpose: sum(nbytes.get(name, 0) for name in names) for purpose, names in PURPOSES.items()}
+    return out | {"other": sum(nbytes.values()) - sum(out.values())}
+
+
 def indirect_offset(field: str) -> int:
     """Byte offset of a command in the `indirect` buffer."""
     return dtype("Indirect").fields[field][1]

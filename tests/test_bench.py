@@ -1,16 +1,24 @@
-"""`hardsplat bench`: a row a variant, every pass in a stage, errors that tell formats apart, bad input in one line."""
+"""`hardsplat bench`: a row a variant, every pass in a stage, errors that tell formats apart, files and plots, bad input in one line."""
 
 import json
 
 import numpy as np
 import pytest
 
+from app import contract
 from app.cli import main
 from app.gaussians import Gaussians
+from app.gpu.bandwidth import copy_bandwidth
+from app.gpu.context import OutOfMemory
 from app.io.ply import save_ply
 from app.io.scene import load_scene
 from app.io.splats import load_splats
-from app.study.bench import STAGES, bench, stage_of, views_of
+from app.study import bench as module
+from app.study.bench import bench, variants, views_of
+from app.study.floors import floor_bytes
+from app.study.measure import GRADIENTS, STAGES, Bench, stage_of
+from app.study.sizes import count_of, resized
+from app.study.tables import atomic_of, telling, varying
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +29,109 @@ def model(scene, tmp_path_factory):
     return path
 
 
+@pytest.fixture
+def on_device(device, monkeypatch):
+    monkeypatch.setattr(module, "open_device", lambda wanted: device)
+    return device
+
+
 @pytest.mark.parametrize("upstream", ["random", "loss"])
 def test_rows_stages_and_files(on_device, scene, model, tmp_path, upstream):
-    rows = bench(model, scene, tmp_path, views=[1], upstream=upstream, repeats=1, errors=True, quiet=True, format=["float32", "unorm8"], block=["1x1"])
-    assert [r.options["format"] for r in rows] == ["float32", "unorm8"]
+    chosen = dict(format=["float32", "unorm8"], block=["1x1"])
+    rows = bench(model, scene, tmp_path, views=[1, 2], upstream=upstream, repeats=1, errors=True, error_views="all", quiet=True, **chosen)
+    assert [r.options["format"] for r in rows] == ["float32", "unorm8"] and varying(rows) == ["format"]
     for row in rows:
-        assert set(row.stages) == set(STAGES) and (row.stages["loss"] > 0) == (upstream == "loss")
+        assert set(row.stages) == set(STAGES) and (row.stages["loss"] > 0) == (upstream == "loss") == (row.memory["loss"] > 0)
         assert row.total == pytest.approx(row.forward + row.backward) and row.visible > 0 and all(n > 0 for n in row.fragments.values())
+        assert set(row.floors) == {s for s in ("project", "sort", "loss", "project backward") if row.stages[s]} and set(row.rates) == set(row.fragments)
+        assert row.memory["parameters"] == 300 * 23 * 4 and row.memory["optimizer"] == 2 * row.memory["parameters"]
+        assert row.memory["sort"] == row.sort["allocated"] > row.sort["bytes"] and row.sort["visible"] == row.visible
     assert max(rows[0].errors.values()) < 1e-4 < max(rows[1].errors.values())
-    assert len(json.loads((tmp_path / "bench.json").read_text())["rows"]) == 2
-    assert "unorm8" in (tmp_path / "bench.md").read_text()
+    assert min(rows[0].cosines.values()) > 1 - 1e-6 > min(rows[1].cosines.values())
+    written = json.loads((tmp_path / "bench.json").read_text())
+    assert len(written["rows"]) == 2 and written["about"]["error_views"] == [1, 2] and written["about"]["device"]["name"] == on_device.name
+    assert {"commit", "command", "date", "copy_bytes_per_second"} <= set(written["about"])
+    text = (tmp_path / "bench.md").read_text()
+    assert all(f"## {title}" in text for title in ("Stages", "Stages over their floor", "Memory", "Memory of the sort", "Gradient error"))
+    assert sorted(p.name for p in tmp_path.glob("*.png")) == ["bench_errors.png", "bench_memory.png", "bench_stages.png"]
+
+
+def test_sizes_and_thresholds(on_device, scene, model, tmp_path):
+    axes = dict(reduction=["atomic", "hybrid"], hybrid_threshold=[8, 16])
+    rows = bench(model, scene, tmp_path, views=[1], repeats=1, quiet=True, splats=[0.5, 2], **axes)
+    found = [(r.splats, r.options["reduction"], r.options.get("hybrid_threshold")) for r in rows]
+    assert found == [(n, *row) for n in (150, 600) for row in (("atomic", None), ("hybrid", 8), ("hybrid", 16))]
+    assert [atomic_of(r, rows) for r in rows] == [rows[0]] * 3 + [rows[3]] * 3
+    assert telling(rows, varying(rows), lambda r: r.memory) == (["splats"], [rows[0], rows[3]])
+    text = (tmp_path / "bench.md").read_text()
+    assert "## Size x reduction" in text and f"| 600 | atomic | - | {rows[3].stages['backward draw']:.4g} | 1.000 |" in text
+    assert {"bench_sizes.png", "bench_threshold.png"} <= {p.name for p in tmp_path.iterdir()}
+
+
+def test_a_variant_that_does_not_fit_leaves_the_others(on_device, scene, model, tmp_path, monkeypatch, capsys):
+    measure = Bench.measure
+
+    def full(self, rasterizer, options):
+        if options["reduction"] == "quad":
+            raise OutOfMemory("no room")
+        return measure(self, rasterizer, options)
+
+    monkeypatch.setattr(Bench, "measure", full)
+    rows = bench(model, scene, tmp_path, views=[1], repeats=1, quiet=True, reduction=["quad", "atomic"])
+    assert [r.options["reduction"] for r in rows] == ["atomic"]
+    out, err = capsys.readouterr()
+    assert err == "skipped 300 splats, hardware, reduction quad: no room\n" and "- 300 splats, hardware, reduction quad: no room" in out
+    assert json.loads((tmp_path / "bench.json").read_text())["skipped"] == ["300 splats, hardware, reduction quad: no room"]
+    assert main(["bench", str(model), "--data-dir", str(scene), "--quiet", "--reduction", "quad"]) == 2
+    assert "measured none of the variants asked for; the last: 300 splats, hardware, reduction quad: no room" in capsys.readouterr().err
+
+
+def test_errors_are_relative_l2_and_cosine(device, scene, model, monkeypatch):
+    job = Bench(device, load_scene(scene).views[:2], "random", 1)
+    job.use(load_splats(model))
+    rng = np.random.default_rng(5)
+    made = {kind: [{n: rng.standard_normal((7, 3)).astype(np.float32) for n in GRADIENTS} for _ in range(2)] for kind in ("float32", "unorm8")}
+    monkeypatch.setattr(job, "gradients", lambda rasterizer, options, view: made[options["format"]][view])
+    for all_views, views in ((False, 1), (True, 2)):
+        errors, cosines = job.errors("hardware", {"format": "unorm8"}, all_views)
+        for n in GRADIENTS:
+            a, b = (np.concatenate([made[kind][v][n].ravel() for v in range(views)]).astype(np.float64) for kind in ("unorm8", "float32"))
+            assert errors[n] == pytest.approx(np.linalg.norm(a - b) / np.linalg.norm(b), rel=1e-6)
+            assert cosines[n] == pytest.approx(a @ b / np.linalg.norm(a) / np.linalg.norm(b), rel=1e-6)
+
+
+def test_variants_without_a_threshold_come_once():
+    found = list(variants({"reduction": ["atomic", "hybrid"], "hybrid_threshold": [8, 16], "format": ["unorm8"]}))
+    assert found == [{"reduction": "atomic", "format": "unorm8"}, *({"reduction": "hybrid", "hybrid_threshold": t, "format": "unorm8"} for t in (8, 16))]
+
+
+def test_subsets_nest_and_copies_are_moved(model):
+    splats = load_splats(model)
+    rows = [{tuple(m) for m in resized(splats, n).means} for n in (30, 100, 300)]
+    assert [len(r) for r in rows] == [30, 100, 300] and rows[0] < rows[1] < rows[2]
+    larger = resized(splats, 750)
+    assert len(larger) == 750 and np.array_equal(larger.means[:300], splats.means) and np.array_equal(larger.sh[300:600], splats.sh)
+    moved = np.abs(larger.means[300:600] - splats.means)
+    assert (moved.max(axis=1) > 0).all() and np.median(moved / splats.scales.mean(axis=1, keepdims=True)) < 1
+    assert [count_of(x, 300) for x in (0.001, 0.5, 1, 100, 101)] == [1, 150, 300, 30_000, 101]
+
+
+def test_floors_follow_the_contract():
+    found = floor_bytes(splats=1000, visible=400, sh_planes=4, pixels=600, target_bytes=8)
+    assert found["project"] == 1000 * (11 * 4 + 8) + 400 * (12 * 4 + 13 * 4)
+    assert found["sort"] == 1000 * 4 + 400 * (8 + 2 * 16 + 8 + 4)
+    assert found["loss"] == 600 * (8 + 4 + 16)
+    assert found["project backward"] == 1000 * (6 * 23 * 4 + 4) + 400 * (13 * 4 + 2 * 36 + 2 * 12)
+
+
+def test_every_purpose_is_of_the_contract():
+    named = [name for names in contract.PURPOSES.values() for name in names]
+    assert len(set(named)) == len(named) and set(named) <= set(contract.ROWS)
+    assert contract.by_purpose({"sh": 5, "keys": 2, "means": 1, "camera": 7}) == dict.fromkeys(contract.PURPOSES, 0) | {"parameters": 6, "sort": 2, "other": 7}
+
+
+def test_copy_bandwidth(device):
+    assert 1e8 < copy_bandwidth(device, 8 << 20) < 1e14
 
 
 def test_every_pass_has_its_stage():
@@ -48,6 +149,10 @@ def test_views(scene):
     ("flags", "message"),
     [
         (["--views", "99"], "--views 99: the scene has 9 views, 0 to 8"),
+        (["--splats", "-1"], "--splats -1: expected a number above 0: up to 100 as a multiple of the model, else a number of splats"),
+        (["--repeats", "0"], "--repeats 0: at least 1 draw must be timed"),
+        (["--hybrid-threshold", "x"], "--hybrid-threshold: expected a whole number, got 'x'"),
+        (["--data-factor", "0"], "--data-factor: expected a whole number of at least 1, got 0"),
         (["--format", "nosuch"], "--format: expected one of unorm8, unorm16, float16, float32, got 'nosuch'"),
     ],
 )
@@ -65,3 +170,9 @@ def test_npz(tmp_path, capsys):
     np.savez(path, means=arrays["means"])
     assert main(["bench", str(path), "--data-dir", str(tmp_path)]) == 2
     assert "no array quats" in capsys.readouterr().err
+
+
+def test_a_result_folder_that_cannot_be_is_said_first(scene, model, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["bench", str(model), "--data-dir", str(scene), "--result-dir", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err == f"hardsplat: error: cannot make the folder {tmp_path / 'file'}: File exists; choose another --result-dir\n"

@@ -44,11 +44,16 @@ SORT_PASSES = (
 )
 
 
+def sort_bytes(splats: int) -> dict[str, int]:
+    """Bytes of keys, order and scratch for so many splats, by buffer."""
+    blocks = -(-splats // BLOCK)
+    sizes = {"keys": splats, "keys_alt": splats, "order": splats, "order_alt": splats, "digit_counts": RADIX * blocks, "digit_totals": RADIX}
+    return {name: n * contract.itemsize(name) for name, n in sizes.items()}
+
+
 def allocate_sort(device: Device, capacity: int) -> dict[str, Buffer]:
     """Keys, order and scratch for up to `capacity` splats, which is the capacity that `counts` must hold."""
-    blocks = -(-capacity // BLOCK)
-    sizes = {"keys": capacity, "keys_alt": capacity, "order": capacity, "order_alt": capacity, "digit_counts": RADIX * blocks, "digit_totals": RADIX}
-    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    return allocate_all(device, sort_bytes(capacity))
 
 
 def record_sort(recorder: Recorder, run: dict[str, Pipeline]) -> None:

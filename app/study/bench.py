@@ -1,70 +1,39 @@
 """`hardsplat bench`: GPU milliseconds of every stage, fragments, memory and gradient error, for every variant asked for.
 
 Upstream gradients: `random`, uniform in 0..1 as in Yuan & He 2025, or `loss`, the L1 + D-SSIM of training against the scene's photographs.
-Every view is drawn `repeats` times after a warm-up; stages are medians over repeats, then means over views. Learning rates are 0: the model stays.
+Every view is drawn `repeats` times after a warm-up; stages are medians over repeats, then means over views. White background, near plane 0.2.
+The projection's backward takes its Adam step as in training, with learning rates of 0: the model stays.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 
-import numpy as np
 from tqdm import tqdm
 
-from app import contract
-from app.api import Renderer, camera_row, frame_row
-from app.config import TrainConfig
+from app import __version__
 from app.errors import UserError
-from app.gaussians import Gaussians
-from app.gpu.context import Device
-from app.gpu.memory import Buffer
-from app.gpu.passes import build_all
+from app.gpu.bandwidth import copy_bandwidth
+from app.gpu.context import Device, DeviceLost, OutOfMemory
 from app.gpu.probe import open_device
-from app.gpu.recorder import Recorder
 from app.io.scene import Scene, load_scene
 from app.io.splats import load_splats
-from app.raster import BACKENDS
-from app.raster.parameters import FIELDS, MOMENTS, Parameters
-from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
-from app.train.photos import pack
-from app.train.schedule import hyper_row
+from app.study.measure import Bench, Row
+from app.study.plots import write_plots
+from app.study.sizes import count_of, resized
+from app.study.tables import markdown
+from app.train.report import make_folder, write_json
+from app.variants.reductions import REDUCTIONS
 
-STAGES = {  # stage -> beginnings of the names of its passes
-    "project": ("project ", "sizes"),
-    "sort": ("sort ",),
-    "forward draw": ("begin forward", "draw "),
-    "loss": ("loss ",),
-    "backward draw": ("begin backward", "draw backward "),
-    "project backward": ("project backward ",),
-}
 AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block")  # options that may be lists
-GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
-
-
-@dataclass
-class Row:
-    """One variant: its options, milliseconds by stage, fragments of both draws, bytes by purpose, gradient error by parameter."""
-
-    options: dict
-    stages: dict[str, float]
-    forward: float
-    backward: float
-    total: float
-    visible: float
-    fragments: dict[str, float]
-    memory: dict[str, int]
-    sort_share: float | None
-    errors: dict[str, float]
-
-
-def stage_of(name: str) -> str:
-    """The stage of a pass: the one with the longest matching beginning."""
-    best = max(((len(b), s) for s, begins in STAGES.items() for b in begins if f"{name} ".startswith(b)), default=(0, "other"))
-    return best[1]
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:
@@ -75,160 +44,127 @@ def views_of(scene: Scene, chosen: list[int]) -> list[int]:
     return chosen or [i * max(n // 8, 1) for i in range(min(8, n))]
 
 
-class Bench:
-    """One model and some views of its scene on one device."""
-
-    def __init__(self, device: Device, gaussians: Gaussians, scene: Scene, views: list[int], upstream: str, repeats: int):
-        self.device, self.gaussians, self.upstream, self.repeats = device, gaussians, upstream, repeats
-        self.views = [scene.views[i] for i in views]
-        self.photos = [v.load() for v in self.views] if upstream == "loss" else [None] * len(self.views)
-        self.width, self.height = max(v.camera.width for v in self.views), max(v.camera.height for v in self.views)
-        self.frame = frame_row(gaussians.sh_degree, (1.0, 1.0, 1.0), 0.2)
-        self.frame["bias1"] = self.frame["bias2"] = 1.0
-        self._reference: list[dict] | None = None
-
-    def measure(self, rasterizer: str, options: dict) -> Row:
-        backend = BACKENDS[rasterizer]
-        parameters = Parameters(self.device, len(self.gaussians), self.gaussians.sh.shape[1], extra=(*MOMENTS, "grow_stats"))
-        parameters.upload(self.gaussians)
-        for name in (*MOMENTS, "grow_stats"):
-            parameters.resources[name].fill(0)
-        raster = backend.rasterizer(self.device, parameters, self.width, self.height, backend.options(**options), sink="adam")
-        own = {n: Buffer(self.device, contract.itemsize(n), n) for n in ("hyper", "history")}
-        own["history"] = Buffer(self.device, contract.CONSTANTS["HISTORY"][0] * contract.itemsize("history"), "history")
-        own["photos"] = Buffer(self.device, self.width * self.height * 4, "photos")
-        own |= allocate_loss(self.device, self.width, self.height)
-        hyper = hyper_row(TrainConfig(), 1.0)
-        for name in contract.dtype("Hyper").names:
-            if name.startswith("lr_"):
-                hyper[name] = 0
-        own["hyper"].upload(hyper)
-        resources = {**raster.resources, **own}
-        run = build_all(self.device, LOSS_PASSES)
-
-        def record(**how) -> Recorder:
-            recorder = Recorder(self.device, resources, **how)
-            raster.record_forward(recorder)
-            if self.upstream == "loss":
-                record_loss(recorder, run, self.width, self.height)
-            raster.record_backward(recorder)
-            return recorder.end()
-
-        timed, counted = record(timed=True), record(counted=True)
-        rng = np.random.default_rng(0)
-        stages, fragments, visible = [], [], []
-        for view, photo in zip(self.views, self.photos):
-            resources["camera"].upload(camera_row(view.camera))
-            resources["frame"].upload(self.frame)
-            if photo is not None:
-                resources["photos"].upload(pack(photo))
-            else:
-                resources["d_image"].upload(rng.random((self.height, self.width, 4), np.float32))
-            times = []
-            for _ in range(self.repeats + 1):
-                timed.run_once()
-                times.append(timed.times())
-            stages.append({n: float(np.median([t[n] for t in times[1:]])) for n in times[0]})
-            counted.run_once()
-            fragments.append(counted.fragments())
-            visible.append(int(parameters.counts["visible"]))
-        by_stage = dict.fromkeys(STAGES, 0.0)
-        for view_stages in stages:
-            for name, ms in view_stages.items():
-                by_stage[stage_of(name)] = by_stage.get(stage_of(name), 0.0) + ms / len(stages)
-        memory = {n: r.nbytes for n, r in {**resources, **parameters.all}.items()}
-        for part in (timed, counted, raster, parameters, *own.values()):
-            part.destroy()
-        forward = by_stage["project"] + by_stage["sort"] + by_stage["forward draw"]
-        backward = by_stage["backward draw"] + by_stage["project backward"]
-        return Row(
-            {"rasterizer": rasterizer, **options},
-            by_stage,
-            forward,
-            backward,
-            forward + backward,
-            float(np.mean(visible)),
-            {n: float(np.mean([f[n] for f in fragments])) for n in (fragments[0] if fragments else {})},
-            memory,
-            None,
-            {},
-        )
-
-    def gradients(self, rasterizer: str, options: dict) -> dict:
-        """Gradients of the first view for random upstream gradients."""
-        camera = self.views[0].camera
-        renderer = Renderer(self.device, rasterizer, **options)
-        renderer.forward(self.gaussians, camera, background=(1, 1, 1), near=0.2)
-        out = renderer.backward(np.random.default_rng(0).random((camera.height, camera.width, 3), np.float32))
-        renderer.close()
-        return out
-
-    def errors(self, rasterizer: str, options: dict) -> dict[str, float]:
-        """Relative L2 of each gradient of the first view against the float32 target and state."""
-        if self._reference is None:
-            self._reference = self.gradients(rasterizer, {**options, "format": "float32", "state_format": "same"})
-        actual = self.gradients(rasterizer, options)
-        return {n: float(np.linalg.norm(actual[n] - self._reference[n]) / np.linalg.norm(self._reference[n])) for n in GRADIENTS}
-
-
 def variants(axes: dict[str, list]) -> Iterator[dict]:
+    """Every combination, in the order of `axes`; a reduction without a threshold comes once, not once per threshold."""
+    seen = []
     for values in itertools.product(*axes.values()):
-        yield dict(zip(axes, values))
+        options = dict(zip(axes, values))
+        row = REDUCTIONS.get(options.get("reduction"))
+        if row is not None and "THRESHOLD" not in row.spec:
+            options.pop("hybrid_threshold", None)
+        if options not in seen:
+            seen.append(options)
+            yield options
+
+
+def commit() -> str | None:
+    """Of the checkout this runs from, with a + where files differ from it; None outside one."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        git = [subprocess.run(["git", "-C", root, *words], capture_output=True, text=True, check=True).stdout.strip() for words in (("rev-parse", "HEAD"), ("status", "--porcelain"))]
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return git[0] + ("+" if git[1] else "")
+
+
+def _provenance(device: Device) -> dict:
+    """Of the numbers: program, command, time, machine."""
+    program = Path(sys.argv[0])
+    return {
+        "hardsplat": __version__,
+        "commit": commit(),
+        "command": shlex.join(["hardsplat" if program.stem == "__main__" else program.name, *sys.argv[1:]]),
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
+    }
+
+
+def _bandwidth(device: Device) -> float | None:
+    try:
+        return copy_bandwidth(device)
+    except OutOfMemory:
+        return None
 
 
 def bench(
-    model: str,
-    data_dir: str,
-    result_dir: str | None = None,
+    model: str | Path,
+    data_dir: str | Path,
+    result_dir: str | Path | None = None,
     device: str | None = None,
     rasterizer: list[str] = ("hardware",),
     views: list[int] = (),
     upstream: str = "random",
     repeats: int = 5,
     errors: bool = False,
+    error_views: str = "first",
+    splats: list[float] = (1.0,),
+    data_factor: int = 1,
     quiet: bool = False,
     **axes: list,
 ) -> list[Row]:
-    """Measures every combination of `axes` (see AXES), prints a Markdown table and writes bench.json and bench.md into result_dir."""
-    gpu = open_device(device)
+    """Measures every combination of `axes` (see AXES) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
+
+    splats: sizes of the model, see app/study/sizes.py. data_factor: images this many times smaller. error_views: first or all.
+    What the device cannot run or hold is left out with a line that says why. Raises UserError for bad input, or when nothing could be measured.
+    """
+    if repeats < 1:
+        raise UserError(f"--repeats {repeats}: at least 1 draw must be timed")
+    folder = Path(result_dir) if result_dir else None
+    if folder:
+        make_folder(folder)
     gaussians = load_splats(model)
-    scene = load_scene(data_dir)
+    counts = [count_of(amount, len(gaussians)) for amount in splats]
+    scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(views))
-    job = Bench(gpu, gaussians, scene, chosen, upstream, repeats)
-    rows, combinations = [], [(r, v) for r in rasterizer for v in variants(axes)]
-    for name, options in tqdm(combinations, desc="bench", unit="variant", disable=quiet):
+    gpu = open_device(device)
+    job = Bench(gpu, [scene.views[i] for i in chosen], upstream, repeats, _bandwidth(gpu))
+    about = {
+        **_provenance(gpu),
+        "copy_bytes_per_second": job.bandwidth,
+        "model": {"file": str(model), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
+        "scene": {"folder": str(data_dir), "data_factor": data_factor, "views": chosen, "width": job.width, "height": job.height},
+        "upstream": upstream,
+        "repeats": repeats,
+        "error_views": (chosen if error_views == "all" else chosen[:1]) if errors else [],
+    }
+    rows, skipped, lost = [], [], False
+
+    def attempt(what: str, work: Callable, *given):
+        """What the work returns; None, with a line that says why, where the device cannot do it or has not the memory."""
+        nonlocal lost
         try:
-            row = job.measure(name, options)
-            row.errors = job.errors(name, options) if errors else {}
-            rows.append(row)
+            return work(*given)
         except UserError as error:
-            tqdm.write(f"skipped {options}: {error}")
+            skipped.append(f"{what}: {error}")
+            tqdm.write(f"skipped {what}: {error}", file=sys.stderr)
+            lost = isinstance(error, DeviceLost)
+
+    combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes)]
+    size = None
+    for n, name, options in tqdm(combinations, desc="bench", unit="variant", disable=quiet):
+        if n != size:
+            job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
+            size = n
+        label = ", ".join([f"{n} splats", name, *(f"{k} {v}" for k, v in options.items())])
+        row = attempt(label, job.measure, name, options)
+        if row is not None:
+            rows.append(row)
+            if errors and (found := attempt(f"gradient error of {label}", job.errors, name, options, error_views == "all")):
+                row.errors, row.cosines = found
+        if folder:  # after each: a run that is killed leaves what it has measured
+            write_json(folder / "bench.json", {"about": about, "rows": [asdict(r) for r in rows], "skipped": skipped})
+        if lost:
+            break
     if not rows:
-        raise UserError(f"{gpu.name} can run none of the variants asked for; see hardsplat doctor")
-    about = f"{gpu.name}, {gpu.physical.driver}; {Path(model).name}: {len(gaussians)} splats, {job.width}x{job.height}, views {chosen}, upstream {upstream}, {repeats} repeats"
-    text = markdown(rows, about)
+        raise UserError(f"{gpu.name} measured none of the variants asked for; the last: {skipped[-1]}")
+    text = markdown(rows, about, skipped)
     print(text)
-    if result_dir:
-        folder = Path(result_dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "bench.md").write_text(text + "\n")
-        (folder / "bench.json").write_text(json.dumps({"about": about, "rows": [asdict(r) for r in rows]}, indent=1) + "\n")
+    if folder:
+        try:
+            (folder / "bench.md").write_text(text + "\n")
+        except OSError as error:
+            raise UserError(f"cannot write {folder / 'bench.md'}: {error.strerror}") from None
+        write_plots(rows, folder, gpu.name)
     return rows
-
-
-def markdown(rows: list[Row], about: str) -> str:
-    """A table of the rows; options that are the same in all of them stand above it."""
-    names = list(rows[0].options)
-    varying = [n for n in names if len({str(r.options[n]) for r in rows}) > 1]
-    fixed = ", ".join(f"{n} {rows[0].options[n]}" for n in names if n not in varying)
-    head = [*varying, "forward", "backward", "total", *STAGES, "fragments [M]"]
-    if rows[0].errors:
-        head += [f"error {n}" for n in GRADIENTS]
-    lines = [about, f"Milliseconds; {fixed}", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for r in rows:
-        cells = [str(r.options[n]) for n in varying]
-        cells += [f"{ms:.2f}" for ms in (r.forward, r.backward, r.total, *(r.stages[s] for s in STAGES))]
-        cells.append(" + ".join(f"{n / 1e6:.1f}" for n in r.fragments.values()) or "-")
-        cells += [f"{r.errors[n]:.1e}" for n in r.errors]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)

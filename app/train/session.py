@@ -22,7 +22,7 @@ from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
 from app.gpu.recorder import Fence, Recorder, submit
 from app.raster import BACKENDS
-from app.raster.parameters import FIELDS, MOMENTS, Parameters
+from app.raster.parameters import MOMENTS, Parameters
 from app.raster.sort import SORT_PASSES
 from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
@@ -276,18 +276,7 @@ class Session:
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        size = {name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()}
-        purposes = {
-            "parameters": FIELDS,
-            "optimizer": MOMENTS,
-            "photographs": ("photos",),
-            "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
-            "projected splats": ("splats2d", "d_splats2d"),
-            "images": ("target", "state", "blocks", "d_image", "ssim_grads"),
-        }
-        out = {purpose: sum(size.get(n, 0) for n in names) for purpose, names in purposes.items()}
-        out["other"] = sum(size.values()) - sum(out.values())
-        return out
+        return contract.by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})
 
 
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
