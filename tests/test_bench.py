@@ -103,6 +103,7 @@ def test_errors_are_relative_l2_and_cosine(device, scene, model, monkeypatch):
 def test_variants_without_a_threshold_come_once():
     found = list(variants({"reduction": ["atomic", "hybrid"], "hybrid_threshold": [8, 16], "format": ["unorm8"]}))
     assert found == [{"reduction": "atomic", "format": "unorm8"}, *({"reduction": "hybrid", "hybrid_threshold": t, "format": "unorm8"} for t in (8, 16))]
+    assert list(variants({"format": ["unorm8"], "reduction": ["atomic", "hybrid"]}, known=["format"])) == [{"format": "unorm8"}]
 
 
 def test_subsets_nest_and_copies_are_moved(model):

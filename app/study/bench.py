@@ -12,8 +12,8 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from app.gpu.context import Device, DeviceLost, OutOfMemory
 from app.gpu.probe import open_device
 from app.io.scene import Scene, load_scene
 from app.io.splats import load_splats
+from app.raster import BACKENDS
 from app.study.measure import Bench, Row
 from app.study.plots import write_plots
 from app.study.sizes import count_of, resized
@@ -44,11 +45,12 @@ def views_of(scene: Scene, chosen: list[int]) -> list[int]:
     return chosen or [i * max(n // 8, 1) for i in range(min(8, n))]
 
 
-def variants(axes: dict[str, list]) -> Iterator[dict]:
-    """Every combination, in the order of `axes`; a reduction without a threshold comes once, not once per threshold."""
+def variants(axes: dict[str, list], known: Iterable[str] = AXES) -> Iterator[dict]:
+    """Every combination of the options `known` to a rasterizer, in the order of `axes`; a reduction without a threshold comes once, not
+    once per threshold."""
     seen = []
     for values in itertools.product(*axes.values()):
-        options = dict(zip(axes, values))
+        options = {n: v for n, v in zip(axes, values) if n in known}
         row = REDUCTIONS.get(options.get("reduction"))
         if row is not None and "THRESHOLD" not in row.spec:
             options.pop("hybrid_threshold", None)
@@ -141,7 +143,8 @@ def bench(
             tqdm.write(f"skipped {what}: {error}", file=sys.stderr)
             lost = isinstance(error, DeviceLost)
 
-    combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes)]
+    known = {name: [f.name for f in fields(BACKENDS[name].options)] for name in rasterizer}
+    combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
     size = None
     for n, name, options in tqdm(combinations, desc="bench", unit="variant", disable=quiet):
         if n != size:
