@@ -86,6 +86,15 @@ def test_a_variant_that_does_not_fit_leaves_the_others(on_device, scene, model, 
     assert "measured none of the variants asked for; the last: 300 splats, hardware, reduction quad: no room" in capsys.readouterr().err
 
 
+def test_a_size_that_the_device_cannot_hold_is_left_out(on_device, scene, model, monkeypatch, capsys):
+    monkeypatch.setattr(on_device, "max_buffer", 1 << 20)
+    monkeypatch.setattr(module, "copy_bandwidth", lambda device: None)
+    rows = bench(model, scene, views=[1], repeats=1, quiet=True, splats=[100, 1])
+    assert [(r.splats, r.floors) for r in rows] == [(300, {})]
+    out, err = capsys.readouterr()
+    assert err.startswith("skipped 30000 splats, hardware: buffer sh needs 1 MiB") and "over their floor" not in out
+
+
 def test_errors_are_relative_l2_and_cosine(device, scene, model, monkeypatch):
     job = Bench(device, load_scene(scene).views[:2], "random", 1)
     job.use(load_splats(model))

@@ -78,6 +78,7 @@ class Parameters(SplatBuffers):
     """The trained parameters with their counts; `extra` names rows that live and grow with them."""
 
     def __init__(self, device: Device, capacity: int, sh_planes: int, extra: Iterable[str] = ()):
+        self._shared: dict[str, Buffer] = {}  # destroy() looks at it when a buffer of the others does not fit
         super().__init__(device, (*FIELDS, *extra), capacity, sh_planes)
         self._shared = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")}
         self.set_count(0)

@@ -76,7 +76,7 @@ def markdown(rows: list[Row], about: dict, skipped: list[str]) -> str:
         f"views {scene['views']}, upstream {about['upstream']}, {about['repeats']} repeats.",
         f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, {about['date']}: `{about['command']}`",
         "",
-        f"In all rows: {fixed}.",
+        f"In all rows: {fixed}{'' if 'splats' in names else f', {rows[0].splats} splats'}.",
     ]
     sections = (_stages, _sizes, _floors, _memory, _sort, _errors)
     for section in sections:
