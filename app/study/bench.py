@@ -41,7 +41,7 @@ STAGES = {  # stage -> beginnings of the names of its passes
     "backward draw": ("begin backward", "draw backward "),
     "project backward": ("project backward ",),
 }
-AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block")  # options that may be lists
+AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape")  # options that may be lists
 GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
 
 
