@@ -5,5 +5,5 @@ const uint CORNERS[18] = uint[](0, 2, 4, 4, 6, 0, 0, 1, 2, 2, 3, 4, 4, 5, 6, 6, 
 
 vec2 vertex_of(Splat2D s, uint i) {
     bool small = max(length(s.axis1), length(s.axis2)) < SMALL;
-    return polygon_corner(s, small ? 4u : 8u, small ? CORNERS[i] / 2u : CORNERS[i], 0.0);
+    return small ? polygon_corner(s, 4u, CORNERS[i] / 2u, 0.0) : polygon_corner(s, 8u, CORNERS[i], PI / 8.0);
 }
