@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from app.errors import UserError
@@ -21,6 +22,7 @@ from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
+from app.variants.shapes import SHAPES
 
 
 def sources() -> Iterator[shader.Source]:
@@ -30,6 +32,9 @@ def sources() -> Iterator[shader.Source]:
         for sink in SINKS:
             for p in hardware.passes(rows, 1, 1, 1, sink):
                 yield from p.sources()
+    for shape in SHAPES.values():  # whatever the fragments do
+        for p in hardware.passes(replace(rows, shape=shape), 1, 1, 1, sink):
+            yield from p.sources()
     training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES)
     for p in (*probe.PASSES, *training):
         yield from p.sources()

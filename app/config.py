@@ -18,6 +18,7 @@ from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
+from app.variants.shapes import SHAPES
 
 RASTERIZERS = ("hardware",)  # the names in app.raster.BACKENDS, which takes Vulkan to import
 
@@ -98,6 +99,7 @@ class Rasterizing:
         unit="lanes", min=1)
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = option("auto", "backward pass: pixels that one fragment stands for", choices=("auto", *BLOCKS))
+    shape: str = variant(SHAPES, "primitives that a splat is drawn as")
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
     cap_max: int = option(0, "most splats; 0: what fits on the device", unit="splats", aka="max_splats")
 

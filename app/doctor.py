@@ -13,6 +13,7 @@ from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
+from app.variants.shapes import SHAPES
 
 # title, flag that chooses among the rows (None: chosen for you), rows
 REGISTRIES = (
@@ -23,6 +24,7 @@ REGISTRIES = (
     ("float atomics", "--atomics", ATOMICS),
     ("quads", None, QUADS),
     ("blocks of pixels", "--block", BLOCKS),
+    ("shapes of splats", "--shape", SHAPES),
 )
 _SH_DEGREE = 3
 

@@ -122,7 +122,7 @@ def test_a_file_enters_once(shaders):
 
 
 def test_a_file_of_no_stage():
-    with pytest.raises(ShaderError, match="p.glsl: the stage is the file's ending, one of comp, vert, frag"):
+    with pytest.raises(ShaderError, match="p.glsl: the stage is the file's ending, one of comp, vert, geom, mesh, frag"):
         _ = Source.of("p.glsl").stage
 
 

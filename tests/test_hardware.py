@@ -14,6 +14,7 @@ from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
+from app.variants.shapes import SHAPES
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND = (0.2, 0.5, 0.8)
@@ -237,10 +238,12 @@ def test_long_thin_splats(device, length):
     scene = dict(means=means, quats=quats, scales=scales, opacities=np.full(n, 0.8), sh=rng.normal(0, 1, (n, 1, 3)), sh_degree=0)
     scene |= dict(w2c=np.eye(4), K=np.array([[focal, 0, 32], [0, focal, 32], [0, 0, 1]]), width=64, height=64)
     scene = {k: v.astype(np.float32) if isinstance(v, np.ndarray) else v for k, v in scene.items()}
-    renderer = Renderer(device, format="float32")
-    image, gradients = compare(renderer, {**scene, "weight": rng.normal(size=(64, 64, 3)).astype(np.float32)})
-    renderer.close()
-    assert image <= 1e-3 and max(gradients.values()) <= 3e-3, (image, gradients)
+    scene["weight"] = rng.normal(size=(64, 64, 3)).astype(np.float32)
+    for shape in runnable(device, SHAPES):
+        renderer = Renderer(device, format="float32", shape=shape)
+        image, gradients = compare(renderer, scene)
+        renderer.close()
+        assert image <= 1e-3 and max(gradients.values()) <= 3e-3, (shape, image, gradients)
 
 
 def test_a_state_format_of_its_own(device):

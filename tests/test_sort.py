@@ -7,7 +7,8 @@ from app import contract
 from app.gpu.memory import POISON, Buffer
 from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder
-from app.raster.sort import BLOCK, SORT_PASSES, allocate_sort, record_sort
+from app.raster.sort import BLOCK, allocate_sort, record_sort, sort_passes
+from app.variants.shapes import SHAPES
 
 CULLED = contract.CONSTANTS["NOT_VISIBLE"][0]
 LARGEST = 300_000
@@ -16,10 +17,10 @@ LARGEST = 300_000
 class Sorter:
     """The passes recorded once for one capacity, run on any number of keys."""
 
-    def __init__(self, device, capacity: int):
+    def __init__(self, device, capacity: int, command={}):
         self.capacity = capacity
         self.resources = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")} | allocate_sort(device, capacity)
-        run = build_all(device, SORT_PASSES)
+        run = build_all(device, sort_passes(command))
         self.recorder = Recorder(device, self.resources, timed=True)
         self.recorder.run(run["sizes"], threads=(1,))
         record_sort(self.recorder, run)
@@ -127,6 +128,16 @@ def test_work_sizes(fresh):
     assert tuple(indirect["splat_blocks"]) == (4, 1, 1)
     assert tuple(indirect["visible_blocks"]) == (-(-visible // BLOCK), 1, 1)
     assert tuple(indirect["draw"]) == (6 * visible, 1, 0, 0)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_has_its_draw_command(session_device, device, shape):
+    sorter = Sorter(session_device, 5000, SHAPES[shape].command)
+    n = sorter(depth_keys(np.random.default_rng(8), 5000)).size
+    three = {"rectangle", "triangle"}
+    commands = {"hexagon": (12 * n, 1, 0, 0), "octagon": (18 * n, 1, 0, 0), "strip": (4, n, 0, 0), "geometry": (n, 1, 0, 0), "mesh": (-(-n // 32), 1, 1, 0)}
+    assert tuple(sorter.indirect["draw"]) == commands.get(shape, ((3 if shape in three else 6) * n, 1, 0, 0))
+    sorter.destroy()
 
 
 @pytest.mark.parametrize("keys", [np.zeros(0, np.uint32), np.full(5000, CULLED, np.uint32)], ids=["no splats", "all culled"])

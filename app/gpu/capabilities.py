@@ -57,6 +57,15 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature("quad_control", "VK_KHR_shader_quad_control", _ONE_BOOL, _QUAD_CONTROL_FEATURES, _ONE_BOOL_FIELD),
     Feature("maximal_reconvergence", "VK_KHR_shader_maximal_reconvergence", _ONE_BOOL, _MAXIMAL_RECONVERGENCE_FEATURES, _ONE_BOOL_FIELD),
+    Feature("geometry_shader", None, "VkPhysicalDeviceFeatures2", None, "geometryShader"),
+    Feature(
+        "mesh_shader",
+        "VK_EXT_mesh_shader",
+        "VkPhysicalDeviceMeshShaderFeaturesEXT",
+        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MESH_SHADER_FEATURES_EXT,
+        "meshShader",
+    ),
+    Feature("fill_rectangle", "VK_NV_fill_rectangle"),
     Feature("memory_budget", "VK_EXT_memory_budget"),
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import struct
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,18 @@ from app.gpu.reflect import Reflection, reflect
 _SUBPASS_RASTER_ORDER_COLOR = 0x10
 _BLEND_RASTER_ORDER = 0x1
 
+_STAGES = {
+    "comp": vk.VK_SHADER_STAGE_COMPUTE_BIT,
+    "vert": vk.VK_SHADER_STAGE_VERTEX_BIT,
+    "geom": vk.VK_SHADER_STAGE_GEOMETRY_BIT,
+    "mesh": vk.VK_SHADER_STAGE_MESH_BIT_EXT,
+    "frag": vk.VK_SHADER_STAGE_FRAGMENT_BIT,
+}
+TOPOLOGIES = {
+    "triangles": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST,
+    "strip": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_STRIP,
+    "points": vk.VK_PRIMITIVE_TOPOLOGY_POINT_LIST,
+}
 _DESCRIPTOR = {
     "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
     "sampled": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
@@ -50,7 +64,10 @@ class ComputePass:
 
 @dataclass(frozen=True)
 class DrawPass:
-    """One draw of triangles without vertex buffers.
+    """One draw without vertex buffers.
+
+    vertex: a .vert or .mesh shader. geometry: a shader between it and the fragments. outline: slots of the later of the two.
+    topology: a row of TOPOLOGIES. rectangle: a triangle fills its bounding box (VK_NV_fill_rectangle).
 
     attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
     blend: a row of app.variants.blending. in_order: the fragment shader reads the attachment as input, in rasterization order.
@@ -66,13 +83,18 @@ class DrawPass:
     clear: tuple[float, float, float, float] | None = None
     blend: bool = False
     in_order: bool = False
+    geometry: str | None = None
+    outline: Mapping[str, str] = field(default_factory=dict)
+    topology: str = "triangles"
+    rectangle: bool = False
     spec: Mapping[str, int | float] = field(default_factory=dict)
     slots: Mapping[str, str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
 
     def sources(self) -> list[shader.Source]:
-        return [shader.Source.of(self.vertex), shader.Source.of(self.fragment, self.slots, self.macros)]
+        last = shader.Source.of(self.geometry or self.vertex, self.outline)
+        return [*([shader.Source.of(self.vertex)] if self.geometry else []), last, shader.Source.of(self.fragment, self.slots, self.macros)]
 
 
 @dataclass
@@ -147,11 +169,10 @@ def _specialization(spec: Mapping, info: Reflection):
 
 
 def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, info: Reflection):
-    bits = {"comp": vk.VK_SHADER_STAGE_COMPUTE_BIT, "vert": vk.VK_SHADER_STAGE_VERTEX_BIT, "frag": vk.VK_SHADER_STAGE_FRAGMENT_BIT}
     module = vk.vkCreateShaderModule(device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None)
     specialization, keep = _specialization(spec, info)
     entry = vk.ffi.new("char[]", b"main")
-    stage = vk.VkPipelineShaderStageCreateInfo(stage=bits[source.stage], module=module, pName=entry, pSpecializationInfo=specialization)
+    stage = vk.VkPipelineShaderStageCreateInfo(stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization)
     return stage, module, (keep, entry, specialization)
 
 
@@ -171,7 +192,7 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     by_binding = {binding: name for name, binding in contract.BINDINGS.items()}
 
     is_compute = isinstance(owner, ComputePass)
-    visible = vk.VK_SHADER_STAGE_COMPUTE_BIT if is_compute else vk.VK_SHADER_STAGE_VERTEX_BIT | vk.VK_SHADER_STAGE_FRAGMENT_BIT
+    visible = functools.reduce(operator.or_, (_STAGES[s.stage] for s in sources))
     bindings = [
         vk.VkDescriptorSetLayoutBinding(
             binding=b,
@@ -260,8 +281,9 @@ def _graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_p
         flags=_BLEND_RASTER_ORDER if owner.in_order else 0, pAttachments=[blend] if owner.attachment else None
     )
     dynamic = vk.VkPipelineDynamicStateCreateInfo(pDynamicStates=[vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR])
-    assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST)
-    raster = vk.VkPipelineRasterizationStateCreateInfo(polygonMode=vk.VK_POLYGON_MODE_FILL, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0)
+    assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=TOPOLOGIES[owner.topology])
+    mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
+    raster = vk.VkPipelineRasterizationStateCreateInfo(polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0)
     viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
     samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
     vertices = vk.VkPipelineVertexInputStateCreateInfo()

@@ -20,7 +20,7 @@ from app.errors import UserError
 _PACKAGE = Path(__file__).resolve().parent.parent
 SHIPPED = _PACKAGE / "spirv"  # compiled at build time, in the wheel only
 SHADERS = next((p for p in (_PACKAGE / "shaders", _PACKAGE.parent / "shaders") if p.is_dir()), _PACKAGE.parent / "shaders")
-STAGES = ("comp", "vert", "frag")
+STAGES = ("comp", "vert", "geom", "mesh", "frag")
 
 _INCLUDE = re.compile(r'^\s*#include\s+(?:"([^"]+)"|<([^>]+)>)\s*$')
 

@@ -17,7 +17,7 @@ from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.raster.base import project_backward, project_forward
 from app.raster.parameters import Parameters
-from app.raster.sort import SORT_PASSES, allocate_sort, record_sort
+from app.raster.sort import allocate_sort, record_sort, sort_passes
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
@@ -25,6 +25,7 @@ from app.variants.formats import FORMATS, Format
 from app.variants.ordering import ORDERINGS, Ordering
 from app.variants.quads import QUADS, Quads
 from app.variants.reductions import REDUCTIONS, Reduction
+from app.variants.shapes import SHAPES, Shape
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class HardwareOptions:
     ordering: str = "auto"
     atomics: str = "auto"
     block: str = "auto"
+    shape: str = "auto"
 
     @classmethod
     def of(cls, config) -> HardwareOptions:
@@ -75,6 +77,7 @@ class Rows:
     atomics: Atomics
     quads: Quads
     block: Block
+    shape: Shape = SHAPES["quad"]
     names: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -101,15 +104,16 @@ class Rows:
             row("atomics", "float atomics", ATOMICS, options.atomics),
             row("quads", "quad control", QUADS, "auto"),
             row("block", "block of pixels", blocks, options.block),
+            row("shape", "shape of splats", SHAPES, options.shape),
             names,
         )
 
 
 def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16) -> list[ComputePass | DrawPass]:
     """Every pass of a frame, forward and backward, on a canvas of width x height px."""
-    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "LARGEST": rows.format.largest}
+    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "LARGEST": rows.format.largest, "VERTICES": rows.shape.vertices, **rows.shape.spec}
     return [
-        *SORT_PASSES,
+        *sort_passes(rows.shape.command),
         project_forward(sh_planes),
         *_forward_passes(rows, canvas),
         *_backward_passes(rows, canvas, threshold),
@@ -122,10 +126,16 @@ def _macros(rows: Rows, format: Format) -> dict[str, str]:
     return {} if rows.ordering.attachment else {"STATE_FORMAT": format.qualifier}
 
 
+def outline(shape: Shape) -> dict:
+    """What a draw of splats takes from their shape."""
+    draw = shape.draw
+    return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot}, rectangle=shape.rectangle)
+
+
 def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
     draw = DrawPass(
+        **outline(rows.shape),
         name="draw",
-        vertex="draw/splat.vert",
         fragment=rows.blending.fragment,
         reads=("counts", "splats2d", "order", "target"),
         writes=("target",),
@@ -155,8 +165,8 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
     if rows.reduction.quads:
         slots["quads"] = rows.quads.slot
     draw = DrawPass(
+        **outline(rows.shape),
         name="draw backward",
-        vertex="draw/splat.vert",
         fragment="draw/backward.frag",
         reads=("counts", "splats2d", "order", "d_image", "state", "d_splats2d"),
         writes=("state", "d_splats2d"),

@@ -10,6 +10,8 @@ Memory: 16 bytes a splat of keys and values, and 1 KiB of counts per 2048 splats
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from app import contract
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, allocate_all
@@ -22,14 +24,14 @@ _DIGITS = 4
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
 
-def _digit_passes(digit: int) -> list[ComputePass]:
+def _digit_passes(digit: int, command: Mapping[str, int]) -> list[ComputePass]:
     """Even digits go from keys to keys_alt, odd ones back; after the last the order is in `order`."""
     bind = _SWAP if digit % 2 else {}
     spec = {"SHIFT": 8 * digit, "FIRST": digit == 0}
     moved = dict(
         reads=("counts", "keys", "order", "digit_counts", "digit_totals"),
         writes=("counts", "indirect", "keys_alt", "order_alt"),
-        spec={**spec, "LAST": digit == _DIGITS - 1},
+        spec={**spec, "LAST": digit == _DIGITS - 1, **({} if digit else command)},
     )
     return [
         ComputePass(f"sort count {digit}", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind),
@@ -38,10 +40,13 @@ def _digit_passes(digit: int) -> list[ComputePass]:
     ]
 
 
-SORT_PASSES = (
-    ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect")),
-    *(p for digit in range(_DIGITS) for p in _digit_passes(digit)),
-)
+def sort_passes(command: Mapping[str, int] = {}) -> list[ComputePass]:
+    """command: the draw that the visible splats are for, see app/variants/shapes.py; by default a list of six vertices a splat."""
+    sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"))
+    return [sizes, *(p for digit in range(_DIGITS) for p in _digit_passes(digit, command))]
+
+
+SORT_PASSES = sort_passes()
 
 
 def sort_bytes(splats: int) -> dict[str, int]:

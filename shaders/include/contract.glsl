@@ -8,12 +8,13 @@ const float ALPHA_MAX = 0.99;  // keeps 1 / (1 - alpha) finite in the backward p
 const float T_MIN = 0.0001;  // a pixel is finished below this transmittance (Kerbl et al. 2023)
 const float DILATION = 0.3;  // px^2 added to the diagonal of the 2D covariance (Zwicker et al. 2001 low-pass, value of Kerbl et al.)
 const float FRUSTUM_SLACK = 0.3;  // the Jacobian is evaluated at most this share of the half field of view outside the image
-const float QUAD_MARGIN = 0.02;  // px added to a quad's half axes: the rasterizer snaps corners to 1/256 px, the fragment test decides
+const float QUAD_MARGIN = 0.02;  // px by which a splat's outline lies outside the ellipse: the rasterizer snaps corners to 1/256 px, the fragment test decides
 const uint NOT_VISIBLE = 4294967295u;  // depth key of a culled splat
 const uint GROUP = 256u;  // threads of a 1D workgroup
 const uint TILE = 16u;  // side in pixels of a 2D workgroup
 const uint SORT_ROWS = 8u;  // keys per thread of a sort block: 2048 keys a block
 const uint RADIX = 256u;  // 8-bit digits, 4 passes over a 32-bit key
+const uint MESH_SPLATS = 32u;  // splats a mesh workgroup, one a thread: 128 vertices and 64 triangles, below every limit Vulkan guarantees
 const uint MAX_GROUPS_X = 65535u;  // maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y
 const int SSIM_RADIUS = 5;  // 11x11 window, sigma 1.5 (Wang et al. 2004)
 const uint HISTORY = 4096u;  // steps kept in the ring of losses, and of scheduled views
@@ -76,7 +77,7 @@ struct Indirect {
     uvec3 splat_groups;  // GROUP splats a workgroup
     uvec3 splat_blocks;  // sort blocks over all splats
     uvec3 visible_blocks;  // sort blocks over visible splats
-    uvec4 draw;  // VkDrawIndirectCommand: 6 vertices a visible splat
+    uvec4 draw;  // VkDrawIndirectCommand, or VkDrawMeshTasksIndirectCommandEXT: all visible splats in the --shape
 };
 
 struct Splat2D {

@@ -4,6 +4,9 @@
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 2) const bool LAST = false;  // nobody reads the keys of the last pass
+layout(constant_id = 3) const uint DRAW_VERTICES = 6u;  // a splat
+layout(constant_id = 4) const bool DRAW_INSTANCED = false;  // a splat an instance
+layout(constant_id = 5) const bool DRAW_MESH = false;  // MESH_SPLATS splats a workgroup
 
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
@@ -20,13 +23,18 @@ const uint WORDS = GROUP / 32u;
 shared uint masks[WORDS * RADIX];  // who of the row has this digit; word by word, so that neighbouring digits lie in different banks
 shared uint next_place[RADIX];
 
+uvec4 draw_command(uint splats) {
+    if (DRAW_MESH) return uvec4(fold((splats + MESH_SPLATS - 1u) / MESH_SPLATS), 0u);
+    return DRAW_INSTANCED ? uvec4(DRAW_VERTICES, splats, 0u, 0u) : uvec4(DRAW_VERTICES * splats, 1u, 0u, 0u);
+}
+
 void main() {
     uint t = gl_LocalInvocationID.x, block = group_index(), visible;
     uint before = scan_group(digit_totals[t], visible);
     if (block == 0u && t == 0u && FIRST) {
         counts.visible = visible;
         indirect.visible_blocks = fold((visible + BLOCK - 1u) / BLOCK);
-        indirect.draw = uvec4(6u * visible, 1u, 0u, 0u);
+        indirect.draw = draw_command(visible);
     }
     uint count = FIRST ? counts.splats : visible;
     if (block * BLOCK >= count) return;

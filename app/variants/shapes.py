@@ -1,0 +1,51 @@
+"""How a splat becomes primitives for the rasterizer: files that fill <shape>, and the draw that issues them.
+
+Every shape holds all pixel centres of the ellipse alpha >= 1/255, and the fragment decides: the image is the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Who makes the vertices, and what the sort writes into `indirect.draw` (spec constants of sort/scatter.comp)."""
+
+    vertex: str = "draw/splat.vert"
+    geometry: str | None = None
+    topology: str = "triangles"
+    command: Mapping[str, int] = field(default_factory=dict)
+
+
+LIST = Draw()
+STRIP = Draw(topology="strip", command={"DRAW_INSTANCED": True})
+POINTS = Draw("draw/points.vert", "draw/splat.geom", "points", {"DRAW_VERTICES": 1})
+MESH = Draw("draw/splat.mesh", command={"DRAW_MESH": True})
+
+
+@dataclass(frozen=True)
+class Shape:
+    slot: str
+    vertices: int  # of the outline
+    needs: tuple[str, ...]
+    note: str
+    draw: Draw = LIST
+    spec: Mapping[str, float] = field(default_factory=dict)  # constants of the slot file
+    rectangle: bool = False  # a triangle fills its bounding box
+
+    @property
+    def command(self) -> dict[str, int]:
+        return {"DRAW_VERTICES": self.vertices, **self.draw.command}
+
+
+SHAPES = {
+    "quad": Shape("shape/quad.glsl", 6, (), "oriented box, two triangles"),
+    "rectangle": Shape("shape/box.glsl", 3, ("fill_rectangle",), "axis-aligned box, one primitive", rectangle=True),
+    "triangle": Shape("shape/triangle.glsl", 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"),
+    "box": Shape("shape/box.glsl", 6, (), "axis-aligned box, two triangles"),
+    "hexagon": Shape("shape/hexagon.glsl", 12, (), "four triangles: 13 % less area than the quad"),
+    "octagon": Shape("shape/octagon.glsl", 18, (), "six triangles: 17 % less area than the quad; splats below 16 px as quads", spec={"SMALL": 16.0}),
+    "strip": Shape("shape/strip.glsl", 4, (), "oriented box, a strip of four vertices an instance", STRIP),
+    "geometry": Shape("shape/strip.glsl", 4, ("geometry_shader",), "oriented box, a strip out of a geometry shader (as published)", POINTS),
+    "mesh": Shape("shape/strip.glsl", 4, ("mesh_shader",), "oriented box, out of a mesh shader", MESH),
+}

@@ -1,0 +1,20 @@
+// A visible splat's outline as a strip from one point (Yuan & He 2025).
+#include "draw/outline.glsl"
+#include <shape>
+
+layout(points) in;
+layout(triangle_strip, max_vertices = 4) out;
+
+void main() {
+    uint g = splat_at(uint(gl_PrimitiveIDIn));
+    Splat2D s = splats2d[g];
+    for (uint i = 0u; i < VERTICES; ++i) {
+        gl_Position = clip(vertex_of(s, i));
+        v_mean = s.mean;
+        v_conic = s.conic;
+        v_color = min(s.color, vec3(LARGEST));
+        v_opacity = s.opacity;
+        v_splat = g;
+        EmitVertex();
+    }
+}

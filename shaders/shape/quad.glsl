@@ -1,0 +1,8 @@
+// <shape>: the oriented box around the ellipse, two triangles.
+const vec2 CORNERS[6] = vec2[](vec2(-1, -1), vec2(1, -1), vec2(-1, 1), vec2(-1, 1), vec2(1, -1), vec2(1, 1));
+
+vec2 vertex_of(Splat2D s, uint i) {
+    vec2 axis1, axis2;
+    box_axes(s, axis1, axis2);
+    return s.mean + CORNERS[i].x * axis1 + CORNERS[i].y * axis2;
+}

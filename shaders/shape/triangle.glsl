@@ -1,0 +1,2 @@
+// <shape>: one triangle around the ellipse, with a corner on axis 1.
+vec2 vertex_of(Splat2D s, uint i) { return polygon_corner(s, 3u, i, PI); }
