@@ -74,6 +74,7 @@ REQUIRED = (*(f.name for f in FEATURES if f.required), *LIMITS)
 _SUBGROUP = {
     "subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT,
     "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
+    "subgroup_shuffle": vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,
     "subgroup_partitioned": vk.VK_SUBGROUP_FEATURE_PARTITIONED_BIT_NV,
 }
 

@@ -26,6 +26,9 @@ _HYBRID, _BALLOT, _PARTITIONED = "reduce/hybrid.glsl", "reduce/ballot.glsl", "re
 REDUCTIONS = {
     "hybrid": Reduction(_HYBRID, _ONE, ("THRESHOLD",), True, _SUMS, "whole subgroup where it holds one splat, else quad by quad"),
     "hybrid_lanes": Reduction(_HYBRID, _MANY, ("THRESHOLD",), True, _SUMS, "the same, a sum's atomics spread over its lanes"),
+    "scatter": Reduction(
+        "reduce/scatter.glsl", _MANY, ("THRESHOLD",), True, ("subgroup_shuffle", *_SUMS), "as hybrid_lanes, summed by halving: each lane ends with one of nine sums"
+    ),
     "ballot": Reduction(_BALLOT, _ONE, ("THRESHOLD",), True, _SUMS, "splat by splat where a subgroup holds several"),
     "ballot_lanes": Reduction(_BALLOT, _MANY, ("THRESHOLD",), True, _SUMS, "the same, a sum's atomics spread over its lanes"),
     "partitioned": Reduction(_PARTITIONED, _ONE, ("THRESHOLD",), True, _PARTS, "all splats of a subgroup at once"),
