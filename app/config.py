@@ -95,7 +95,7 @@ class Rasterizing:
     blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader")
     ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
-    hybrid_threshold: int = option(16, "hybrid: contributing lanes of 32 from which a subgroup sum replaces quad sums",
+    hybrid_threshold: int = option(16, "contributing lanes of 32 from which a subgroup sum replaces quad sums",
         unit="lanes", min=1)
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = option("auto", "backward pass: pixels that one fragment stands for", choices=("auto", *BLOCKS))

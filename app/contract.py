@@ -28,6 +28,8 @@ CONSTANTS = {
     "RADIX": (256, "uint", "8-bit digits, 4 passes over a 32-bit key"),
     "MESH_SPLATS": (32, "uint", "splats a mesh workgroup, one a thread: 128 vertices and 64 triangles, below every limit Vulkan guarantees"),
     "MAX_GROUPS_X": (65535, "uint", "maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y"),
+    "GRADIENTS": (9, "uint", "numbers a splat's fragments add up in the backward draw, see d_splats2d"),
+    "GRADIENT_STRIDE": (9, "uint", "floats from a splat's nine to the next one's; 16 would align them to 64 bytes"),
     "SSIM_RADIUS": (5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
     "HISTORY": (4096, "uint", "steps kept in the ring of losses, and of scheduled views"),
 }
@@ -155,7 +157,12 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("indirect", "Indirect", "1", "work sizes, written on the GPU", single=True),
     # projection and sort
     BufferRow("splats2d", "Splat2D", "N", "projected splats; culled rows are stale"),
-    BufferRow("d_splats2d", "float", "N, 9", "dL/d(mean px 2, conic 3, color 3, opacity 1)"),
+    BufferRow(
+        "d_splats2d",
+        "float",
+        f"N, {CONSTANTS['GRADIENT_STRIDE'][0]}",
+        "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)",
+    ),
     BufferRow("keys", "uint", "N", "depth as ordered bits, or NOT_VISIBLE; then sort scratch"),
     BufferRow("keys_alt", "uint", "N", "sort scratch"),
     BufferRow("order", "uint", "N", "visible splats, nearest first"),

@@ -11,6 +11,7 @@ import pytest
 from app import __version__
 from app.cli import main
 from app.config import FIELDS
+from app.variants.reductions import REDUCTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +134,7 @@ def test_eval_passes_only_what_was_given(stand_in):
     (["train", "garden", "--max_steps", "many"], "--max-steps: expected a whole number, got 'many'"),
     (["train", "garden", "--means-lr", "nan"], "--means-lr: expected a number of at least 1e-15, got nan"),
     (["train", "--eval-steps", "3", "garden"], "--eval-steps: expected a list of whole numbers, got ['3', 'garden']"),
-    (["train", "garden", "--reduction", "fast"], "--reduction: expected one of auto, hybrid, quad, subgroup, atomic, got 'fast'"),
+    (["train", "garden", "--reduction", "fast"], f"--reduction: expected one of auto, {', '.join(REDUCTIONS)}, got 'fast'"),
     (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
     (["eval"], "the following arguments are required: RESULT (see hardsplat eval --help)"),
     ([], "the following arguments are required: COMMAND (see hardsplat --help)"),

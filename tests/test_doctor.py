@@ -116,7 +116,7 @@ def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lackin
 
 def test_bytes_per_splat():
     each = contract.bytes_per_splat(3)
-    assert each["sh"] == 16 * 12 and each["adam_sh"] == 2 * 16 * 12 and each["d_splats2d"] == 36 and each["adam_means"] == 24
+    assert each["sh"] == 16 * 12 and each["adam_sh"] == 2 * 16 * 12 and each["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"][0] and each["adam_means"] == 24
     assert each["digit_counts"] == pytest.approx(0.5)
     assert "d_means" not in each and "camera" not in each and "photos" not in each
     assert sum(contract.bytes_per_splat(0)[name] for name in ("means", "quats", "log_scales", "logit_opacities", "sh")) == 56

@@ -395,7 +395,7 @@ BACKWARD = [
 @pytest.mark.parametrize("reduction, ordering, atomics, quads", BACKWARD)
 def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, atomics, quads):
     """From SPIR-V alone, so also those that this device cannot run: interlock and full quads."""
-    slots = {"reduce": REDUCTIONS[reduction].slot, "order": ORDERINGS[ordering].slot, "atomics": ATOMICS[atomics].slot}
+    slots = {**REDUCTIONS[reduction].slots, "order": ORDERINGS[ordering].slot, "atomics": ATOMICS[atomics].slot}
     if quads:
         slots["quads"] = QUADS[quads].slot
     attached = ORDERINGS[ordering].attachment

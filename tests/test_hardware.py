@@ -93,6 +93,18 @@ def test_blocks_of_pixels_agree_with_the_oracle(device, format):
     assert max(gradients.values()) <= TOLERANCE["float16"][1]
 
 
+@pytest.mark.parametrize("block", BLOCKS)
+def test_splats_of_a_few_pixels(device, block):
+    """Many quads and few fragments a splat: where subgroups mix splats, several do in each."""
+    seed = fresh_seed()
+    scene = random_scene(seed, n=600, width=25, height=19, sh_degree=0, overlap=2)
+    for reduction in runnable(device, REDUCTIONS):
+        renderer = Renderer(device, format="float32", reduction=reduction, hybrid_threshold=8, block=block)
+        image, gradients = compare(renderer, scene)
+        renderer.close()
+        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{reduction}, seed {seed}: {image}, {gradients}"
+
+
 @pytest.mark.parametrize("name", golden_names())
 def test_goldens(device, name):
     golden = load_golden(name)

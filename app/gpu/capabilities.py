@@ -66,6 +66,7 @@ FEATURES: tuple[Feature, ...] = (
         "meshShader",
     ),
     Feature("fill_rectangle", "VK_NV_fill_rectangle"),
+    Feature("subgroup_partitioned", "VK_NV_shader_subgroup_partitioned"),
     Feature("memory_budget", "VK_EXT_memory_budget"),
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
 )
@@ -82,6 +83,8 @@ REQUIRED = (*(f.name for f in FEATURES if f.required), *LIMITS)
 _SUBGROUP = {
     "subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT,
     "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
+    "subgroup_shuffle": vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,
+    "subgroup_partitioned": vk.VK_SUBGROUP_FEATURE_PARTITIONED_BIT_NV,
 }
 
 # What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that its images must have).
@@ -163,10 +166,11 @@ def query(physical) -> Capabilities:
 
     subgroup = subgroup_properties(physical)
     for name, bits in _SUBGROUP.items():
-        if subgroup.supportedStages & vk.VK_SHADER_STAGE_FRAGMENT_BIT and subgroup.supportedOperations & bits == bits:
+        if not (subgroup.supportedStages & vk.VK_SHADER_STAGE_FRAGMENT_BIT and subgroup.supportedOperations & bits == bits):
+            caps.names.discard(name)
+            caps.why_not.setdefault(name, f"{name.replace('_', ' ')} operations in fragment shaders")
+        elif name not in caps.why_not:  # its extension, if it has one, is there
             caps.names.add(name)
-        else:
-            caps.why_not[name] = f"{name.replace('_', ' ')} operations in fragment shaders"
     for name, (image_format, bits) in _FORMATS.items():
         if vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures & bits == bits:
             caps.names.add(name)

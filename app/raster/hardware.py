@@ -161,7 +161,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
 
 
 def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePass | DrawPass]:
-    slots = {"reduce": rows.reduction.slot, "atomics": rows.atomics.slot}
+    slots = {**rows.reduction.slots, "atomics": rows.atomics.slot}
     if rows.reduction.quads:
         slots["quads"] = rows.quads.slot
     draw = DrawPass(
@@ -224,7 +224,7 @@ class HardwareRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
+        sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)

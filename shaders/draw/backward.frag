@@ -1,5 +1,5 @@
 // Backward draw, front to back (Yuan & He 2025). The state enters as (colour of splats i and behind, T_i) and leaves for splat i + 1;
-// the final colour is taken apart by subtraction, so nothing was stored in the forward pass. Nine gradients a fragment go to <reduce>.
+// the final colour is taken apart by subtraction, so nothing was stored in the forward pass. Nine moments a fragment go to <reduce>.
 #define VARYING in
 #include "contract.glsl"
 #include "draw/varyings.glsl"
@@ -26,10 +26,7 @@ void main() {
     // dL/dalpha_i = dL/dpixel . (c_i T_i - what is behind i / (1 - alpha_i)), with what is behind = before - T_i alpha_i c_i
     float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
     vec3 d_color = d_pixel * (alpha * before.a);
-    float w = v_opacity * d_alpha * G;  // dL/dG * G, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
-    float t = d.x + v_conic.y * d.y, w_t = w * v_conic.x * t;
-    float grad[9] = float[](-w_t, -w_t * v_conic.y - w * v_conic.z * d.y,
-                            -0.5 * w * t * t, -w_t * d.y, -0.5 * w * d.y * d.y,
-                            d_color.r, d_color.g, d_color.b, G * d_alpha);
-    reduce_gradients(v_splat, contributes, grad);
+    float w = G * d_alpha;  // dL/d opacity, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
+    float t = d.x + v_conic.y * d.y, w_t = w * t, w_y = w * d.y;
+    reduce_gradients(v_splat, contributes, float[](w, w_t, w_y, w_t * t, w_t * d.y, w_y * d.y, d_color.r, d_color.g, d_color.b));
 }

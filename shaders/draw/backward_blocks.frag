@@ -1,5 +1,5 @@
 // Backward draw of blocks, front to back: as backward.frag, but a fragment stands for a block of pixels, enters the ordered section once and
-// sums their gradients in registers, as moments of w = dL/dG G by (t, dy) with t = dx + k dy, before <reduce> sees them.
+// sums their moments in registers before <reduce> sees them.
 #define VARYING in
 #include "contract.glsl"
 #include "draw/varyings.glsl"
@@ -24,25 +24,26 @@ void main() {
         covers = covers || seen;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane, see backward.frag
-    uint first = first_vector(block);
+    uint home = first_vector(block);
     uvec4 before[VECTORS];
     SECTION_BEGIN
     if (covers) {
-        for (uint v = 0u; v < VECTORS; ++v) before[v] = blocks[first + v];
+        for (uint v = 0u; v < VECTORS; ++v) before[v] = blocks[home + v];
         for (uint v = 0u; v < VECTORS; ++v) {
             vec4 p[PER_VECTOR] = unpack_pixels(before[v]);
             for (uint j = 0u; j < PER_VECTOR; ++j) {
                 float alpha = p[j].a >= T_MIN ? min(v_opacity * Gs[v * PER_VECTOR + j], ALPHA_MAX) : 0.0;
                 p[j] = vec4(p[j].rgb - p[j].a * alpha * v_color, p[j].a * (1.0 - alpha));
             }
-            blocks[first + v] = pack_pixels(p);
+            blocks[home + v] = pack_pixels(p);
         }
     }
     SECTION_END
 
-    vec3 d_color = vec3(0.0), second = vec3(0.0);  // second moments: t^2, t dy, dy^2
-    vec2 slope = vec2(0.0);                        // first moments: t, dy
-    float total = 0.0;
+    float total = 0.0;        // of w
+    vec2 first = vec2(0.0);   // of w t, w dy
+    vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
+    vec3 d_color = vec3(0.0);
     bool contributes = false;
     if (covers) {
         ivec2 corner = ivec2(block * uvec2(BLOCK_W, BLOCK_H)), last = textureSize(d_image, 0) - 1;
@@ -58,14 +59,9 @@ void main() {
             vec2 e = d - vec2(pixel_of(i));
             e.x += v_conic.y * e.y;
             total += w;
-            slope += w * e;
+            first += w * e;
             second += w * vec3(e.x * e.x, e.x * e.y, e.y * e.y);
         }
     }
-    slope *= v_opacity;
-    second *= v_opacity;
-    float along = v_conic.x * slope.x;
-    float grad[9] = float[](-along, -along * v_conic.y - v_conic.z * slope.y, -0.5 * second.x, -v_conic.x * second.y, -0.5 * second.z,
-                            d_color.r, d_color.g, d_color.b, total);
-    reduce_gradients(v_splat, contributes, grad);
+    reduce_gradients(v_splat, contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
 }

@@ -16,6 +16,8 @@ const uint SORT_ROWS = 8u;  // keys per thread of a sort block: 2048 keys a bloc
 const uint RADIX = 256u;  // 8-bit digits, 4 passes over a 32-bit key
 const uint MESH_SPLATS = 32u;  // splats a mesh workgroup, one a thread: 128 vertices and 64 triangles, below every limit Vulkan guarantees
 const uint MAX_GROUPS_X = 65535u;  // maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y
+const uint GRADIENTS = 9u;  // numbers a splat's fragments add up in the backward draw, see d_splats2d
+const uint GRADIENT_STRIDE = 9u;  // floats from a splat's nine to the next one's; 16 would align them to 64 bytes
 const int SSIM_RADIUS = 5;  // 11x11 window, sigma 1.5 (Wang et al. 2004)
 const uint HISTORY = 4096u;  // steps kept in the ring of losses, and of scheduled views
 
@@ -133,7 +135,7 @@ struct StepRecord {
 // splats2d [N]; projected splats; culled rows are stale
 #define BINDING_splats2d 9
 #define BUFFER_splats2d(access) layout(set = 0, binding = BINDING_splats2d, scalar) access buffer splats2d_block { Splat2D splats2d[]; };
-// d_splats2d [N, 9]; dL/d(mean px 2, conic 3, color 3, opacity 1)
+// d_splats2d [N, 9]; sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)
 #define BINDING_d_splats2d 10
 #define BUFFER_d_splats2d(access) layout(set = 0, binding = BINDING_d_splats2d, scalar) access buffer d_splats2d_block { float d_splats2d[]; };
 // keys [N]; depth as ordered bits, or NOT_VISIBLE; then sort scratch

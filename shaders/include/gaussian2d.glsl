@@ -20,6 +20,13 @@ void quad_axes(vec3 cov, float det, float opacity, out vec2 axis1, out vec2 axis
     axis2 = vec2(-e.y, e.x) * (bound * sqrt(lambda2) + QUAD_MARGIN);
 }
 
+// Gradients of mean and conic from the sums over pixels of w t, w dy and of w t^2, w t dy, w dy^2, where w G = dL/dG G and t = dx + k dy.
+void d_gaussian(vec3 conic, vec2 first, vec3 second, out vec2 d_mean, out vec3 d_conic) {
+    float along = conic.x * first.x;
+    d_mean = -vec2(along, along * conic.y + conic.z * first.y);
+    d_conic = -vec3(0.5 * second.x, conic.x * second.y, 0.5 * second.z);
+}
+
 // exp(-1/2 d^T cov^-1 d), d = mean - pixel centre, px.
 float gaussian(vec2 d, vec3 conic) {
     float t = d.x + conic.y * d.y;

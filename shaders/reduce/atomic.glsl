@@ -1,5 +1,6 @@
-// <reduce>: no reduction; every fragment adds its nine gradients (the baseline).
-void reduce_gradients(uint splat, bool contributes, float grad[9]) {
-    if (contributes)
-        for (uint i = 0u; i < 9u; ++i) add_gradient(9u * splat + i, grad[i]);
+// <reduce>: no reduction; every fragment adds its nine moments (the baseline).
+#include "reduce/add.glsl"
+
+void reduce_gradients(uint splat, bool contributes, float m[GRADIENTS]) {
+    if (contributes) add_gradients(splat, m);
 }

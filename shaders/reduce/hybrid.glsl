@@ -3,18 +3,18 @@
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#include <quads>
+#include <adder>
 #include "reduce/quad_sum.glsl"
 #include "reduce/subgroup_sum.glsl"
 
 // Fewest contributing fragments worth a subgroup reduction; 16 is the published value for 32 lanes.
 layout(constant_id = 10) const uint THRESHOLD = 16u;
 
-void reduce_gradients(uint splat, bool contributes, float grad[9]) {
+void reduce_gradients(uint splat, bool contributes, float m[GRADIENTS]) {
     uvec4 contributing = subgroupBallot(contributes);
     if (contributing == uvec4(0u)) return;
     if (subgroupAllEqual(splat) && subgroupBallotBitCount(contributing) >= THRESHOLD)
-        reduce_subgroup(splat, contributing, grad);
+        reduce_subgroup(splat, contributes, contributing, m);
     else
-        reduce_quad(splat, contributes, contributing, grad);
+        reduce_quad(splat, contributes, contributing, m);
 }

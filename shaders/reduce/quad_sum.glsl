@@ -1,8 +1,9 @@
-// Sums a quad's gradients; its lowest contributing lane adds them. `contributing` is the subgroup's ballot.
-void reduce_quad(uint splat, bool contributes, uvec4 contributing, float grad[9]) {
+// Sums a quad's moments and adds them; `contributing` is the subgroup's ballot.
+#include <quads>
+
+void reduce_quad(uint splat, bool contributes, uvec4 contributing, float m[GRADIENTS]) {
     uint lane = gl_SubgroupInvocationID;
     uint lanes = contributing[lane >> 5u] >> (lane & 28u) & 15u;
-    for (uint i = 0u; i < 9u; ++i) grad[i] = quad_sum(grad[i], lanes);
-    if (contributes && (lane & 3u) == uint(findLSB(lanes)))
-        for (uint i = 0u; i < 9u; ++i) add_gradient(9u * splat + i, grad[i]);
+    for (uint i = 0u; i < GRADIENTS; ++i) m[i] = quad_sum(m[i], lanes);
+    if (contributes) add_sum(splat, bitCount(lanes & (1u << (lane & 3u)) - 1u), bitCount(lanes), m);
 }

@@ -1,6 +1,5 @@
-// Sums a whole subgroup's gradients, which must all be of one splat; the lowest contributing lane adds them.
-void reduce_subgroup(uint splat, uvec4 contributing, float grad[9]) {
-    for (uint i = 0u; i < 9u; ++i) grad[i] = subgroupAdd(grad[i]);
-    if (gl_SubgroupInvocationID == subgroupBallotFindLSB(contributing))
-        for (uint i = 0u; i < 9u; ++i) add_gradient(9u * splat + i, grad[i]);
+// Sums a whole subgroup's moments and adds them to a splat's; `contributing`: the ballot of lanes with moments of it, the others hold zeros.
+void reduce_subgroup(uint splat, bool contributes, uvec4 contributing, float m[GRADIENTS]) {
+    for (uint i = 0u; i < GRADIENTS; ++i) m[i] = subgroupAdd(m[i]);
+    if (contributes) add_sum(splat, subgroupBallotExclusiveBitCount(contributing), subgroupBallotBitCount(contributing), m);
 }

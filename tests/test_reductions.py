@@ -1,0 +1,93 @@
+"""Reductions alone, in a compute shader whose subgroups hold what fragment shaders' may: one splat or several, lanes that hold nothing, lanes asleep."""
+
+import numpy as np
+import pytest
+
+from app import contract
+from app.gpu import shader
+from app.gpu.memory import Buffer
+from app.gpu.passes import ComputePass, build
+from app.gpu.recorder import Recorder
+from app.variants.atomics import ATOMICS
+from app.variants.reductions import REDUCTIONS
+
+LANES = 256 * contract.CONSTANTS["GROUP"][0]
+GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"][0], contract.CONSTANTS["GRADIENT_STRIDE"][0]
+SPLATS = 500
+ASLEEP, IDLE, CONTRIBUTING = range(3)
+
+# A lane's key: 4 * splat + its state. Its moments are small integers, so that sums are exact in every order.
+KERNEL = """
+#include "common.glsl"
+#include <atomics>
+#include <reduce>
+layout(local_size_x = GROUP) in;
+BUFFER_keys(readonly)
+void main() {
+    uint lane = gl_GlobalInvocationID.x, key = keys[lane], state = key & 3u;
+    if (state == 0u) return;
+    float m[GRADIENTS];
+    for (uint i = 0u; i < GRADIENTS; ++i) m[i] = state == 2u ? float((7u * lane + 3u * i) % 16u) : 0.0;
+    reduce_gradients(key >> 2u, state == 2u, m);
+}
+"""
+
+RUNS = [(name, threshold) for name, row in REDUCTIONS.items() for threshold in ((1, 2, 5, 33) if row.spec else (0,))]
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    for folder in shader.SHADERS.iterdir():
+        (tmp_path / folder.name).symlink_to(folder)
+    (tmp_path / "kernel.comp").write_text(KERNEL)
+    monkeypatch.setattr(shader, "SHADERS", tmp_path)
+    return "kernel.comp"
+
+
+def lanes(rng) -> tuple[np.ndarray, np.ndarray]:
+    """Splats and states: a quad has one splat, as in a draw; from one splat in 64 lanes to one a quad, from no lane contributing to all."""
+    quads = LANES // 4
+    run = rng.choice([1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2])  # quads in a row that share a splat, per 64 lanes
+    first = np.arange(quads) // run.repeat(16) * run.repeat(16)
+    # out of few, so that a splat also comes back in its subgroup, after another one
+    splat = (rng.integers(0, SPLATS - 3, quads // 16).repeat(16) + rng.integers(0, 3, quads)[first]).repeat(4)
+    busy, awake = (rng.choice([0, 0.1, 0.5, 0.9, 1], LANES // 64).repeat(64) for _ in range(2))
+    state = np.where(rng.random(LANES) < busy, CONTRIBUTING, np.where(rng.random(LANES) < awake, IDLE, ASLEEP))
+    return splat, state
+
+
+@pytest.mark.parametrize("atomics", ATOMICS)
+@pytest.mark.parametrize("reduction, threshold", RUNS)
+def test_sums_are_exact(device, kernel, reduction, threshold, atomics):
+    row = REDUCTIONS[reduction]
+    if missing := device.capabilities.missing((*row.needs, *ATOMICS[atomics].needs)):
+        pytest.skip(f"lacks {', '.join(missing)}")
+    seed = int(np.random.SeedSequence().entropy % 2**32)
+    splat, state = lanes(np.random.default_rng(seed))
+    keys = Buffer(device, 4 * LANES, "keys")
+    keys.upload((4 * splat + state).astype(np.uint32))
+    sums = Buffer(device, 4 * STRIDE * SPLATS, "d_splats2d")
+    sums.fill(0)
+    slots = row.slots | {"atomics": ATOMICS[atomics].slot} | ({"quads": "quads/plain.glsl"} if row.quads else {})
+    spec = {"THRESHOLD": threshold} if row.spec else {}
+    recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
+    recorder.run(build(device, ComputePass("reduce", kernel, ("keys", "d_splats2d"), ("d_splats2d",), spec, slots)), threads=(LANES,))
+    recorder.end().run_once()
+    got = sums.download(np.float32).reshape(SPLATS, STRIDE)
+    recorder.destroy()
+    keys.destroy()
+    sums.destroy()
+
+    expected = np.zeros((SPLATS, STRIDE))
+    lane = np.flatnonzero(state == CONTRIBUTING)
+    moment = np.arange(GRADIENTS)
+    np.add.at(expected[:, :GRADIENTS], splat[lane], (7 * lane[:, None] + 3 * moment) % 16)
+    np.testing.assert_array_equal(got, expected, err_msg=f"seed {seed}")
+
+
+def test_lanes_are_what_they_say():
+    splat, state = lanes(np.random.default_rng(0))
+    assert (splat.reshape(-1, 4) == splat[::4, None]).all() and splat.max() < SPLATS
+    many = np.array([len(set(group)) for group in splat.reshape(-1, 8)])
+    assert (many == 1).mean() > 0.2 and (many == 2).mean() > 0.2
+    assert all((state == s).mean() > 0.15 for s in (ASLEEP, IDLE, CONTRIBUTING))
