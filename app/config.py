@@ -90,7 +90,7 @@ class Rasterizing:
         shown="chosen automatically")
     rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline", choices=RASTERIZERS, aka="backend")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
-    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format",
+    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves",
         choices=("same", *FORMATS))
     blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader")
     ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")

@@ -169,7 +169,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("order_alt", "uint", "N", "sort scratch"),
     BufferRow("digit_counts", "uint", "RADIX, blocks", "keys per digit and block, then their running sums"),
     BufferRow("digit_totals", "uint", "RADIX", "keys per digit"),
-    BufferRow("blocks", "uvec4", "P", "blending state of a draw of blocks: the pixels of a block together, packed in the state format"),
+    BufferRow("blocks", "uvec4", "P", "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
     # gradients, for the Python API
     BufferRow("d_means", "vec3", "N", "dL/d means"),
     BufferRow("d_quats", "vec4", "N", "dL/d quats"),
@@ -198,7 +198,7 @@ BUFFERS: tuple[BufferRow, ...] = (
 IMAGES: tuple[ImageRow, ...] = (
     ImageRow("target", "rendered colour without background, premultiplied, and final transmittance in alpha"),
     ImageRow("state", "what blending carries per pixel: colour and transmittance"),
-    ImageRow("d_image", "dL/d(rgb, unused)"),
+    ImageRow("d_image", "dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha"),
 )
 
 BINDINGS: dict[str, int] = {row.name: i for i, row in enumerate((*BUFFERS, *IMAGES))}

@@ -182,7 +182,7 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
     across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
     spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
     state = {"state": rows.state_format.packing}
-    begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads=("target", "frame"), writes=("blocks",), spec=spec, slots=state)
+    begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads=("target", "frame", "d_image"), writes=("blocks", "d_image"), spec=spec, slots=state)
     covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
     blocks = replace(
         draw,
@@ -233,7 +233,7 @@ class HardwareRasterizer:
             own["state"] = Image(device, *size, rows.state_format.vk, rows.state_format.texel, "state")
         else:
             across, down = blocks_of(rows.block, *size)
-            own["blocks"] = Buffer(device, across * down * rows.block.pixels * rows.state_format.bytes, "blocks")
+            own["blocks"] = Buffer(device, across * down * rows.block.pixels * rows.state_format.packed, "blocks")
         if sink == "store":  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 

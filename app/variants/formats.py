@@ -9,16 +9,16 @@ class Format:
     qualifier: str  # GLSL image format
     texel: str  # numpy dtype of a channel
     largest: float  # colours above it are clamped before blending
-    bytes: int  # per pixel
     packing: str  # file that fills <state> of a draw of blocks
+    packed: int  # bytes per pixel there
     needs: tuple[str, ...]
     note: str
     blend_needs: tuple[str, ...] = ()  # besides, for the blending unit
 
 
 FORMATS = {
-    "unorm8": Format(37, "rgba8", "uint8", 1.0, 4, "state/unorm8.glsl", (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
-    "unorm16": Format(91, "rgba16", "uint16", 1.0, 8, "state/unorm16.glsl", ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
-    "float16": Format(97, "rgba16f", "float16", 6e4, 8, "state/float16.glsl", (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504"),
-    "float32": Format(109, "rgba32f", "float32", 1e18, 16, "state/float32.glsl", (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
+    "unorm8": Format(37, "rgba8", "uint8", 1.0, "state/float16.glsl", 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
+    "unorm16": Format(91, "rgba16", "uint16", 1.0, "state/float16.glsl", 4, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
+    "float16": Format(97, "rgba16f", "float16", 6e4, "state/float16.glsl", 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504"),
+    "float32": Format(109, "rgba32f", "float32", 1e18, "state/float32.glsl", 8, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
 }

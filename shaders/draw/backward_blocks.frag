@@ -1,5 +1,10 @@
 // Backward draw of blocks, front to back: as backward.frag, but a fragment stands for a block of pixels, enters the ordered section once and
 // sums their moments in registers before <reduce> sees them.
+//
+// A pixel's state is two numbers, because of a colour its loss sees only the part along d = dL/dpixel. With s = d . (the finished pixel) and
+// k_i = d . c_i - s, what is behind is D_i = sum over j >= i of T_j alpha_j k_j + T_N (d . background - s), and
+//     D_0 = 0,   D_{i+1} = D_i - T_i alpha_i k_i,   dL/dalpha_i = (T_i k_i - D_i) / (1 - alpha_i).
+// Measured from s, D is small where a ray's colours are alike, and it is kept as a share of |d|_1, so that it fits 16 bits.
 #define VARYING in
 #include "contract.glsl"
 #include "draw/varyings.glsl"
@@ -15,12 +20,20 @@ SAMPLED_d_image
 void main() {
     uvec2 block = uvec2(gl_FragCoord.xy);
     vec2 d = v_mean - vec2(block * uvec2(BLOCK_W, BLOCK_H)) - 0.5;
-    float Gs[PIXELS];  // 0 where alpha is below the cut-off
+    ivec2 corner = ivec2(block * uvec2(BLOCK_W, BLOCK_H)), last = textureSize(d_image, 0) - 1;
+    float Gs[PIXELS];        // 0 where alpha is below the cut-off, or outside the image
+    vec3 d_pixels[PIXELS];
+    float norms[PIXELS], ks[PIXELS];  // |d|_1, and k as a share of it
     bool covers = false;
     for (uint i = 0u; i < PIXELS; ++i) {
+        ivec2 at = corner + ivec2(pixel_of(i));
         float G = gaussian(d - vec2(pixel_of(i)), v_conic);
-        bool seen = v_opacity * G >= ALPHA_MIN;
+        bool seen = v_opacity * G >= ALPHA_MIN && all(lessThanEqual(at, last));
+        vec4 pixel = seen ? texelFetch(d_image, at, 0) : vec4(0.0);
         Gs[i] = seen ? G : 0.0;
+        d_pixels[i] = pixel.rgb;
+        norms[i] = dot(abs(pixel.rgb), vec3(1.0));
+        ks[i] = norms[i] > 0.0 ? (dot(pixel.rgb, v_color) - pixel.a) / norms[i] : 0.0;
         covers = covers || seen;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane, see backward.frag
@@ -30,10 +43,11 @@ void main() {
     if (covers) {
         for (uint v = 0u; v < VECTORS; ++v) before[v] = blocks[home + v];
         for (uint v = 0u; v < VECTORS; ++v) {
-            vec4 p[PER_VECTOR] = unpack_pixels(before[v]);
+            vec2 p[PER_VECTOR] = unpack_pixels(before[v]);
             for (uint j = 0u; j < PER_VECTOR; ++j) {
-                float alpha = p[j].a >= T_MIN ? min(v_opacity * Gs[v * PER_VECTOR + j], ALPHA_MAX) : 0.0;
-                p[j] = vec4(p[j].rgb - p[j].a * alpha * v_color, p[j].a * (1.0 - alpha));
+                uint i = v * PER_VECTOR + j;
+                float alpha = p[j].y >= T_MIN ? min(v_opacity * Gs[i], ALPHA_MAX) : 0.0;
+                p[j] = vec2(p[j].x - p[j].y * alpha * ks[i], p[j].y * (1.0 - alpha));
             }
             blocks[home + v] = pack_pixels(p);
         }
@@ -46,16 +60,13 @@ void main() {
     vec3 d_color = vec3(0.0);
     bool contributes = false;
     if (covers) {
-        ivec2 corner = ivec2(block * uvec2(BLOCK_W, BLOCK_H)), last = textureSize(d_image, 0) - 1;
         for (uint i = 0u; i < PIXELS; ++i) {
-            vec4 p = unpack_pixels(before[i / PER_VECTOR])[i % PER_VECTOR];
-            ivec2 at = corner + ivec2(pixel_of(i));
-            if (Gs[i] == 0.0 || p.a < T_MIN || any(greaterThan(at, last))) continue;
+            vec2 p = unpack_pixels(before[i / PER_VECTOR])[i % PER_VECTOR];
+            if (Gs[i] == 0.0 || p.y < T_MIN) continue;
             contributes = true;
             float alpha = min(v_opacity * Gs[i], ALPHA_MAX);
-            vec3 d_pixel = texelFetch(d_image, at, 0).rgb;
-            d_color += d_pixel * (alpha * p.a);
-            float w = Gs[i] * dot(d_pixel, v_color * p.a - p.rgb) / (1.0 - alpha);
+            d_color += d_pixels[i] * (alpha * p.y);
+            float w = Gs[i] * norms[i] * (ks[i] * p.y - p.x) / (1.0 - alpha);
             vec2 e = d - vec2(pixel_of(i));
             e.x += v_conic.y * e.y;
             total += w;

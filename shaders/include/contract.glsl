@@ -156,7 +156,7 @@ struct StepRecord {
 // digit_totals [RADIX]; keys per digit
 #define BINDING_digit_totals 16
 #define BUFFER_digit_totals(access) layout(set = 0, binding = BINDING_digit_totals, scalar) access buffer digit_totals_block { uint digit_totals[]; };
-// blocks [P]; blending state of a draw of blocks: the pixels of a block together, packed in the state format
+// blocks [P]; state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format
 #define BINDING_blocks 17
 #define BUFFER_blocks(access) layout(set = 0, binding = BINDING_blocks, scalar) access buffer blocks_block { uvec4 blocks[]; };
 // d_means [N]; dL/d means
@@ -232,7 +232,7 @@ struct StepRecord {
 #define STORE_state layout(set = 0, binding = 40) uniform writeonly image2D state;
 #define LOADSTORE_state(format) layout(set = 0, binding = 40, format) uniform coherent image2D state;
 #define INPUT_state layout(set = 0, binding = 40, input_attachment_index = 0) uniform subpassInput state;
-// d_image: dL/d(rgb, unused)
+// d_image: dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha
 #define SAMPLED_d_image layout(set = 0, binding = 41) uniform texture2D d_image;
 #define STORE_d_image layout(set = 0, binding = 41) uniform writeonly image2D d_image;
 #define LOADSTORE_d_image(format) layout(set = 0, binding = 41, format) uniform coherent image2D d_image;

@@ -1,8 +1,9 @@
-// <state> of a draw of blocks: pixels as half floats, two in 16 bytes.
-const uint PER_VECTOR = 2u;
-vec4[PER_VECTOR] unpack_pixels(uvec4 v) {
-    return vec4[PER_VECTOR](vec4(unpackHalf2x16(v.x), unpackHalf2x16(v.y)), vec4(unpackHalf2x16(v.z), unpackHalf2x16(v.w)));
+// <state> of a draw of blocks: (D, T) of a pixel as half floats, four pixels in 16 bytes. Also for unorm formats: D has a sign, and even steps
+// over -1..1 are coarser than a half where D is small, which is nearly everywhere.
+const uint PER_VECTOR = 4u;
+vec2[PER_VECTOR] unpack_pixels(uvec4 v) {
+    return vec2[PER_VECTOR](unpackHalf2x16(v.x), unpackHalf2x16(v.y), unpackHalf2x16(v.z), unpackHalf2x16(v.w));
 }
-uvec4 pack_pixels(vec4 p[PER_VECTOR]) {
-    return uvec4(packHalf2x16(p[0].rg), packHalf2x16(p[0].ba), packHalf2x16(p[1].rg), packHalf2x16(p[1].ba));
+uvec4 pack_pixels(vec2 p[PER_VECTOR]) {
+    return uvec4(packHalf2x16(p[0]), packHalf2x16(p[1]), packHalf2x16(p[2]), packHalf2x16(p[3]));
 }

@@ -1,4 +1,4 @@
-// <state> of a draw of blocks: pixels as floats, one in 16 bytes.
-const uint PER_VECTOR = 1u;
-vec4[PER_VECTOR] unpack_pixels(uvec4 v) { return vec4[PER_VECTOR](uintBitsToFloat(v)); }
-uvec4 pack_pixels(vec4 p[PER_VECTOR]) { return floatBitsToUint(p[0]); }
+// <state> of a draw of blocks: (D, T) of a pixel as floats, two pixels in 16 bytes.
+const uint PER_VECTOR = 2u;
+vec2[PER_VECTOR] unpack_pixels(uvec4 v) { return vec2[PER_VECTOR](uintBitsToFloat(v.xy), uintBitsToFloat(v.zw)); }
+uvec4 pack_pixels(vec2 p[PER_VECTOR]) { return floatBitsToUint(vec4(p[0], p[1])); }
