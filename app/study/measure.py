@@ -124,7 +124,7 @@ class Bench:
         forward = stages["project"] + stages["sort"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"]
         n, pixels = len(self.gaussians), float(np.mean([v.camera.width * v.camera.height for v in self.views]))
-        floors = floor_bytes(n, visible, planes, pixels, FORMATS[names.get("format", "float32")].bytes) if self.bandwidth else {}
+        floors = floor_bytes(n, visible, planes, pixels, 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize) if self.bandwidth else {}
         return Row(
             options={"rasterizer": rasterizer, **names, **threshold},
             splats=n,
