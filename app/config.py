@@ -100,6 +100,8 @@ class Rasterizing:
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = option("auto", "backward pass: pixels that one fragment stands for", choices=("auto", *BLOCKS))
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
+    segments: int = option(1, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less",
+        min=1)
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
     cap_max: int = option(0, "most splats; 0: what fits on the device", unit="splats", aka="max_splats")
 

@@ -169,7 +169,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("order_alt", "uint", "N", "sort scratch"),
     BufferRow("digit_counts", "uint", "RADIX, blocks", "keys per digit and block, then their running sums"),
     BufferRow("digit_totals", "uint", "RADIX", "keys per digit"),
-    BufferRow("blocks", "uvec4", "P", "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
+    BufferRow("blocks", "uvec4", "segments, P", "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
     # gradients, for the Python API
     BufferRow("d_means", "vec3", "N", "dL/d means"),
     BufferRow("d_quats", "vec4", "N", "dL/d quats"),
@@ -197,7 +197,8 @@ BUFFERS: tuple[BufferRow, ...] = (
 
 IMAGES: tuple[ImageRow, ...] = (
     ImageRow("target", "rendered colour without background, premultiplied, and final transmittance in alpha"),
-    ImageRow("state", "what blending carries per pixel: colour and transmittance"),
+    ImageRow("layers", "the same of each depth segment by itself, one below the other, nearest first"),
+    ImageRow("state", "what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other"),
     ImageRow("d_image", "dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha"),
 )
 
@@ -242,7 +243,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
     "optimizer": tuple(f"adam_{name}" for name in _TRAINED),
     "projected splats": ("splats2d",),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
-    "target": ("target",),
+    "target": ("target", "layers"),
     "state": ("state", "blocks"),
     "gradients": ("d_splats2d", "d_image", *(f"d_{name}" for name in _TRAINED)),
     "loss": ("ssim_grads", "loss_sums"),

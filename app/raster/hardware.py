@@ -41,6 +41,7 @@ class HardwareOptions:
     atomics: str = "auto"
     block: str = "auto"
     shape: str = "auto"
+    segments: int = 1  # depth segments, each drawn to a canvas of its own
 
     @classmethod
     def of(cls, config) -> HardwareOptions:
@@ -109,9 +110,10 @@ class Rows:
         )
 
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16) -> list[ComputePass | DrawPass]:
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1) -> list[ComputePass | DrawPass]:
     """Every pass of a frame, forward and backward, on a canvas of width x height px."""
-    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "LARGEST": rows.format.largest, "VERTICES": rows.shape.vertices, **rows.shape.spec}
+    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
+    canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
     return [
         *sort_passes(rows.shape.command),
         project_forward(sh_planes),
@@ -145,7 +147,11 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         spec=canvas,
     )
     if not rows.blending.ordered:
-        return [replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})]
+        fixed = replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})
+        if canvas["SEGMENTS"] == 1:
+            return [fixed]
+        resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers",), writes=("target",), spec={"SEGMENTS": canvas["SEGMENTS"]})
+        return [replace(fixed, reads=("counts", "splats2d", "order", "layers"), writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,
         reads=("counts", "splats2d", "order", "state"),
@@ -177,12 +183,14 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
         slots={**slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.state_format),
     )
+    layered = dict(spec={"SEGMENTS": canvas["SEGMENTS"]}, bind={} if canvas["SEGMENTS"] > 1 else {"layers": "target"})
     if rows.block.pixels == 1:
-        return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("target", "frame"), writes=("state",)), draw]
+        return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), **layered), draw]
     across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
     spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
     state = {"state": rows.state_format.packing}
-    begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads=("target", "frame", "d_image"), writes=("blocks", "d_image"), spec=spec, slots=state)
+    begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads=("layers", "frame", "d_image"), writes=("blocks", "d_image"), slots=state, **layered)
+    begin = replace(begin, spec={**begin.spec, **spec})
     covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
     blocks = replace(
         draw,
@@ -203,6 +211,11 @@ def blocks_of(block: Block, width: int, height: int) -> tuple[int, int]:
     return -(-width // block.width), -(-height // block.height)
 
 
+def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
+    """How many depth segments are drawn: those wanted, as far as their canvases fit below one another; one where the shader blends, front to back."""
+    return 1 if rows.blending.ordered else max(1, min(wanted, device.max_image // height))
+
+
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
@@ -213,7 +226,8 @@ class HardwareRasterizer:
         self.device, self.width, self.height = device, width, height
         self.rows = rows = Rows.resolve(device, options)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold))
+        self.segments = segments_of(device, rows, options.segments, height)
+        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments))
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -229,11 +243,14 @@ class HardwareRasterizer:
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
+        tall = (self.width, self.height * self.segments)
+        if self.segments > 1:
+            own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
         if rows.block.pixels == 1:
-            own["state"] = Image(device, *size, rows.state_format.vk, rows.state_format.texel, "state")
+            own["state"] = Image(device, *tall, rows.state_format.vk, rows.state_format.texel, "state")
         else:
             across, down = blocks_of(rows.block, *size)
-            own["blocks"] = Buffer(device, across * down * rows.block.pixels * rows.state_format.packed, "blocks")
+            own["blocks"] = Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")
         if sink == "store":  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
@@ -245,14 +262,16 @@ class HardwareRasterizer:
         record_sort(recorder, run)
         if "begin forward" in run:
             recorder.run(run["begin forward"], threads=(self.width, self.height))
-        recorder.run(run["draw"], indirect="draw", extent=(self.width, self.height))
+        recorder.run(run["draw"], indirect="draw", extent=(self.width, self.height * self.segments))
+        if "resolve" in run:
+            recorder.run(run["resolve"], threads=(self.width, self.height))
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""
         run = self.pipelines
-        fragments = blocks_of(self.rows.block, self.width, self.height)
-        recorder.run(run["begin backward"], threads=fragments)
-        recorder.run(run["draw backward"], indirect="draw", extent=fragments)
+        across, down = blocks_of(self.rows.block, self.width, self.height)
+        recorder.run(run["begin backward"], threads=(across, down))
+        recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
         recorder.run(run["project backward"], indirect="splat_groups")
 
     def destroy(self) -> None:

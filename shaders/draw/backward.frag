@@ -11,18 +11,19 @@
 SAMPLED_d_image
 
 void main() {
-    vec2 d = v_mean - gl_FragCoord.xy;
+    vec2 at = gl_FragCoord.xy - vec2(0, v_top), d = v_mean - at;
     float G = gaussian(d, v_conic);
     float alpha = min(v_opacity * G, ALPHA_MAX);
+    bool outside = at.y < 0.0 || at.y > float(textureSize(d_image, 0).y);  // on the canvas of another segment
     bool helper = gl_SampleMaskIn[0] == 0;  // says what gl_HelperInvocation says; Mesa 22.3's lavapipe aborts on that one
 
     ORDER_BEGIN(before)
-    bool contributes = !helper && alpha >= ALPHA_MIN && before.a >= T_MIN;
+    bool contributes = !helper && !outside && alpha >= ALPHA_MIN && before.a >= T_MIN;
     vec4 after = contributes ? vec4(before.rgb - before.a * alpha * v_color, before.a * (1.0 - alpha)) : before;
     ORDER_END(after)
 
     // Lanes that do not contribute compute along and end with zeros: a branch would only diverge the subgroup that is about to be summed.
-    vec3 d_pixel = contributes ? texelFetch(d_image, ivec2(gl_FragCoord.xy), 0).rgb : vec3(0.0);
+    vec3 d_pixel = contributes ? texelFetch(d_image, ivec2(at), 0).rgb : vec3(0.0);
     // dL/dalpha_i = dL/dpixel . (c_i T_i - what is behind i / (1 - alpha_i)), with what is behind = before - T_i alpha_i c_i
     float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
     vec3 d_color = d_pixel * (alpha * before.a);

@@ -18,17 +18,17 @@
 SAMPLED_d_image
 
 void main() {
-    uvec2 block = uvec2(gl_FragCoord.xy);
-    vec2 d = v_mean - vec2(block * uvec2(BLOCK_W, BLOCK_H)) - 0.5;
-    ivec2 corner = ivec2(block * uvec2(BLOCK_W, BLOCK_H)), last = textureSize(d_image, 0) - 1;
-    float Gs[PIXELS];        // 0 where alpha is below the cut-off, or outside the image
+    ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top)));
+    vec2 d = v_mean - vec2(block * ivec2(BLOCK_W, BLOCK_H)) - 0.5;
+    ivec2 corner = block * ivec2(BLOCK_W, BLOCK_H), last = textureSize(d_image, 0) - 1;
+    float Gs[PIXELS];        // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
     vec3 d_pixels[PIXELS];
     float norms[PIXELS], ks[PIXELS];  // |d|_1, and k as a share of it
     bool covers = false;
     for (uint i = 0u; i < PIXELS; ++i) {
         ivec2 at = corner + ivec2(pixel_of(i));
         float G = gaussian(d - vec2(pixel_of(i)), v_conic);
-        bool seen = v_opacity * G >= ALPHA_MIN && all(lessThanEqual(at, last));
+        bool seen = v_opacity * G >= ALPHA_MIN && all(lessThanEqual(uvec2(at), uvec2(last)));
         vec4 pixel = seen ? texelFetch(d_image, at, 0) : vec4(0.0);
         Gs[i] = seen ? G : 0.0;
         d_pixels[i] = pixel.rgb;
@@ -37,7 +37,7 @@ void main() {
         covers = covers || seen;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane, see backward.frag
-    uint home = first_vector(block);
+    uint home = first_vector(uvec2(gl_FragCoord.xy));
     uvec4 before[VECTORS];
     SECTION_BEGIN
     if (covers) {

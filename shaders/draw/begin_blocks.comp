@@ -1,25 +1,42 @@
-// Before the backward draw of blocks: D_0 = 0 and T_0 = 1 everywhere, and d_image.a = s, see backward_blocks.frag.
+// Before the backward draw of blocks, see there: s = d . (the finished pixel) into d_image.a, and D and T at the start of each depth segment.
+// With F the part of the finished pixel that is in front of it, D = d . (the rest) - s T = s - s T - d . F; that is 0, with T = 1, for the first.
 #include "contract.glsl"
 #include <state>
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_blocks(writeonly)
 BUFFER_frame(readonly)
-SAMPLED_target
+SAMPLED_layers
 LOADSTORE_d_image(rgba32f)
 #include "draw/block.glsl"
+#include "draw/layers.glsl"
 
 void main() {
     uvec2 block = gl_GlobalInvocationID.xy;
-    ivec2 last = textureSize(target, 0) - 1;
-    if (block.x >= BLOCKS_X || block.y * BLOCK_H > uint(last.y)) return;
-    vec2 start[PER_VECTOR];
-    for (uint j = 0u; j < PER_VECTOR; ++j) start[j] = vec2(0.0, 1.0);
-    for (uint v = 0u; v < VECTORS; ++v) blocks[first_vector(block) + v] = pack_pixels(start);
+    ivec2 size = textureSize(layers, 0) / ivec2(1, SEGMENTS);
+    uint rows = (uint(size.y) + BLOCK_H - 1u) / BLOCK_H;
+    if (block.x >= BLOCKS_X || block.y >= rows) return;
+    ivec2 at[PIXELS];
+    vec4 front[PIXELS], d[PIXELS];  // d with s in its alpha, as shares of |d|_1
     for (uint i = 0u; i < PIXELS; ++i) {
-        ivec2 at = ivec2(block * uvec2(BLOCK_W, BLOCK_H) + pixel_of(i));
-        if (any(greaterThan(at, last))) continue;
-        vec4 pixel = texelFetch(target, at, 0);
-        vec3 d_pixel = imageLoad(d_image, at).rgb;
-        imageStore(d_image, at, vec4(d_pixel, dot(d_pixel, pixel.rgb + pixel.a * frame.background)));
+        at[i] = ivec2(block * uvec2(BLOCK_W, BLOCK_H) + pixel_of(i));
+        vec4 whole = front[i] = vec4(0.0, 0.0, 0.0, 1.0);
+        for (uint segment = 0u; segment < SEGMENTS; ++segment) whole = behind(whole, layer(at[i], segment));
+        d[i] = imageLoad(d_image, min(at[i], size - 1));
+        d[i].a = dot(d[i].rgb, whole.rgb + whole.a * frame.background);
+        if (all(lessThan(at[i], size))) imageStore(d_image, at[i], d[i]);
+        float norm = dot(abs(d[i].rgb), vec3(1.0));
+        d[i] = norm > 0.0 ? d[i] / norm : vec4(0.0);
+    }
+    for (uint segment = 0u; segment < SEGMENTS; ++segment) {
+        uint home = first_vector(block + uvec2(0, segment * rows));
+        for (uint v = 0u; v < VECTORS; ++v) {
+            vec2 start[PER_VECTOR];
+            for (uint j = 0u; j < PER_VECTOR; ++j) {
+                uint i = v * PER_VECTOR + j;
+                start[j] = vec2(d[i].a - d[i].a * front[i].a - dot(d[i].rgb, front[i].rgb), front[i].a);
+                front[i] = behind(front[i], layer(at[i], segment));
+            }
+            blocks[home + v] = pack_pixels(start);
+        }
     }
 }

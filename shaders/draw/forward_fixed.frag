@@ -7,8 +7,11 @@
 
 layout(location = 0) out vec4 color_alpha;
 
+layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
+
 void main() {
-    float alpha = v_opacity * gaussian(v_mean - gl_FragCoord.xy, v_conic);
-    if (alpha < ALPHA_MIN) discard;
+    vec2 at = gl_FragCoord.xy - vec2(0, v_top);
+    float alpha = v_opacity * gaussian(v_mean - at, v_conic);
+    if (alpha < ALPHA_MIN || at.y < 0.0 || at.y > float(CANVAS_HEIGHT)) discard;  // or on the canvas of another segment
     color_alpha = vec4(v_color, min(alpha, ALPHA_MAX));
 }

@@ -10,6 +10,7 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
 layout(constant_id = 5) const uint BLOCK_H = 1u;
 layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
+#include "draw/segments.glsl"
 
 BUFFER_counts(readonly)
 BUFFER_splats2d(readonly)
@@ -17,9 +18,23 @@ BUFFER_order(readonly)
 
 const float PI = 3.14159265;
 
-uint splat_at(uint rank) { return order[BACK_TO_FRONT ? counts.visible - 1u - rank : rank]; }
+// The splat that is drawn as number i, and its depth segment: the segments one after the other from the back, or in turns from the front.
+uint splat_at(uint i, out uint segment) {
+    if (BACK_TO_FRONT) {
+        uint rank = counts.visible - 1u - i;
+        segment = segment_of(rank, counts.visible);
+        return order[rank];
+    }
+    segment = i % SEGMENTS;
+    return order[segment_start(segment, counts.visible) + i / SEGMENTS];
+}
 
-vec4 clip(vec2 px) { return vec4(px / vec2(CANVAS_WIDTH, CANVAS_HEIGHT) * 2.0 - 1.0, 0.0, 1.0); }
+vec4 clip(vec2 px, uint segment) {
+    return vec4((px + vec2(0, segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT) * 2.0 - 1.0, 0.0, 1.0);
+}
+
+// The rows of fragments above those of a segment.
+float top_of(uint segment) { return float(segment * CANVAS_HEIGHT / BLOCK_H); }
 
 // A block is drawn where its centre is inside: edges reach as far out as its outermost pixel centres lie from it.
 vec2 reach() { return 0.5 * vec2(BLOCK_W - 1u, BLOCK_H - 1u); }

@@ -3,12 +3,13 @@
 #include <shape>
 
 void main() {
-    uint g = splat_at(uint(gl_VertexIndex) / VERTICES + uint(gl_InstanceIndex));
+    uint segment, g = splat_at(uint(gl_VertexIndex) / VERTICES + uint(gl_InstanceIndex), segment);
     Splat2D s = splats2d[g];
-    gl_Position = clip(vertex_of(s, uint(gl_VertexIndex) % VERTICES));
+    gl_Position = clip(vertex_of(s, uint(gl_VertexIndex) % VERTICES), segment);
     v_mean = s.mean;
     v_conic = s.conic;
     v_color = min(s.color, vec3(LARGEST));
     v_opacity = s.opacity;
     v_splat = g;
+    v_top = top_of(segment);
 }

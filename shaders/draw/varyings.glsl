@@ -7,3 +7,4 @@ layout(location = 1) VARYING flat vec3 v_conic PER_VERTEX;
 layout(location = 2) VARYING flat vec3 v_color PER_VERTEX;
 layout(location = 3) VARYING flat float v_opacity PER_VERTEX;
 layout(location = 4) VARYING flat uint v_splat PER_VERTEX;
+layout(location = 5) VARYING flat float v_top PER_VERTEX;  // rows of fragments above those of its segment

@@ -156,7 +156,7 @@ struct StepRecord {
 // digit_totals [RADIX]; keys per digit
 #define BINDING_digit_totals 16
 #define BUFFER_digit_totals(access) layout(set = 0, binding = BINDING_digit_totals, scalar) access buffer digit_totals_block { uint digit_totals[]; };
-// blocks [P]; state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format
+// blocks [segments, P]; state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format
 #define BINDING_blocks 17
 #define BUFFER_blocks(access) layout(set = 0, binding = BINDING_blocks, scalar) access buffer blocks_block { uvec4 blocks[]; };
 // d_means [N]; dL/d means
@@ -227,13 +227,18 @@ struct StepRecord {
 #define STORE_target layout(set = 0, binding = 39) uniform writeonly image2D target;
 #define LOADSTORE_target(format) layout(set = 0, binding = 39, format) uniform coherent image2D target;
 #define INPUT_target layout(set = 0, binding = 39, input_attachment_index = 0) uniform subpassInput target;
-// state: what blending carries per pixel: colour and transmittance
-#define SAMPLED_state layout(set = 0, binding = 40) uniform texture2D state;
-#define STORE_state layout(set = 0, binding = 40) uniform writeonly image2D state;
-#define LOADSTORE_state(format) layout(set = 0, binding = 40, format) uniform coherent image2D state;
-#define INPUT_state layout(set = 0, binding = 40, input_attachment_index = 0) uniform subpassInput state;
+// layers: the same of each depth segment by itself, one below the other, nearest first
+#define SAMPLED_layers layout(set = 0, binding = 40) uniform texture2D layers;
+#define STORE_layers layout(set = 0, binding = 40) uniform writeonly image2D layers;
+#define LOADSTORE_layers(format) layout(set = 0, binding = 40, format) uniform coherent image2D layers;
+#define INPUT_layers layout(set = 0, binding = 40, input_attachment_index = 0) uniform subpassInput layers;
+// state: what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other
+#define SAMPLED_state layout(set = 0, binding = 41) uniform texture2D state;
+#define STORE_state layout(set = 0, binding = 41) uniform writeonly image2D state;
+#define LOADSTORE_state(format) layout(set = 0, binding = 41, format) uniform coherent image2D state;
+#define INPUT_state layout(set = 0, binding = 41, input_attachment_index = 0) uniform subpassInput state;
 // d_image: dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha
-#define SAMPLED_d_image layout(set = 0, binding = 41) uniform texture2D d_image;
-#define STORE_d_image layout(set = 0, binding = 41) uniform writeonly image2D d_image;
-#define LOADSTORE_d_image(format) layout(set = 0, binding = 41, format) uniform coherent image2D d_image;
-#define INPUT_d_image layout(set = 0, binding = 41, input_attachment_index = 0) uniform subpassInput d_image;
+#define SAMPLED_d_image layout(set = 0, binding = 42) uniform texture2D d_image;
+#define STORE_d_image layout(set = 0, binding = 42) uniform writeonly image2D d_image;
+#define LOADSTORE_d_image(format) layout(set = 0, binding = 42, format) uniform coherent image2D d_image;
+#define INPUT_d_image layout(set = 0, binding = 42, input_attachment_index = 0) uniform subpassInput d_image;
