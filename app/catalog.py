@@ -30,7 +30,7 @@ def sources() -> Iterator[shader.Source]:
     for format, blending, reduction, ordering, atomics, quads, block in itertools.product(*(r.values() for r in registries)):
         rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
         for sink in SINKS:
-            for p in hardware.passes(rows, 1, 1, 1, sink):
+            for p in hardware.passes(rows, 1, 1, 1, sink, segments=2):
                 yield from p.sources()
     for shape in SHAPES.values():  # whatever the fragments do
         for p in hardware.passes(replace(rows, shape=shape), 1, 1, 1, sink):
