@@ -74,6 +74,9 @@ _SUBGROUP = {
     "subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT,
     "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
 }
+# What tiles take of compute shaders.
+_TILES = _SUBGROUP["subgroup_arithmetic"] | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
+_TILE_LANES = (8, 16, 32, 64)
 
 # What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that its images must have).
 _FORMATS = {
@@ -158,6 +161,10 @@ def query(physical) -> Capabilities:
             caps.names.add(name)
         else:
             caps.why_not[name] = f"{name.replace('_', ' ')} operations in fragment shaders"
+    if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT and subgroup.supportedOperations & _TILES == _TILES and subgroup.subgroupSize in _TILE_LANES:
+        caps.names.add("subgroup_tiles")
+    else:
+        caps.why_not["subgroup_tiles"] = f"subgroups of {_TILE_LANES[0]} to {_TILE_LANES[-1]} with arithmetic and shuffle operations in compute shaders"
     for name, (image_format, bits) in _FORMATS.items():
         if vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures & bits == bits:
             caps.names.add(name)

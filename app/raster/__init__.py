@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
+from app.raster.tiled import TiledOptions, TiledRasterizer, TiledRows
 
 
 @dataclass(frozen=True)
@@ -16,4 +17,5 @@ class Backend:
 
 BACKENDS = {
     "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, "quads through the graphics pipeline, gradients reduced in the fragment shader"),
+    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, "splats listed by tile of 16x16 pixels, in compute shaders alone"),
 }

@@ -28,7 +28,7 @@ void main() {
         indirect.visible_blocks = fold((visible + BLOCK - 1u) / BLOCK);
         indirect.draw = uvec4(6u * visible, 1u, 0u, 0u);
     }
-    uint count = FIRST ? counts.splats : visible;
+    uint count = FIRST ? counts.splats : visible;  // of pairs: their number
     if (block * BLOCK >= count) return;
     next_place[t] = before + digit_counts[t * row_stride() + block];
     for (uint w = 0u; w < WORDS; ++w) masks[w * RADIX + t] = 0u;

@@ -1,0 +1,186 @@
+"""Splats in tiles of 16x16 pixels, in compute shaders alone: the canonical way (Kerbl et al. 2023), with what was published since.
+
+Splats are sorted by depth once; each then lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et al. 2025),
+and a stable sort of those pairs by tile alone keeps depth order within a tile: no 64-bit keys. Everything stays on the GPU. The pairs' buffers
+have a capacity; a frame that asks for more is drawn without its farthest pairs and says so in `counts.pairs_wanted`, see `make_room`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from app import contract
+from app.gpu.context import Device, OutOfMemory
+from app.gpu.memory import Buffer, Image, allocate_all
+from app.gpu.passes import ComputePass, Pipeline, build_all
+from app.gpu.recorder import Recorder
+from app.raster.base import project_backward, project_forward, resolve
+from app.raster.parameters import Parameters
+from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
+from app.variants.atomics import ATOMICS, Atomics
+from app.variants.formats import FORMATS
+from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
+
+TILE = contract.CONSTANTS["TILE"][0]
+THREADS = 128  # of a workgroup that walks a tile
+FORWARD_PIXELS = 2  # of a lane
+PAIRS_PER_SPLAT, FEWEST_PAIRS = 4, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
+ROOM = 1.5  # pairs that are made room for, over those that did not fit
+_PAIR_ROWS = ("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits")
+_SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
+
+
+@dataclass(frozen=True)
+class TiledOptions:
+    """Rows of the registries in app/variants; 'auto' takes the first row that the device can run."""
+
+    tile_backward: str = "auto"
+    tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
+    atomics: str = "auto"
+
+    @classmethod
+    def of(cls, config) -> TiledOptions:
+        """From settings that have fields of these names."""
+        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
+
+
+@dataclass(frozen=True)
+class TiledRows:
+    """The registry rows that the rasterizer is made of, and their names there."""
+
+    tile_backward: TileBackward
+    atomics: Atomics
+    names: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
+        backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")
+        atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+        names = {"tile_backward": next(n for n, r in TILE_BACKWARDS.items() if r is backward), "atomics": next(n for n, r in ATOMICS.items() if r is atomics)}
+        return cls(backward, atomics, names)
+
+
+def grid(width: int, height: int) -> tuple[int, int]:
+    """Tiles that cover a canvas, across and down."""
+    return -(-width // TILE), -(-height // TILE)
+
+
+def digits(tiles: int) -> int:
+    """8-bit passes that sort tile numbers."""
+    return max(1, -(-(tiles - 1).bit_length() // 8))
+
+
+def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8) -> list[ComputePass]:
+    """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
+    across, down = grid(width, height)
+    tiles = {"TILES_X": across, "TILES_Y": down}
+    n = digits(across * down)
+    # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
+    other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
+    walk = {**tiles, "LOCAL_SIZE": THREADS, "LANES": lanes}
+    lists_of_tiles = ("tile_starts", "pair_splats", "tile_splats")
+    backward = rows.tile_backward
+    return [
+        *SORT_PASSES,
+        project_forward(sh_planes),
+        ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("counts", "indirect", "pair_tiles", "pair_splats"), spec=tiles, bind=other),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
+        ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
+        ComputePass("draw", "tiled/forward.comp", reads=lists_of_tiles, writes=("target",), spec={**walk, "PER_LANE": FORWARD_PIXELS}, slots={"checkpoint": "tiled/checkpoint_none.glsl"}),
+        ComputePass(
+            "draw backward",
+            backward.shader,
+            reads=(*lists_of_tiles, "target", "d_image", "frame", "d_splats2d"),
+            writes=("d_splats2d",),
+            spec={**walk, "PER_LANE": backward.pixels, "CULL": backward.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in backward.spec else {})},
+            slots={"atomics": rows.atomics.slot, "reduce": backward.slot},
+        ),
+        project_backward(sh_planes, sink),
+    ]
+
+
+class TiledRasterizer:
+    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
+
+    sink: of app/raster/base.py. pairs: room for pairs of tile and splat, by default a guess.
+    Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    """
+
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str, pairs: int = 0):
+        self.device, self.width, self.height = device, width, height
+        self.rows = rows = TiledRows.resolve(device, options)
+        self.tiles = int(np.prod(grid(width, height)))
+        self.digits = digits(self.tiles)
+        threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
+        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold))
+        capacity = parameters.capacity
+        self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
+        self.room = pairs or min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
+        self._own: dict[str, Buffer | Image] = {}
+        try:
+            self._allocate(capacity, sink)
+        except OutOfMemory:
+            self.destroy()
+            raise
+        self._parameters = parameters
+        self.resources = {**parameters.all, **self._own}
+
+    def _allocate(self, capacity: int, sink: str) -> None:
+        device, size, own = self.device, (self.width, self.height), self._own
+        sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
+        sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
+        own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+        own |= allocate_sort(device, capacity)
+        own |= self._pairs(self.room)
+        format = FORMATS["float32"]
+        own["target"] = Image(device, *size, format.vk, format.texel, "target")
+        if sink == "store":  # in training it is the loss's
+            own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
+
+    def _pairs(self, room: int) -> dict[str, Buffer]:
+        sizes = dict.fromkeys(_PAIR_ROWS, room) | {"pair_digits": RADIX * -(-room // BLOCK)}
+        return allocate_all(self.device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+
+    def record_forward(self, recorder: Recorder) -> None:
+        """parameters, camera, frame, counts -> target."""
+        run = self.pipelines
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["project"], indirect="splat_groups")
+        record_sort(recorder, run)
+        recorder.run(run["tile count"], indirect="visible_blocks")
+        recorder.run(run["tile emit"], indirect="visible_blocks")
+        record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
+        recorder.run(run["tile starts"], indirect="pair_groups")
+        self._walk(recorder, run["draw"], FORWARD_PIXELS)
+
+    def record_backward(self, recorder: Recorder) -> None:
+        """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
+        self._walk(recorder, self.pipelines["draw backward"], self.rows.tile_backward.pixels)
+        recorder.run(self.pipelines["project backward"], indirect="splat_groups")
+
+    def _walk(self, recorder: Recorder, pipeline: Pipeline, pixels: int) -> None:
+        groups = self.tiles * TILE * TILE // (THREADS * pixels)
+        recorder.run(pipeline, threads=(groups * pipeline.local_size[0],))
+
+    def make_room(self, wanted: int | None = None) -> bool:
+        """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
+        another, and what was recorded must be recorded anew. Raises OutOfMemory with nothing changed."""
+        wanted = int(self._parameters.counts["pairs_wanted"]) if wanted is None else wanted
+        if wanted <= self.room:
+            return False
+        room = max(wanted, min(int(wanted * ROOM), self.most))
+        pairs = self._pairs(room)
+        self.device.wait_idle()
+        for name, buffer in pairs.items():
+            self._own[name].destroy()
+            self._own[name] = buffer
+        self.room, self.resources = room, {**self.resources, **pairs}
+        return True
+
+    def destroy(self) -> None:
+        for resource in self._own.values():
+            resource.destroy()

@@ -1,0 +1,3 @@
+// <checkpoint>: nothing is kept.
+void begin_bucket(uint bucket) {}
+void end_buckets() {}
