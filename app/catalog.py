@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.errors import UserError
 from app.gpu import probe, shader
-from app.raster import hardware
+from app.raster import hardware, tiled
 from app.raster.base import SINKS
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
 from app.train.loss import LOSS_PASSES, METRIC_PASSES
@@ -21,6 +21,7 @@ from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
+from app.variants.tile_backwards import TILE_BACKWARDS
 
 
 def sources() -> Iterator[shader.Source]:
@@ -30,6 +31,9 @@ def sources() -> Iterator[shader.Source]:
         for sink in SINKS:
             for p in hardware.passes(rows, 1, 1, 1, sink):
                 yield from p.sources()
+    for backward, atomics, sink in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values(), SINKS):
+        for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
+            yield from p.sources()
     training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES)
     for p in (*probe.PASSES, *training):
         yield from p.sources()

@@ -13,6 +13,7 @@ from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
+from app.variants.tile_backwards import TILE_BACKWARDS
 
 # title, flag that chooses among the rows (None: chosen for you), rows
 REGISTRIES = (
@@ -23,7 +24,9 @@ REGISTRIES = (
     ("float atomics", "--atomics", ATOMICS),
     ("quads", None, QUADS),
     ("blocks of pixels", "--block", BLOCKS),
+    ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
 )
+_OPTIONAL = ("backward pass of tiles",)  # without any of these the default rasterizer still runs
 _SH_DEGREE = 3
 
 
@@ -120,7 +123,7 @@ def _variants(capabilities) -> tuple[list[str], list[str]]:
     width = max(map(len, names))
     for title, flag, rows in REGISTRIES:
         runnable = [name for name, row in rows.items() if not capabilities.missing(row.needs)]
-        if not runnable:
+        if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
         for name, row in rows.items():

@@ -28,7 +28,9 @@ THREADS = 128  # of a workgroup that walks a tile
 FORWARD_PIXELS = 2  # of a lane
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 4, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
+BYTES_PER_SPLAT = contract.itemsize("tile_splats") + 16 * PAIRS_PER_SPLAT
 _PAIR_ROWS = ("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits")
+TILE_ROWS = ("tile_splats", "pair_sums", "tile_starts", *_PAIR_ROWS)
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
 
@@ -170,9 +172,9 @@ class TiledRasterizer:
         """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
         another, and what was recorded must be recorded anew. Raises OutOfMemory with nothing changed."""
         wanted = int(self._parameters.counts["pairs_wanted"]) if wanted is None else wanted
-        if wanted <= self.room:
+        if min(wanted, self.most) <= self.room:
             return False
-        room = max(wanted, min(int(wanted * ROOM), self.most))
+        room = min(int(wanted * ROOM), self.most)
         pairs = self._pairs(room)
         self.device.wait_idle()
         for name, buffer in pairs.items():
