@@ -101,6 +101,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("draw", "uvec4", "VkDrawIndirectCommand: 6 vertices a visible splat"),
         Field("pair_blocks", "uvec3", "sort blocks over the pairs of tile and splat"),
         Field("pair_groups", "uvec3", "GROUP pairs a workgroup, one of them behind the last"),
+        Field("buckets", "uvec3", "a workgroup for every bucket of splats and part of its tile"),
     ),
     "Splat2D": (
         Field("mean", "vec2", "px"),
@@ -185,7 +186,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("pair_digits", "uint", "RADIX, pair blocks", "digit_counts of the sort of pairs"),
     BufferRow("tile_starts", "uint", "tiles + 1", "first pair of every tile, then their number"),
     BufferRow("checkpoints", "vec4", "buckets, TILE^2", "colour and T of every pixel of a tile in front of a bucket of its splats"),
-    BufferRow("bucket_tiles", "uint", "buckets", "tile of a bucket + 1, 0 where no pixel takes any of its splats"),
+    BufferRow("reaches", "uint", "tiles, subgroups", "buckets that a subgroup of the forward pass visited before its pixels were finished"),
     BufferRow("blocks", "uvec4", "P", "blending state of a draw of blocks: the pixels of a block together, packed in the state format"),
     # gradients, for the Python API
     BufferRow("d_means", "vec3", "N", "dL/d means"),

@@ -26,11 +26,11 @@ from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 TILE = contract.CONSTANTS["TILE"][0]
 THREADS = 128  # of a workgroup that walks a tile
 FORWARD_PIXELS = 2  # of a lane
-PAIRS_PER_SPLAT, FEWEST_PAIRS = 4, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
+PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
 BYTES_PER_SPLAT = contract.itemsize("tile_splats") + 16 * PAIRS_PER_SPLAT
 _PAIR_ROWS = ("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits")
-TILE_ROWS = ("tile_splats", "pair_sums", "tile_starts", *_PAIR_ROWS)
+TILE_ROWS = ("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches", *_PAIR_ROWS)
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
 
@@ -74,6 +74,11 @@ def digits(tiles: int) -> int:
     return max(1, -(-(tiles - 1).bit_length() // 8))
 
 
+def parts() -> int:
+    """Workgroups of the forward pass a tile."""
+    return TILE * TILE // (THREADS * FORWARD_PIXELS)
+
+
 def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8) -> list[ComputePass]:
     """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
     across, down = grid(width, height)
@@ -82,26 +87,30 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
     walk = {**tiles, "LOCAL_SIZE": THREADS, "LANES": lanes}
-    lists_of_tiles = ("tile_starts", "pair_splats", "tile_splats")
-    backward = rows.tile_backward
+    lists = ("tile_starts", "pair_splats", "tile_splats")
+    stored = ("checkpoints", "reaches") if rows.tile_backward.slot is None else ()
+    checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
     return [
         *SORT_PASSES,
         project_forward(sh_planes),
         ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("counts", "indirect", "pair_tiles", "pair_splats"), spec=tiles, bind=other),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("counts", "indirect", "pair_tiles", "pair_splats"), spec={**tiles, "LANES": lanes, "PARTS": parts()}, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("draw", "tiled/forward.comp", reads=lists_of_tiles, writes=("target",), spec={**walk, "PER_LANE": FORWARD_PIXELS}, slots={"checkpoint": "tiled/checkpoint_none.glsl"}),
-        ComputePass(
-            "draw backward",
-            backward.shader,
-            reads=(*lists_of_tiles, "target", "d_image", "frame", "d_splats2d"),
-            writes=("d_splats2d",),
-            spec={**walk, "PER_LANE": backward.pixels, "CULL": backward.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in backward.spec else {})},
-            slots={"atomics": rows.atomics.slot, "reduce": backward.slot},
-        ),
+        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, "PER_LANE": FORWARD_PIXELS}, slots=checkpoint),
+        _backward_pass(rows, lists, walk, threshold),
         project_backward(sh_planes, sink),
     ]
+
+
+def _backward_pass(rows: TiledRows, lists: tuple[str, ...], walk: dict, threshold: int) -> ComputePass:
+    row = rows.tile_backward
+    reads, writes, atomics = (*lists, "target", "d_image", "frame", "d_splats2d"), ("d_splats2d",), {"atomics": rows.atomics.slot}
+    if row.slot is None:
+        spec = {**walk, "LOCAL_SIZE": walk["LANES"], "PART": THREADS * FORWARD_PIXELS, "GROUP_PIXELS": walk["LANES"] * FORWARD_PIXELS}
+        return ComputePass("draw backward", row.shader, reads=(*reads, "checkpoints", "reaches"), writes=writes, spec=spec, slots=atomics)
+    spec = {**walk, "PER_LANE": row.pixels, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
+    return ComputePass("draw backward", row.shader, reads=reads, writes=writes, spec=spec, slots={**atomics, "reduce": row.slot})
 
 
 class TiledRasterizer:
@@ -120,6 +129,8 @@ class TiledRasterizer:
         self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
+        if rows.tile_backward.slot is None:
+            self.most = min(self.most, (device.max_buffer // self._checkpoint_bytes - self.tiles) * device.subgroup_size)
         self.room = pairs or min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
         try:
@@ -134,6 +145,8 @@ class TiledRasterizer:
         device, size, own = self.device, (self.width, self.height), self._own
         sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
         sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
+        if self.rows.tile_backward.slot is None:
+            sizes["reaches"] = self.tiles * TILE * TILE // (device.subgroup_size * FORWARD_PIXELS)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
@@ -145,7 +158,12 @@ class TiledRasterizer:
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
         sizes = dict.fromkeys(_PAIR_ROWS, room) | {"pair_digits": RADIX * -(-room // BLOCK)}
-        return allocate_all(self.device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        nbytes = {name: n * contract.itemsize(name) for name, n in sizes.items()}
+        if self.rows.tile_backward.slot is None:
+            nbytes["checkpoints"] = (room // self.device.subgroup_size + self.tiles) * self._checkpoint_bytes
+        return allocate_all(self.device, nbytes)
+
+    _checkpoint_bytes = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 
     def record_forward(self, recorder: Recorder) -> None:
         """parameters, camera, frame, counts -> target."""
@@ -161,7 +179,11 @@ class TiledRasterizer:
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
-        self._walk(recorder, self.pipelines["draw backward"], self.rows.tile_backward.pixels)
+        backward = self.pipelines["draw backward"]
+        if self.rows.tile_backward.slot is None:
+            recorder.run(backward, indirect="buckets")
+        else:
+            self._walk(recorder, backward, self.rows.tile_backward.pixels)
         recorder.run(self.pipelines["project backward"], indirect="splat_groups")
 
     def _walk(self, recorder: Recorder, pipeline: Pipeline, pixels: int) -> None:

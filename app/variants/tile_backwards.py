@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TileBackward:
-    slot: str
+    slot: str | None  # None: by splat, from checkpoints
     spec: tuple[str, ...]  # specialization constants it takes
     pixels: int  # of a lane
     cull: bool  # a subgroup visits only the splats that touch its pixels
@@ -16,6 +16,7 @@ class TileBackward:
 
 TILE_BACKWARDS = {
     "reduce-scatter": TileBackward("reduce/scatter.glsl", (), 2, True, ("subgroup_tiles",), "by pixel, splats culled by subgroup, sums by recursive halving"),
+    "per-splat": TileBackward(None, (), 2, True, ("subgroup_tiles",), "by splat, pixels handed along the lanes from checkpoints (Taming 3DGS)", "tiled/backward_per_splat.comp"),
     "distwar-butterfly": TileBackward(
         "reduce/butterfly.glsl", ("THRESHOLD",), 1, False, ("subgroup_tiles",), "by pixel, whole subgroup where enough lanes contribute (DISTWAR SW-B)"
     ),

@@ -81,6 +81,7 @@ struct Indirect {
     uvec4 draw;  // VkDrawIndirectCommand: 6 vertices a visible splat
     uvec3 pair_blocks;  // sort blocks over the pairs of tile and splat
     uvec3 pair_groups;  // GROUP pairs a workgroup, one of them behind the last
+    uvec3 buckets;  // a workgroup for every bucket of splats and part of its tile
 };
 
 struct Splat2D {
@@ -194,9 +195,9 @@ struct StepRecord {
 // checkpoints [buckets, TILE^2]; colour and T of every pixel of a tile in front of a bucket of its splats
 #define BINDING_checkpoints 25
 #define BUFFER_checkpoints(access) layout(set = 0, binding = BINDING_checkpoints, scalar) access buffer checkpoints_block { vec4 checkpoints[]; };
-// bucket_tiles [buckets]; tile of a bucket + 1, 0 where no pixel takes any of its splats
-#define BINDING_bucket_tiles 26
-#define BUFFER_bucket_tiles(access) layout(set = 0, binding = BINDING_bucket_tiles, scalar) access buffer bucket_tiles_block { uint bucket_tiles[]; };
+// reaches [tiles, subgroups]; buckets that a subgroup of the forward pass visited before its pixels were finished
+#define BINDING_reaches 26
+#define BUFFER_reaches(access) layout(set = 0, binding = BINDING_reaches, scalar) access buffer reaches_block { uint reaches[]; };
 // blocks [P]; blending state of a draw of blocks: the pixels of a block together, packed in the state format
 #define BINDING_blocks 27
 #define BUFFER_blocks(access) layout(set = 0, binding = BINDING_blocks, scalar) access buffer blocks_block { uvec4 blocks[]; };

@@ -14,5 +14,6 @@ void main() {
     indirect.draw = uvec4(0u, 1u, 0u, 0u);
     indirect.pair_blocks = fold(0u);
     indirect.pair_groups = fold(1u);
+    indirect.buckets = fold(0u);
     counts.visible = counts.pairs = counts.pairs_wanted = 0u;
 }

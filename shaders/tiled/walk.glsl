@@ -6,6 +6,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "tiled/grid.glsl"
+#include "tiled/morton.glsl"
 
 layout(local_size_x = 128) in;
 layout(local_size_x_id = 0) in;
@@ -26,12 +27,6 @@ shared uint finished_subgroups;
 void begin_bucket(uint bucket);  // in front of every LANES splats of the tile
 void visit(uint i);              // splat i of the batch, at this lane's pixels
 bool finished();                 // whether they take no more splats
-
-uvec2 morton(uint i) {
-    uvec2 v = uvec2(i, i >> 1u) & 0x55u;
-    v = (v | v >> 1u) & 0x33u;
-    return (v | v >> 2u) & 0x0Fu;
-}
 
 uint tile_of_group() { return group_index() / PARTS; }
 

@@ -1,0 +1,119 @@
+// Backward by splat (Mallick et al. 2024, "Taming 3DGS"): a subgroup takes a bucket of splats of a tile, a lane one splat. Pixels pass the lanes
+// one after another, so that each meets the splats front to back: at step i, lane l is at pixel i - l. A lane keeps its splat's nine gradients in
+// registers over all pixels, so nothing is reduced and every pair of tile and splat costs nine atomics.
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#include "common.glsl"
+#include "tiled/grid.glsl"
+#include "gaussian2d.glsl"
+#include <atomics>
+
+layout(local_size_x = 32) in;
+layout(local_size_x_id = 0) in;  // LANES: one subgroup
+layout(constant_id = 1) const uint LANES = 32u;
+layout(constant_id = 2) const uint PART = 256u;  // pixels of a tile that one workgroup of the forward pass took
+layout(constant_id = 3) const uint GROUP_PIXELS = 64u;  // and one subgroup of it
+const uint PARTS = TILE * TILE / PART;
+
+BUFFER_tile_starts(readonly)
+BUFFER_pair_splats(readonly)
+BUFFER_tile_splats(readonly)
+BUFFER_checkpoints(readonly)
+BUFFER_reaches(readonly)
+BUFFER_frame(readonly)
+SAMPLED_target
+SAMPLED_d_image
+#include "tiled/morton.glsl"
+#include "tiled/buckets.glsl"
+
+shared vec4 pixels[PART];  // dL/dpixel, and x + TILE y within the tile
+shared vec2 states[PART];  // dL/dpixel . (colour of this splat and all behind it), and T in front of it
+shared float sums[9u * LANES];
+shared uint splats[LANES];  // of the lanes that have a sum
+
+// The last tile whose buckets start at or before this one.
+uint tile_of(uint bucket) {
+    uint low = 0u, high = TILES;
+    while (high - low > 1u) {
+        uint middle = (low + high) / 2u;
+        if (first_bucket(middle) <= bucket) low = middle; else high = middle;
+    }
+    return low;
+}
+
+// Loads the pixels that the bucket can still change; returns their number.
+uint load_pixels(uint tile, uint bucket, uint part, uint unit) {
+    uint live = 0u;
+    ivec2 corner = ivec2(tile % TILES_X, tile / TILES_X) * int(TILE);
+    for (uint first = 0u; first < PART; first += LANES) {
+        if (bucket >= reaches[((tile * PARTS + part) * PART + first) / GROUP_PIXELS]) continue;
+        vec4 front = checkpoints[unit * PART + first + gl_SubgroupInvocationID];
+        uvec2 place = morton(part * PART + first + gl_SubgroupInvocationID);
+        bool lives = front.a >= T_MIN;
+        uvec4 living = subgroupBallot(lives);
+        if (lives) {
+            uint i = live + subgroupBallotExclusiveBitCount(living);
+            vec3 d_pixel = texelFetch(d_image, corner + ivec2(place), 0).rgb;
+            vec4 final = texelFetch(target, corner + ivec2(place), 0);
+            pixels[i] = vec4(d_pixel, float(place.x + TILE * place.y));
+            states[i] = vec2(dot(d_pixel, final.rgb + final.a * frame.background - front.rgb), front.a);
+        }
+        live += subgroupBallotBitCount(living);
+    }
+    return live;
+}
+
+void main() {
+    uint unit = group_index(), lane = gl_SubgroupInvocationID;
+    if (unit / PARTS >= first_bucket(TILES)) return;
+    uint tile = tile_of(unit / PARTS), bucket = unit / PARTS - first_bucket(tile);
+    uint pair = tile_starts[tile] + bucket * LANES + lane;
+    if (pair - lane >= tile_starts[tile + 1u]) return;  // the one to spare
+    uint live = load_pixels(tile, bucket, unit % PARTS, unit);
+    if (live == 0u) return;
+    bool mine = pair < tile_starts[tile + 1u];
+    TileSplat s = tile_splats[pair_splats[mine ? pair : pair - lane]];
+    vec4 m = s.mean_conic, c = s.conic_color;
+    m.xy -= vec2(uvec2(tile % TILES_X, tile / TILES_X) * TILE) + 0.5;
+    vec3 d_color = vec3(0.0), second = vec3(0.0);  // second moments of w = dL/dG G: t^2, t dy, dy^2
+    vec2 slope = vec2(0.0);                        // first moments: t, dy
+    float total = 0.0;
+    bool contributes = false;
+    barrier();
+    for (uint i = 0u; i < live + LANES - 1u; ++i) {
+        uint p = i - lane;  // wraps to far behind the last before the first
+        if (mine && p < live) {
+            vec4 pixel = pixels[p];
+            vec2 state = states[p];
+            float y = floor(pixel.w / float(TILE));
+            vec2 d = m.xy - vec2(pixel.w - float(TILE) * y, y);
+            float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(s.opacity * G, ALPHA_MAX);
+            if (alpha >= ALPHA_MIN && state.y >= T_MIN) {
+                contributes = true;
+                float along = dot(pixel.rgb, c.yzw), w = G * (along * state.y - state.x) / (1.0 - alpha);
+                d_color += pixel.rgb * (alpha * state.y);
+                states[p] = vec2(state.x - state.y * alpha * along, state.y * (1.0 - alpha));
+                d.x += m.w * d.y;
+                total += w;
+                slope += w * d;
+                second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
+            }
+        }
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+    }
+    slope *= s.opacity;
+    second *= s.opacity;
+    float across = m.z * slope.x;
+    float grad[9] = float[](-across, -across * m.w - c.x * slope.y, -0.5 * second.x, -m.z * second.y, -0.5 * second.z,
+                            d_color.r, d_color.g, d_color.b, total);
+    // through shared memory, so that neighbouring lanes add to neighbouring words
+    uvec4 contributing = subgroupBallot(contributes);
+    uint place = subgroupBallotExclusiveBitCount(contributing), words = 9u * subgroupBallotBitCount(contributing);
+    if (contributes) {
+        splats[place] = s.splat;
+        for (uint i = 0u; i < 9u; ++i) sums[9u * place + i] = grad[i];
+    }
+    barrier();
+    for (uint i = lane; i < words; i += LANES) add_gradient(9u * splats[i / 9u] + i % 9u, sums[i]);
+}
