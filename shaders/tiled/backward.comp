@@ -29,16 +29,17 @@ void visit(uint i) {
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         vec2 d = m.xy - centre - vec2(step_to(j));
         float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(opacity * G, ALPHA_MAX);
-        if (alpha < ALPHA_MIN || T[j] < T_MIN) continue;
-        contributes = true;
-        float along = dot(d_pixels[j], c.yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
-        d_color += d_pixels[j] * (alpha * T[j]);
-        behind[j] -= T[j] * alpha * along;
-        T[j] *= 1.0 - alpha;
-        d.x += m.w * d.y;
-        total += w;
-        slope += w * d;
-        second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
+        if (alpha >= ALPHA_MIN && T[j] >= T_MIN) {
+            contributes = true;
+            float along = dot(d_pixels[j], c.yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
+            d_color += d_pixels[j] * (alpha * T[j]);
+            behind[j] -= T[j] * alpha * along;
+            T[j] *= 1.0 - alpha;
+            d.x += m.w * d.y;
+            total += w;
+            slope += w * d;
+            second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
+        }
     }
     slope *= opacity;
     second *= opacity;
