@@ -101,7 +101,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("draw", "uvec4", "VkDrawIndirectCommand: 6 vertices a visible splat"),
         Field("pair_blocks", "uvec3", "sort blocks over the pairs of tile and splat"),
         Field("pair_groups", "uvec3", "GROUP pairs a workgroup, one of them behind the last"),
-        Field("buckets", "uvec3", "a workgroup for every bucket of splats and part of its tile"),
+        Field("buckets", "uvec3", "workgroups of the backward pass over all buckets of splats"),
     ),
     "Splat2D": (
         Field("mean", "vec2", "px"),

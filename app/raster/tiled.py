@@ -24,11 +24,12 @@ from app.variants.formats import FORMATS
 from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 TILE = contract.CONSTANTS["TILE"][0]
-THREADS = 128  # of a workgroup that walks a tile
-FORWARD_PIXELS = 2  # of a lane
+# Of a workgroup that walks a tile, and pixels of a lane. A subgroup's pixels are a rectangle: 8x4 for 32 lanes of one pixel.
+THREADS, PIXELS = 256, 1
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
 BYTES_PER_SPLAT = contract.itemsize("tile_splats") + 16 * PAIRS_PER_SPLAT
+_CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 _PAIR_ROWS = ("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits")
 TILE_ROWS = ("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches", *_PAIR_ROWS)
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
@@ -75,8 +76,13 @@ def digits(tiles: int) -> int:
 
 
 def parts() -> int:
-    """Workgroups of the forward pass a tile."""
-    return TILE * TILE // (THREADS * FORWARD_PIXELS)
+    """Workgroups that walk a tile together."""
+    return TILE * TILE // (THREADS * PIXELS)
+
+
+def bucket_of(row: TileBackward, lanes: int) -> int:
+    """Splats of a bucket; 0 for a backward pass that takes a tile at once."""
+    return 0 if row.bucket is None else row.bucket or lanes
 
 
 def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8) -> list[ComputePass]:
@@ -86,31 +92,44 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     n = digits(across * down)
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
-    walk = {**tiles, "LOCAL_SIZE": THREADS, "LANES": lanes}
+    walk = {**tiles, "LOCAL_SIZE": THREADS, "LANES": lanes, "PER_LANE": PIXELS}
+    bucket = bucket_of(rows.tile_backward, lanes)
+    share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
-    stored = ("checkpoints", "reaches") if rows.tile_backward.slot is None else ()
+    stored = ("checkpoints", "reaches") if bucket else ()
     checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
     return [
         *SORT_PASSES,
         project_forward(sh_planes),
         ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("counts", "indirect", "pair_tiles", "pair_splats"), spec={**tiles, "LANES": lanes, "PARTS": parts()}, bind=other),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("counts", "indirect", "pair_tiles", "pair_splats"), spec={**tiles, **share, "PARTS": _groups(rows.tile_backward)}, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, "PER_LANE": FORWARD_PIXELS}, slots=checkpoint),
-        _backward_pass(rows, lists, walk, threshold),
+        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint),
+        _backward_pass(rows, (*lists, *stored), {**walk, **share}, threshold),
         project_backward(sh_planes, sink),
     ]
 
 
-def _backward_pass(rows: TiledRows, lists: tuple[str, ...], walk: dict, threshold: int) -> ComputePass:
+def _by_splat(row: TileBackward) -> bool:
+    return not row.slots
+
+
+def _groups(row: TileBackward) -> int:
+    """Workgroups of the backward pass that share a bucket."""
+    return 1 if _by_splat(row) else parts()
+
+
+def _backward_pass(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshold: int) -> ComputePass:
     row = rows.tile_backward
-    reads, writes, atomics = (*lists, "target", "d_image", "frame", "d_splats2d"), ("d_splats2d",), {"atomics": rows.atomics.slot}
-    if row.slot is None:
-        spec = {**walk, "LOCAL_SIZE": walk["LANES"], "PART": THREADS * FORWARD_PIXELS, "GROUP_PIXELS": walk["LANES"] * FORWARD_PIXELS}
-        return ComputePass("draw backward", row.shader, reads=(*reads, "checkpoints", "reaches"), writes=writes, spec=spec, slots=atomics)
-    spec = {**walk, "PER_LANE": row.pixels, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
-    return ComputePass("draw backward", row.shader, reads=reads, writes=writes, spec=spec, slots={**atomics, "reduce": row.slot})
+    if "BUCKET" in walk:
+        walk = {**walk, "GROUP_PIXELS": walk["LANES"] * PIXELS}
+    if _by_splat(row):
+        walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
+    else:
+        walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
+    slots = {"atomics": rows.atomics.slot, **dict(row.slots)}
+    return ComputePass("draw backward", row.shader, reads=(*reads, "target", "d_image", "frame", "d_splats2d"), writes=("d_splats2d",), spec=walk, slots=slots)
 
 
 class TiledRasterizer:
@@ -129,8 +148,9 @@ class TiledRasterizer:
         self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
-        if rows.tile_backward.slot is None:
-            self.most = min(self.most, (device.max_buffer // self._checkpoint_bytes - self.tiles) * device.subgroup_size)
+        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)
+        if self.bucket:
+            self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
         self.room = pairs or min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
         try:
@@ -145,8 +165,8 @@ class TiledRasterizer:
         device, size, own = self.device, (self.width, self.height), self._own
         sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
         sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
-        if self.rows.tile_backward.slot is None:
-            sizes["reaches"] = self.tiles * TILE * TILE // (device.subgroup_size * FORWARD_PIXELS)
+        if self.bucket:
+            sizes["reaches"] = self.tiles * TILE * TILE // (device.subgroup_size * PIXELS)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
@@ -159,11 +179,9 @@ class TiledRasterizer:
     def _pairs(self, room: int) -> dict[str, Buffer]:
         sizes = dict.fromkeys(_PAIR_ROWS, room) | {"pair_digits": RADIX * -(-room // BLOCK)}
         nbytes = {name: n * contract.itemsize(name) for name, n in sizes.items()}
-        if self.rows.tile_backward.slot is None:
-            nbytes["checkpoints"] = (room // self.device.subgroup_size + self.tiles) * self._checkpoint_bytes
+        if self.bucket:
+            nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES
         return allocate_all(self.device, nbytes)
-
-    _checkpoint_bytes = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 
     def record_forward(self, recorder: Recorder) -> None:
         """parameters, camera, frame, counts -> target."""
@@ -175,20 +193,17 @@ class TiledRasterizer:
         recorder.run(run["tile emit"], indirect="visible_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
-        self._walk(recorder, run["draw"], FORWARD_PIXELS)
+        recorder.run(run["draw"], threads=self._threads(run["draw"]))
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
-        backward = self.pipelines["draw backward"]
-        if self.rows.tile_backward.slot is None:
-            recorder.run(backward, indirect="buckets")
-        else:
-            self._walk(recorder, backward, self.rows.tile_backward.pixels)
+        run = self.pipelines["draw backward"]
+        recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
         recorder.run(self.pipelines["project backward"], indirect="splat_groups")
 
-    def _walk(self, recorder: Recorder, pipeline: Pipeline, pixels: int) -> None:
-        groups = self.tiles * TILE * TILE // (THREADS * pixels)
-        recorder.run(pipeline, threads=(groups * pipeline.local_size[0],))
+    def _threads(self, pipeline: Pipeline) -> tuple[int]:
+        """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""
+        return (self.tiles * parts() * pipeline.local_size[0],)
 
     def make_room(self, wanted: int | None = None) -> bool:
         """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is

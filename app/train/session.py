@@ -318,7 +318,7 @@ class Session:
         }
         out = {purpose: sum(size.get(n, 0) for n in names) for purpose, names in purposes.items()}
         out["other"] = sum(size.values()) - sum(out.values())
-        return out
+        return {purpose: nbytes for purpose, nbytes in out.items() if nbytes}
 
 
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:

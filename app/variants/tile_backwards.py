@@ -5,23 +5,31 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class TileBackward:
-    slot: str | None  # None: by splat, from checkpoints
-    spec: tuple[str, ...]  # specialization constants it takes
-    pixels: int  # of a lane
-    cull: bool  # a subgroup visits only the splats that touch its pixels
+    shader: str
+    slots: tuple[tuple[str, str], ...]
+    spec: tuple[str, ...]  # specialization constants it takes, of those that depend on more than this row
+    cull: bool  # by pixel: a subgroup visits only the splats that touch its pixels
+    bucket: int | None  # splats between the checkpoints of the forward pass; 0: as many as a subgroup has lanes; None: there are none
     needs: tuple[str, ...]
     note: str
-    shader: str = "tiled/backward.comp"
+
+
+def _by_pixel(reduce: str, share: str, spec: tuple[str, ...], cull: bool, bucket: int | None, note: str) -> TileBackward:
+    return TileBackward("tiled/backward.comp", (("reduce", reduce), ("share", share)), spec, cull, bucket, ("subgroup_tiles",), note)
 
 
 TILE_BACKWARDS = {
-    "reduce-scatter": TileBackward("reduce/scatter.glsl", (), 2, True, ("subgroup_tiles",), "by pixel, splats culled by subgroup, sums by recursive halving"),
-    "per-splat": TileBackward(None, (), 2, True, ("subgroup_tiles",), "by splat, pixels handed along the lanes from checkpoints (Taming 3DGS)", "tiled/backward_per_splat.comp"),
-    "distwar-butterfly": TileBackward(
-        "reduce/butterfly.glsl", ("THRESHOLD",), 1, False, ("subgroup_tiles",), "by pixel, whole subgroup where enough lanes contribute (DISTWAR SW-B)"
+    "reduce-scatter": _by_pixel(
+        "reduce/scatter.glsl", "tiled/share_bucket.glsl", (), True, 512, "by pixel, 512 splats a workgroup, culled by subgroup, sums by recursive halving"
     ),
-    "distwar-serial": TileBackward(
-        "reduce/serial.glsl", ("THRESHOLD",), 1, False, ("subgroup_tiles",), "by pixel, one lane adds up the others where enough contribute (DISTWAR SW-S)"
+    "per-splat": TileBackward(
+        "tiled/backward_per_splat.comp", (), (), True, 0, ("subgroup_tiles",), "by splat, pixels handed along the lanes from checkpoints (Taming 3DGS)"
     ),
-    "atomic": TileBackward("reduce/atomic.glsl", (), 1, False, ("subgroup_tiles",), "by pixel, nine atomics a pixel and splat: the canonical baseline"),
+    "distwar-butterfly": _by_pixel(
+        "reduce/butterfly.glsl", "tiled/share_tile.glsl", ("THRESHOLD",), False, None, "by pixel, whole subgroup where enough lanes contribute (DISTWAR SW-B)"
+    ),
+    "distwar-serial": _by_pixel(
+        "reduce/serial.glsl", "tiled/share_tile.glsl", ("THRESHOLD",), False, None, "by pixel, one lane adds up the others where enough contribute (DISTWAR SW-S)"
+    ),
+    "atomic": _by_pixel("reduce/atomic.glsl", "tiled/share_tile.glsl", (), False, None, "by pixel, nine atomics a pixel and splat: the canonical baseline"),
 }

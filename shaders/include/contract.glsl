@@ -81,7 +81,7 @@ struct Indirect {
     uvec4 draw;  // VkDrawIndirectCommand: 6 vertices a visible splat
     uvec3 pair_blocks;  // sort blocks over the pairs of tile and splat
     uvec3 pair_groups;  // GROUP pairs a workgroup, one of them behind the last
-    uvec3 buckets;  // a workgroup for every bucket of splats and part of its tile
+    uvec3 buckets;  // workgroups of the backward pass over all buckets of splats
 };
 
 struct Splat2D {

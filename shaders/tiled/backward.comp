@@ -1,5 +1,5 @@
 // Backward by pixel, front to back: the final colour is taken apart by subtraction, as in draw/backward.frag, so the forward pass leaves nothing
-// but its image. Of the colour behind, only its product with the pixel's gradient is needed. Nine gradients a visit go to <reduce>.
+// but its image, and checkpoints where <share> starts in the middle of a tile's splats. Of the colour behind, only its product with the pixel's gradient is needed. Nine gradients a visit go to <reduce>.
 #include "tiled/walk.glsl"
 #include "gaussian2d.glsl"
 #include <atomics>
@@ -12,7 +12,9 @@ vec2 centre;  // of the lane's first pixel
 vec3 d_pixels[PER_LANE];
 float behind[PER_LANE], T[PER_LANE];  // dL/dpixel . (colour of this splat and all behind it), and T in front of it
 
-void begin_bucket(uint bucket) {}
+#include <share>
+
+void before_chunk(uint i) {}
 
 bool finished() {
     bool all_finished = true;
@@ -50,16 +52,16 @@ void visit(uint i) {
 }
 
 void main() {
-    if (tile_of_group() >= TILES) return;
+    if (!take_share()) return;
     ivec2 size = textureSize(target, 0), first = ivec2(first_pixel());
     centre = vec2(first) + 0.5;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         ivec2 at = first + ivec2(step_to(j));
         bool inside = all(lessThan(at, size));
-        vec4 pixel = texelFetch(target, min(at, size - 1), 0);
+        vec4 front = state_in_front(j), pixel = texelFetch(target, min(at, size - 1), 0);
         d_pixels[j] = texelFetch(d_image, min(at, size - 1), 0).rgb;
-        behind[j] = dot(d_pixels[j], pixel.rgb + pixel.a * frame.background);
-        T[j] = inside ? 1.0 : 0.0;
+        behind[j] = dot(d_pixels[j], pixel.rgb + pixel.a * frame.background - front.rgb);
+        T[j] = inside ? front.a : 0.0;
     }
     walk();
 }

@@ -11,48 +11,32 @@
 layout(local_size_x = 32) in;
 layout(local_size_x_id = 0) in;  // LANES: one subgroup
 layout(constant_id = 1) const uint LANES = 32u;
-layout(constant_id = 2) const uint PART = 256u;  // pixels of a tile that one workgroup of the forward pass took
-layout(constant_id = 3) const uint GROUP_PIXELS = 64u;  // and one subgroup of it
-const uint PARTS = TILE * TILE / PART;
-
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
-BUFFER_checkpoints(readonly)
-BUFFER_reaches(readonly)
 BUFFER_frame(readonly)
 SAMPLED_target
 SAMPLED_d_image
 #include "tiled/morton.glsl"
-#include "tiled/buckets.glsl"
+#include "tiled/bucket_state.glsl"
 
-shared vec4 pixels[PART];  // dL/dpixel, and x + TILE y within the tile
-shared vec2 states[PART];  // dL/dpixel . (colour of this splat and all behind it), and T in front of it
+shared vec4 pixels[TILE_PIXELS];  // dL/dpixel, and x + TILE y within the tile
+shared vec2 states[TILE_PIXELS];  // dL/dpixel . (colour of this splat and all behind it), and T in front of it
 shared float sums[9u * LANES];
 shared uint splats[LANES];  // of the lanes that have a sum
 
-// The last tile whose buckets start at or before this one.
-uint tile_of(uint bucket) {
-    uint low = 0u, high = TILES;
-    while (high - low > 1u) {
-        uint middle = (low + high) / 2u;
-        if (first_bucket(middle) <= bucket) low = middle; else high = middle;
-    }
-    return low;
-}
-
 // Loads the pixels that the bucket can still change; returns their number.
-uint load_pixels(uint tile, uint bucket, uint part, uint unit) {
+uint load_pixels(uint tile, uint bucket) {
     uint live = 0u;
     ivec2 corner = ivec2(tile % TILES_X, tile / TILES_X) * int(TILE);
-    for (uint first = 0u; first < PART; first += LANES) {
-        if (bucket >= reaches[((tile * PARTS + part) * PART + first) / GROUP_PIXELS]) continue;
-        vec4 front = checkpoints[unit * PART + first + gl_SubgroupInvocationID];
-        uvec2 place = morton(part * PART + first + gl_SubgroupInvocationID);
+    for (uint first = 0u; first < TILE_PIXELS; first += LANES) {
+        uint at = first + gl_SubgroupInvocationID;
+        vec4 front = state_before(tile, bucket, at);
         bool lives = front.a >= T_MIN;
         uvec4 living = subgroupBallot(lives);
         if (lives) {
             uint i = live + subgroupBallotExclusiveBitCount(living);
+            uvec2 place = morton(at);
             vec3 d_pixel = texelFetch(d_image, corner + ivec2(place), 0).rgb;
             vec4 final = texelFetch(target, corner + ivec2(place), 0);
             pixels[i] = vec4(d_pixel, float(place.x + TILE * place.y));
@@ -64,12 +48,11 @@ uint load_pixels(uint tile, uint bucket, uint part, uint unit) {
 }
 
 void main() {
-    uint unit = group_index(), lane = gl_SubgroupInvocationID;
-    if (unit / PARTS >= first_bucket(TILES)) return;
-    uint tile = tile_of(unit / PARTS), bucket = unit / PARTS - first_bucket(tile);
-    uint pair = tile_starts[tile] + bucket * LANES + lane;
+    uint bucket = group_index(), lane = gl_SubgroupInvocationID;
+    if (bucket >= first_bucket(TILES)) return;
+    uint tile = tile_of(bucket), pair = tile_starts[tile] + (bucket - first_bucket(tile)) * LANES + lane;
     if (pair - lane >= tile_starts[tile + 1u]) return;  // the one to spare
-    uint live = load_pixels(tile, bucket, unit % PARTS, unit);
+    uint live = load_pixels(tile, bucket);
     if (live == 0u) return;
     bool mine = pair < tile_starts[tile + 1u];
     TileSplat s = tile_splats[pair_splats[mine ? pair : pair - lane]];

@@ -1,3 +1,3 @@
 // <checkpoint>: nothing is kept.
-void begin_bucket(uint bucket) {}
+void before_chunk(uint i) {}
 void end_buckets() {}

@@ -4,8 +4,8 @@
 #include "tiled/grid.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(constant_id = 0) const uint LANES = 32u;  // splats of a bucket, see buckets.glsl
-layout(constant_id = 1) const uint PARTS = 1u;   // of a tile
+layout(constant_id = 6) const uint BUCKET = 512u;  // splats, see buckets.glsl
+layout(constant_id = 8) const uint PARTS = 1u;     // workgroups that the backward pass gives a bucket
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
 BUFFER_tile_splats(readonly)
@@ -63,6 +63,6 @@ void main() {
         counts.pairs_wanted = wanted;
         indirect.pair_blocks = fold((pairs + BLOCK - 1u) / BLOCK);
         indirect.pair_groups = fold(pairs / GROUP + 1u);
-        indirect.buckets = fold((pairs / LANES + TILES) * PARTS);
+        indirect.buckets = fold((pairs / BUCKET + TILES) * PARTS);
     }
 }

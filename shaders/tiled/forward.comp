@@ -5,6 +5,7 @@ STORE_target
 
 vec2 centre;  // of the lane's first pixel
 vec4 state[PER_LANE];  // sum T_i alpha_i c_i, and T
+#include "tiled/share_tile.glsl"
 #include <checkpoint>
 
 bool finished() {
@@ -24,7 +25,7 @@ void visit(uint i) {
 }
 
 void main() {
-    if (tile_of_group() >= TILES) return;
+    if (!take_share()) return;
     ivec2 size = imageSize(target), first = ivec2(first_pixel());
     centre = vec2(first) + 0.5;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) state[j] = vec4(0.0, 0.0, 0.0, all(lessThan(first + ivec2(step_to(j)), size)) ? 1.0 : 0.0);

@@ -8,10 +8,10 @@
 #include "tiled/grid.glsl"
 #include "tiled/morton.glsl"
 
-layout(local_size_x = 128) in;
+layout(local_size_x = 256) in;
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint LANES = 32u;     // of a subgroup
-layout(constant_id = 2) const uint PER_LANE = 2u;   // pixels of a lane
+layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
 
 BUFFER_tile_starts(readonly)
@@ -24,17 +24,17 @@ shared vec2 batch_opacity[BATCH];  // and cutoff
 shared uint batch_splat[BATCH];
 shared uint finished_subgroups;
 
-void begin_bucket(uint bucket);  // in front of every LANES splats of the tile
-void visit(uint i);              // splat i of the batch, at this lane's pixels
-bool finished();                 // whether they take no more splats
+uint tile, begin, end;      // of this workgroup: its tile, and its pairs
+void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
+void visit(uint i);         // splat i of the batch, at this lane's pixels
+bool finished();            // whether they take no more splats
 
-uint tile_of_group() { return group_index() / PARTS; }
+// Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
+uint pixel_index(uint j) { return (group_index() % PARTS * BATCH + gl_SubgroupID * LANES) * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
 
-// First pixel of this lane and, from there, its pixel j: lanes side by side, so that a subgroup is a rectangle for every j.
-uvec2 first_pixel() {
-    uint tile = tile_of_group(), subgroup = (group_index() % PARTS) * BATCH + gl_SubgroupID * LANES;
-    return uvec2(tile % TILES_X, tile / TILES_X) * TILE + morton(subgroup * PER_LANE + gl_SubgroupInvocationID);
-}
+// The lane's first pixel on the canvas, and the way from there to its pixel j.
+uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
+uvec2 first_pixel() { return corner_of_tile() + morton(pixel_index(0u)); }
 uvec2 step_to(uint j) { return morton(j * LANES); }
 
 // Least of the quadratic form over a rectangle of offsets from the mean: on the edges that face it, 0 inside.
@@ -46,7 +46,6 @@ float nearest(vec2 low, vec2 high, float A, float k, float c) {
 }
 
 void walk() {
-    uint tile = tile_of_group(), begin = tile_starts[tile], end = tile_starts[tile + 1u];
     vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;
     vec2 high = low + vec2(morton(LANES * PER_LANE - 1u)) + 2.0 * QUAD_MARGIN;
     bool done = subgroupAll(finished());
@@ -67,7 +66,7 @@ void walk() {
         barrier();
         uint in_batch = min(BATCH, end - first);
         for (uint chunk = 0u; chunk < in_batch && !done; chunk += LANES) {
-            begin_bucket((first - begin + chunk) / LANES);
+            before_chunk(first - begin + chunk);
             uint mine = chunk + gl_SubgroupInvocationID;
             bool touches = mine < in_batch;
             if (CULL && touches) {
