@@ -96,13 +96,14 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     bucket = bucket_of(rows.tile_backward, lanes)
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
+    emitted, emit = ("counts", "indirect", "pair_tiles", "pair_splats"), {**tiles, **share, "PARTS": _groups(rows.tile_backward)}
     stored = ("checkpoints", "reaches") if bucket else ()
     checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
     return [
         *SORT_PASSES,
         project_forward(sh_planes),
         ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("counts", "indirect", "pair_tiles", "pair_splats"), spec={**tiles, **share, "PARTS": _groups(rows.tile_backward)}, bind=other),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=emitted, spec=emit, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint),
@@ -135,11 +136,10 @@ def _backward_pass(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshol
 class TiledRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py. pairs: room for pairs of tile and splat, by default a guess.
-    Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str, pairs: int = 0):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = TiledRows.resolve(device, options)
         self.tiles = int(np.prod(grid(width, height)))
@@ -151,7 +151,7 @@ class TiledRasterizer:
         self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)
         if self.bucket:
             self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
-        self.room = pairs or min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
+        self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(capacity, sink)

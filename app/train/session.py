@@ -54,7 +54,7 @@ class _Slot:
 
     def __init__(self, device: Device):
         self.fence = Fence(device)
-        self.first, self.count, self.begun_at = 0, 0, 0.0
+        self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
         self.head = self.tail = self.timed = None
 
 
@@ -152,7 +152,7 @@ class Session:
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         submit(self.device, [slot.head, *[self._step] * (steps - 1), slot.timed, slot.tail], slot.fence)
-        slot.first, slot.count, slot.begun_at = self.step, steps, time.perf_counter()
+        slot.first, slot.count, slot.room, slot.begun_at = self.step, steps, self.raster.room, time.perf_counter()
         self.step += steps
 
     def wait_for_turn(self) -> None:
@@ -190,7 +190,7 @@ class Session:
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count = 0
         self._pairs = max(self._pairs, int(records["pairs"].max()))
-        self.clipped_steps += int((records["pairs"] > self.raster.room).sum())
+        self.clipped_steps += int((records["pairs"] > slot.room).sum())
         self.on_batch(BatchResult(slot.first, records, slot.timed.times(), busy))
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
@@ -228,8 +228,7 @@ class Session:
 
     def _fit_pairs(self) -> None:
         """Room for the pairs of tile and splat that steps have asked for, before they ask for more than there is."""
-        if self.raster.room < self._pairs * PAIRS_AHEAD and not self._pairs_refused:
-            self.drain()
+        if not self._pairs_refused:
             try:
                 self.raster.make_room(int(self._pairs * PAIRS_AHEAD))
             except OutOfMemory:
