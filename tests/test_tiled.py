@@ -231,12 +231,12 @@ def test_frames_repeat(device):
 def test_workgroups_of_other_sizes(device, monkeypatch):
     """A tile in several workgroups, and more pixels a lane: what a device may find faster."""
     scene = random_scene(fresh_seed(), 200, 61, 47, 0, overlap=12)
-    for threads, pixels in ((128, 2), (64, 1), (32, 4)):
-        monkeypatch.setattr(tiled, "THREADS", threads)
-        monkeypatch.setattr(tiled, "PIXELS", pixels)
+    for pixels, parts in ((64, 1), (8, 1), (32, 4), (128, 2)):
+        monkeypatch.setattr(tiled, "SUBGROUP_PIXELS", pixels)
+        monkeypatch.setattr(tiled, "PARTS", parts)
         for row in ("reduce-scatter", "per-splat"):
             with Renderer(device, "tiled", tile_backward=row) as renderer:
-                check(renderer, scene, (threads, pixels, row))
+                check(renderer, scene, (pixels, parts, row))
 
 
 @pytest.mark.parametrize("bucket", [32, 256])

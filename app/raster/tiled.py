@@ -24,8 +24,8 @@ from app.variants.formats import FORMATS
 from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 TILE = contract.CONSTANTS["TILE"][0]
-# Of a workgroup that walks a tile, and pixels of a lane. A subgroup's pixels are a rectangle: 8x4 for 32 lanes of one pixel.
-THREADS, PIXELS = 256, 1
+SUBGROUP_PIXELS = 32  # at least; in Morton order they are a rectangle of 8x4, and splats are culled against it
+PARTS = 1  # workgroups that walk a tile together
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
 BYTES_PER_SPLAT = contract.itemsize("tile_splats") + 16 * PAIRS_PER_SPLAT
@@ -75,9 +75,9 @@ def digits(tiles: int) -> int:
     return max(1, -(-(tiles - 1).bit_length() // 8))
 
 
-def parts() -> int:
-    """Workgroups that walk a tile together."""
-    return TILE * TILE // (THREADS * PIXELS)
+def pixels_of(lanes: int) -> int:
+    """Pixels of a lane."""
+    return max(1, SUBGROUP_PIXELS // lanes)
 
 
 def bucket_of(row: TileBackward, lanes: int) -> int:
@@ -92,11 +92,11 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     n = digits(across * down)
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
-    walk = {**tiles, "LOCAL_SIZE": THREADS, "LANES": lanes, "PER_LANE": PIXELS}
+    walk = {**tiles, "LOCAL_SIZE": TILE * TILE // (pixels_of(lanes) * PARTS), "LANES": lanes, "PER_LANE": pixels_of(lanes)}
     bucket = bucket_of(rows.tile_backward, lanes)
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
-    emitted, emit = ("counts", "indirect", "pair_tiles", "pair_splats"), {**tiles, **share, "PARTS": _groups(rows.tile_backward)}
+    emitted, emit = ("counts", "indirect", "pair_tiles", "pair_splats"), {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
     checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
     return [
@@ -116,15 +116,10 @@ def _by_splat(row: TileBackward) -> bool:
     return not row.slots
 
 
-def _groups(row: TileBackward) -> int:
-    """Workgroups of the backward pass that share a bucket."""
-    return 1 if _by_splat(row) else parts()
-
-
 def _backward_pass(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshold: int) -> ComputePass:
     row = rows.tile_backward
     if "BUCKET" in walk:
-        walk = {**walk, "GROUP_PIXELS": walk["LANES"] * PIXELS}
+        walk = {**walk, "GROUP_PIXELS": walk["LANES"] * walk["PER_LANE"]}
     if _by_splat(row):
         walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
     else:
@@ -166,7 +161,7 @@ class TiledRasterizer:
         sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
         sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
         if self.bucket:
-            sizes["reaches"] = self.tiles * TILE * TILE // (device.subgroup_size * PIXELS)
+            sizes["reaches"] = self.tiles * TILE * TILE // (device.subgroup_size * pixels_of(device.subgroup_size))
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
@@ -203,7 +198,7 @@ class TiledRasterizer:
 
     def _threads(self, pipeline: Pipeline) -> tuple[int]:
         """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""
-        return (self.tiles * parts() * pipeline.local_size[0],)
+        return (self.tiles * PARTS * pipeline.local_size[0],)
 
     def make_room(self, wanted: int | None = None) -> bool:
         """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
