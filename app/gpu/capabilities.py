@@ -12,6 +12,7 @@ _QUAD_CONTROL_FEATURES = 1000235000
 _MAXIMAL_RECONVERGENCE_FEATURES = 1000434000
 # The package's own constant for this one is wrong (it numbers it by the EXT, the registry by the ARM extension it was promoted from).
 _RASTER_ORDER_FEATURES = 1000342000
+_SUBGROUP_SIZE_FEATURES = 1000225002  # None in the package
 _ONE_BOOL, _ONE_BOOL_FIELD = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
 
 
@@ -57,6 +58,13 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature("quad_control", "VK_KHR_shader_quad_control", _ONE_BOOL, _QUAD_CONTROL_FEATURES, _ONE_BOOL_FIELD),
     Feature("maximal_reconvergence", "VK_KHR_shader_maximal_reconvergence", _ONE_BOOL, _MAXIMAL_RECONVERGENCE_FEATURES, _ONE_BOOL_FIELD),
+    Feature(
+        "full_subgroups",
+        "VK_EXT_subgroup_size_control",
+        "VkPhysicalDeviceSubgroupSizeControlFeaturesEXT",
+        _SUBGROUP_SIZE_FEATURES,
+        "computeFullSubgroups",
+    ),
     Feature("memory_budget", "VK_EXT_memory_budget"),
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
 )

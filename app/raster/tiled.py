@@ -106,7 +106,7 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=emitted, spec=emit, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint),
+        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
         _backward_pass(rows, (*lists, *stored), {**walk, **share}, threshold),
         project_backward(sh_planes, sink),
     ]
@@ -125,7 +125,8 @@ def _backward_pass(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshol
     else:
         walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
     slots = {"atomics": rows.atomics.slot, **dict(row.slots)}
-    return ComputePass("draw backward", row.shader, reads=(*reads, "target", "d_image", "frame", "d_splats2d"), writes=("d_splats2d",), spec=walk, slots=slots)
+    reads = (*reads, "target", "d_image", "frame", "d_splats2d")
+    return ComputePass("draw backward", row.shader, reads=reads, writes=("d_splats2d",), spec=walk, slots=slots, full_subgroups=True)
 
 
 class TiledRasterizer:
