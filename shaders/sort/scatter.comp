@@ -21,14 +21,14 @@ shared uint masks[WORDS * RADIX];  // who of the row has this digit; word by wor
 shared uint next_place[RADIX];
 
 void main() {
-    uint t = gl_LocalInvocationID.x, block = group_index(), visible;
+    uint t = gl_LocalInvocationID.x, block = group_index(), visible;  // or the number of pairs
     uint before = scan_group(digit_totals[t], visible);
     if (block == 0u && t == 0u && FIRST) {
         counts.visible = visible;
         indirect.visible_blocks = fold((visible + BLOCK - 1u) / BLOCK);
         indirect.draw = uvec4(6u * visible, 1u, 0u, 0u);
     }
-    uint count = FIRST ? counts.splats : visible;  // of pairs: their number
+    uint count = FIRST ? counts.splats : visible;
     if (block * BLOCK >= count) return;
     next_place[t] = before + digit_counts[t * row_stride() + block];
     for (uint w = 0u; w < WORDS; ++w) masks[w * RADIX + t] = 0u;

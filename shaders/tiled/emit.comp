@@ -54,7 +54,7 @@ void main() {
             if (left < columns.y - columns.x) break;
             left -= columns.y - columns.x;
         }
-        pair_tiles[before + j] = tile;
+        pair_tiles[before + j] = min(tile, TILES - 1u);  // a number that is always one, whatever a driver makes of `precise`
         pair_splats[before + j] = block * BLOCK + low;
     }
     if (t == 0u && (block + 1u) * BLOCK >= visible) {  // the last block knows the total
