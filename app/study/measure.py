@@ -221,7 +221,7 @@ class Bench:
         """The reference, kept until another one is asked for."""
         exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic"}
         known = {f.name for f in fields(BACKENDS[rasterizer].options)}
-        options |= {name: value for name, value in exact.items() if name in known}
+        options = options | {name: value for name, value in exact.items() if name in known}
         key = (rasterizer, tuple(sorted(options.items())), view)
         if self._reference is None or self._reference[0] != key:
             self._reference = None  # its memory, before more is taken
