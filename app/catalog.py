@@ -14,6 +14,7 @@ from app.raster import hardware, tiled
 from app.raster.base import SINKS
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
 from app.train.loss import LOSS_PASSES, METRIC_PASSES
+from app.train.mcmc import MCMC_PASSES
 from app.train.schedule import SCHEDULE_PASSES
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
@@ -39,7 +40,7 @@ def sources() -> Iterator[shader.Source]:
     for backward, atomics, sink in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values(), SINKS):
         for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
             yield from p.sources()
-    training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES)
+    training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
     for p in (*probe.PASSES, *training):
         yield from p.sources()
 

@@ -136,8 +136,8 @@ class Learning:
 class Densifying:
     """densification"""
 
-    strategy: str = option("adaptive", "adaptive: clone, split and prune as published; none: keep the first splats",
-        choices=("adaptive", "none"))
+    strategy: str = option("adaptive", "adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, "
+        "with the settings of configs/mcmc.toml; none: keep the first splats", choices=("adaptive", "mcmc", "none"))
     refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter")
     refine_stop_iter: int = option(15_000, "no densification or reset from here on",
         unit="steps", aka="densify_until_iter growth_stop_iter")
@@ -152,6 +152,10 @@ class Densifying:
         unit="px")
     reset_every: int = option(3_000, "steps between opacity resets; 0: never", unit="steps", aka="opacity_reset_interval")
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
+    min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
+    noise_lr: float = option(5e5, "mcmc: noise of the means, over their rate", max=1e12)
+    opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)
+    scale_reg: float = option(0.0, "weight of the mean scale in the loss (mcmc: 0.01)", max=1e6)
 
 
 @_group

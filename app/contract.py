@@ -87,6 +87,10 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("prune_screen", "float", "screen radius above which a splat is pruned after the first reset, px"),
         Field("reset_every", "uint", "steps between opacity resets"),
         Field("reset_opa", "float", "opacity ceiling after a reset"),
+        Field("min_opacity", "float", "MCMC: opacity at which a splat is dead, and the least that sharing leaves"),
+        Field("noise_lr", "float", "MCMC: noise of the means over their learning rate"),
+        Field("opacity_reg", "float", "weight of the mean opacity in the loss"),
+        Field("scale_reg", "float", "weight of the mean scale in the loss"),
     ),
     "Counts": (
         Field("splats", "uint", "N, splats alive"),
@@ -216,9 +220,10 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("adam_logit_opacities", "float", "N, 2", "first and second moment"),
     BufferRow("adam_sh", "vec3", "K, C, 2", "first and second moment"),
     BufferRow("grow_stats", "GrowStat", "N", "densification statistics since the last densification"),
-    BufferRow("flags", "uint", "C", "densify: 2 * rank within its workgroup, + 1 where a splat grows or lives"),
+    BufferRow("flags", "uint", "C", "densify: 2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp"),
     BufferRow("flag_sums", "uint", "G + 1", "densify: flagged splats per workgroup, then those of all before; the last is the total"),
     BufferRow("holes", "uint", "C", "densify: rows to fill when dead splats are compacted"),
+    BufferRow("copies", "uint", "rows of holes", "MCMC, in the memory of holes: how many copies of a splat are to be made"),
 )
 
 IMAGES: tuple[ImageRow, ...] = (

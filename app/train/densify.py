@@ -21,13 +21,16 @@ _RANKS = ("flags", "flag_sums")
 _ROW = (*FIELDS, *MOMENTS)
 
 
+SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
+
+
 def DENSIFY_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
     """The passes for parameters with this many SH coefficients."""
     planes = {"SH_PLANES": sh_planes}
     resized = dict(shader="densify/resize.comp", reads=("counts", *_RANKS), writes=("counts", "indirect"))
     return (
         ComputePass("densify decide", "densify/decide.comp", reads=("hyper", "counts", "grow_stats"), writes=_RANKS),
-        ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",)),
+        SCAN,
         ComputePass(
             name="densify grow",
             shader="densify/grow.comp",

@@ -28,6 +28,7 @@ from app.raster.sort import SORT_PASSES
 from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
 from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
+from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
 
@@ -76,7 +77,7 @@ class Session:
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         self.sh_planes, (self.width, self.height) = (config.sh_degree + 1) ** 2, canvas
-        self.step = 0
+        self.step, self.mcmc = 0, config.strategy == "mcmc"
         self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess until one has ended
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
@@ -159,13 +160,22 @@ class Session:
         self._collect(self._slots[self._turn])
 
     def densify(self) -> None:
-        """Queues a densification, after making room for what it will add; the only place where the host waits to learn a number."""
-        n = self.count()
-        self._plan.run_once()
-        wanted = n + int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
+        """Queues a densification, after making room for what it will add."""
+        n, wanted = self._growth()
         if wanted > self.parameters.capacity:
+            self.drain()
             self._grow(wanted, n)
         submit(self.device, [self._densify])
+        self._splats = min(wanted, self.parameters.capacity)
+
+    def _growth(self) -> tuple[int, int]:
+        """Splats there are, and those that the next densification asks for. MCMC follows a rule; the adaptive one asks the GPU, the only place where the host waits to learn a number."""
+        if self.mcmc:
+            wanted = grown(self._splats)
+            return self._splats, min(wanted, self.config.cap_max or wanted)
+        n = self.count()
+        self._plan.run_once()
+        return n, n + int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def reset_opacity(self) -> None:
         """Queues an opacity reset."""
@@ -253,13 +263,15 @@ class Session:
             recorder.destroy()
         self._recorders, self._drawn_from = [], self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch, "d_image": self._shared["d_image"]}
-        run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *SORT_PASSES[:1], *DENSIFY_PASSES(self.sh_planes), *RESET_PASSES])
+        run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *SORT_PASSES[:1], *DENSIFY_PASSES(self.sh_planes), *RESET_PASSES, *MCMC_PASSES(self.sh_planes)])
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
             self.raster.record_forward(recorder)
             record_loss(recorder, run, self.width, self.height)
             self.raster.record_backward(recorder)
+            if self.mcmc:
+                record_noise(recorder, run)
             record_end(recorder, run)
 
         def recorded(record, timed: bool = False) -> Recorder:
@@ -270,7 +282,7 @@ class Session:
         self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
         self._step = recorded(step)
         self._plan = recorded(lambda r: record_plan(r, run))
-        self._densify = recorded(lambda r: record_densify(r, run))
+        self._densify = recorded(lambda r: (record_mcmc if self.mcmc else record_densify)(r, run))
         self._reset = recorded(lambda r: record_reset(r, run))
         for slot in self._slots:
             slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (_nothing, step, _nothing))
@@ -282,7 +294,7 @@ class Session:
         frame["step"] = step
         self.resources["frame"].upload(frame)
         self._sizes.run_once()
-        self.step = step
+        self.step, self._splats = step, n
 
     def _release(self, keep_parameters: bool = False) -> None:
         self.device.wait_idle()  # for refinements too, which no fence tells of

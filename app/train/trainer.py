@@ -163,18 +163,18 @@ class Run:
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
         periods = [c.checkpoint_every]
         if c.strategy != "none" and step < c.refine_stop_iter:
-            periods += [c.refine_every, c.reset_every]
+            periods += [c.refine_every, c.reset_every if c.strategy == "adaptive" else 0]
         stops += [(step // p + 1) * p for p in periods if p]
         return min(stops)
 
     def _refine(self, step: int) -> None:
-        """Densification and opacity resets, on the original schedule."""
+        """Densification, and the opacity resets of the adaptive one, on the original schedule."""
         c = self.config
         if c.strategy == "none" or step >= min(c.refine_stop_iter, c.max_steps):  # after the last step nothing could heal what it changes
             return
         if step > c.refine_start_iter and step % c.refine_every == 0:
             self.session.densify()
-        if c.reset_every and step % c.reset_every == 0:
+        if c.strategy == "adaptive" and c.reset_every and step % c.reset_every == 0:
             self.session.reset_opacity()
         if self.session.growth_stopped and not self._warned:
             self._warned = True

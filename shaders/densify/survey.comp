@@ -3,23 +3,12 @@
 #include "common.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(constant_id = 0) const uint SH_PLANES = 16u;
 BUFFER_hyper(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_grow_stats(readonly)
-BUFFER_means(readonly)
-BUFFER_quats(readonly)
-BUFFER_log_scales(readonly)
-BUFFER_logit_opacities(readonly)
-BUFFER_sh(readonly)
+#include "densify/whole.glsl"
 #include "densify/mark.glsl"
-
-bool whole(uint g) {
-    bool ok = finite(vec4(means[g], logit_opacities[g])) && finite(quats[g]) && finite(vec4(log_scales[g], 0.0));
-    for (uint k = 0u; k < SH_PLANES; ++k) ok = ok && finite(vec4(sh[k * counts.capacity + g], 0.0));
-    return ok;
-}
 
 bool lives(uint g) {
     float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));

@@ -66,6 +66,10 @@ struct Hyper {
     float prune_screen;  // screen radius above which a splat is pruned after the first reset, px
     uint reset_every;  // steps between opacity resets
     float reset_opa;  // opacity ceiling after a reset
+    float min_opacity;  // MCMC: opacity at which a splat is dead, and the least that sharing leaves
+    float noise_lr;  // MCMC: noise of the means over their learning rate
+    float opacity_reg;  // weight of the mean opacity in the loss
+    float scale_reg;  // weight of the mean scale in the loss
 };
 
 struct Counts {
@@ -258,7 +262,7 @@ struct StepRecord {
 // grow_stats [N]; densification statistics since the last densification
 #define BINDING_grow_stats 45
 #define BUFFER_grow_stats(access) layout(set = 0, binding = BINDING_grow_stats, scalar) access buffer grow_stats_block { GrowStat grow_stats[]; };
-// flags [C]; densify: 2 * rank within its workgroup, + 1 where a splat grows or lives
+// flags [C]; densify: 2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp
 #define BINDING_flags 46
 #define BUFFER_flags(access) layout(set = 0, binding = BINDING_flags, scalar) access buffer flags_block { uint flags[]; };
 // flag_sums [G + 1]; densify: flagged splats per workgroup, then those of all before; the last is the total
@@ -267,23 +271,26 @@ struct StepRecord {
 // holes [C]; densify: rows to fill when dead splats are compacted
 #define BINDING_holes 48
 #define BUFFER_holes(access) layout(set = 0, binding = BINDING_holes, scalar) access buffer holes_block { uint holes[]; };
+// copies [rows of holes]; MCMC, in the memory of holes: how many copies of a splat are to be made
+#define BINDING_copies 49
+#define BUFFER_copies(access) layout(set = 0, binding = BINDING_copies, scalar) access buffer copies_block { uint copies[]; };
 // target: rendered colour without background, premultiplied, and final transmittance in alpha
-#define SAMPLED_target layout(set = 0, binding = 49) uniform texture2D target;
-#define STORE_target layout(set = 0, binding = 49) uniform writeonly image2D target;
-#define LOADSTORE_target(format) layout(set = 0, binding = 49, format) uniform coherent image2D target;
-#define INPUT_target layout(set = 0, binding = 49, input_attachment_index = 0) uniform subpassInput target;
+#define SAMPLED_target layout(set = 0, binding = 50) uniform texture2D target;
+#define STORE_target layout(set = 0, binding = 50) uniform writeonly image2D target;
+#define LOADSTORE_target(format) layout(set = 0, binding = 50, format) uniform coherent image2D target;
+#define INPUT_target layout(set = 0, binding = 50, input_attachment_index = 0) uniform subpassInput target;
 // layers: the same of each depth segment by itself, one below the other, nearest first
-#define SAMPLED_layers layout(set = 0, binding = 50) uniform texture2D layers;
-#define STORE_layers layout(set = 0, binding = 50) uniform writeonly image2D layers;
-#define LOADSTORE_layers(format) layout(set = 0, binding = 50, format) uniform coherent image2D layers;
-#define INPUT_layers layout(set = 0, binding = 50, input_attachment_index = 0) uniform subpassInput layers;
+#define SAMPLED_layers layout(set = 0, binding = 51) uniform texture2D layers;
+#define STORE_layers layout(set = 0, binding = 51) uniform writeonly image2D layers;
+#define LOADSTORE_layers(format) layout(set = 0, binding = 51, format) uniform coherent image2D layers;
+#define INPUT_layers layout(set = 0, binding = 51, input_attachment_index = 0) uniform subpassInput layers;
 // state: what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other
-#define SAMPLED_state layout(set = 0, binding = 51) uniform texture2D state;
-#define STORE_state layout(set = 0, binding = 51) uniform writeonly image2D state;
-#define LOADSTORE_state(format) layout(set = 0, binding = 51, format) uniform coherent image2D state;
-#define INPUT_state layout(set = 0, binding = 51, input_attachment_index = 0) uniform subpassInput state;
+#define SAMPLED_state layout(set = 0, binding = 52) uniform texture2D state;
+#define STORE_state layout(set = 0, binding = 52) uniform writeonly image2D state;
+#define LOADSTORE_state(format) layout(set = 0, binding = 52, format) uniform coherent image2D state;
+#define INPUT_state layout(set = 0, binding = 52, input_attachment_index = 0) uniform subpassInput state;
 // d_image: dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha
-#define SAMPLED_d_image layout(set = 0, binding = 52) uniform texture2D d_image;
-#define STORE_d_image layout(set = 0, binding = 52) uniform writeonly image2D d_image;
-#define LOADSTORE_d_image(format) layout(set = 0, binding = 52, format) uniform coherent image2D d_image;
-#define INPUT_d_image layout(set = 0, binding = 52, input_attachment_index = 0) uniform subpassInput d_image;
+#define SAMPLED_d_image layout(set = 0, binding = 53) uniform texture2D d_image;
+#define STORE_d_image layout(set = 0, binding = 53) uniform writeonly image2D d_image;
+#define LOADSTORE_d_image(format) layout(set = 0, binding = 53, format) uniform coherent image2D d_image;
+#define INPUT_d_image layout(set = 0, binding = 53, input_attachment_index = 0) uniform subpassInput d_image;

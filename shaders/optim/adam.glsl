@@ -3,6 +3,7 @@
 BUFFER_hyper(readonly)
 #include "trained.glsl"
 BUFFER_grow_stats(restrict)
+#include "optim/regularize.glsl"
 
 #define ADAM(type, name, moments, row, gradient, rate)                                             \
     {                                                                                              \
@@ -31,6 +32,7 @@ float sink_sh(uint g, uint k, vec3 d_sh_k, vec3 d_color) {
 }
 
 void sink_geometry(uint g, vec3 d_mean, vec4 d_quat, vec3 d_log_scale, float d_logit) {
+    regularize(g, d_log_scale, d_logit);
     ADAM(vec3, means, adam_means, g, d_mean, frame.lr_means)
     ADAM(vec4, quats, adam_quats, g, d_quat, hyper.lr_quats)
     ADAM(vec3, log_scales, adam_log_scales, g, d_log_scale, hyper.lr_scales)

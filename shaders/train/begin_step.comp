@@ -1,5 +1,6 @@
 // What a training step depends on, from its number: camera, background, SH degree, learning rate of the means, Adam's bias corrections.
 #include "common.glsl"
+#include "powers.glsl"
 #include "random.glsl"
 
 layout(local_size_x = 1) in;
@@ -22,17 +23,6 @@ float lr_means(uint step) {
     return exp(mix(log(hyper.lr_means), log(hyper.lr_means_final), t));
 }
 
-// 1 - beta^n by squaring, with the complement carried along: a(2n) = a (2 - a), a(n + 1) = a + (1 - a) a(1). Nothing cancels, whereas
-// 1 - pow(beta, n) has lost three digits at the first steps and GPUs compute logarithms near 1 to 2^-21 only.
-float one_minus_power(float beta, uint n) {
-    float one = 1.0 - beta, a = 0.0;
-    for (int bit = findMSB(n); bit >= 0; --bit) {
-        a = a * (2.0 - a);
-        if ((n >> bit & 1u) != 0u) a += (1.0 - a) * one;
-    }
-    return a;
-}
-
 void main() {
     uint step = frame.step;
     uvec2 scheduled = schedule[step % HISTORY];
@@ -43,6 +33,6 @@ void main() {
     frame.near_plane = hyper.near_plane;
     frame.sh_degree = min(step / hyper.sh_degree_interval, hyper.max_sh_degree);
     frame.lr_means = lr_means(step);
-    frame.bias1 = one_minus_power(hyper.beta1, step + 1u);
-    frame.bias2 = one_minus_power(hyper.beta2, step + 1u);
+    frame.bias1 = one_minus_power(1.0 - hyper.beta1, step + 1u);
+    frame.bias2 = one_minus_power(1.0 - hyper.beta2, step + 1u);
 }

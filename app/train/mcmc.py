@@ -1,0 +1,80 @@
+"""MCMC densification on the GPU: dead splats move onto live ones, the scene grows by a twentieth, means wander.
+
+Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", with the schedule and constants of gsplat's MCMCStrategy.
+It looks at parameters alone, so it does not matter who drew them. Deterministic: sums of opacities are integers, copies are counted by
+integer atomics, random numbers are hashes of (seed, step, row). Growth follows from the number of splats: the host waits for nothing.
+
+Differences, on purpose. Copies share an opacity exactly whatever their number (51 at most in the published code, the size of a table).
+A relocated splat forgets its own momentum, not only its source's: that belonged to where it was. Who holds a number that is not finite is dead.
+"""
+
+from __future__ import annotations
+
+from app.gpu.passes import ComputePass, Pipeline
+from app.gpu.recorder import Recorder
+from app.raster.parameters import FIELDS, MOMENTS
+from app.train.densify import GROUP, SCAN
+
+_RANKS = ("flags", "flag_sums")
+_ROW = (*FIELDS, *MOMENTS)
+_IN_HOLES = {"copies": "holes"}
+
+
+def grown(splats: int) -> int:
+    """Splats after a refinement where nothing limits them: 1.05 times as many, in whole numbers."""
+    return splats + splats // 20
+
+
+def _round(name: str, sh_planes: int, adds: bool) -> tuple[ComputePass, ...]:
+    """The passes that fill rows with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
+    drawn = ("hyper", "frame", "counts", *_RANKS)
+    spec = {"SH_PLANES": sh_planes, "ADDS": adds}
+    return (
+        ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("hyper", "counts", *FIELDS), writes=(*_RANKS, "copies"), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec={"ADDS": adds}, bind=_IN_HOLES),
+        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *FIELDS), writes=(*_ROW, "grow_stats"), spec=spec),
+    )
+
+
+def MCMC_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
+    """The passes for parameters with this many SH coefficients."""
+    return (
+        SCAN,
+        *_round("relocate", sh_planes, adds=False),
+        *_round("add", sh_planes, adds=True),
+        ComputePass(
+            name="mcmc share",
+            shader="mcmc/share.comp",
+            reads=("hyper", "counts", "copies", "log_scales", "logit_opacities"),
+            writes=("log_scales", "logit_opacities", *MOMENTS),
+            spec={"SH_PLANES": sh_planes},
+            bind=_IN_HOLES,
+        ),
+        ComputePass("mcmc resize", "mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),
+        ComputePass(
+            name="noise",
+            shader="mcmc/noise.comp",
+            reads=("hyper", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
+            writes=("means",),
+        ),
+    )
+
+
+def record_mcmc(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, relocated and grown.
+
+    No splat that was dead (opacity at most hyper.min_opacity, or not finite) remains where any was alive; then there are min(grown(N),
+    counts.capacity). Sources and copies start without momentum.
+    """
+    for name in ("relocate", "add"):
+        recorder.run(run[f"{name} weigh"], indirect="splat_groups")
+        recorder.run(run["densify scan"], threads=(GROUP,))
+        recorder.run(run[f"{name} draw"], indirect="splat_groups")
+        recorder.run(run["mcmc share"], indirect="splat_groups")
+        recorder.run(run[f"{name} copy"], indirect="splat_groups")
+    recorder.run(run["mcmc resize"], threads=(1,))
+
+
+def record_noise(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Means move by frame.lr_means * hyper.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
+    recorder.run(run["noise"], indirect="splat_groups")

@@ -1,0 +1,16 @@
+// Rows to fill become copies of what was drawn for them, without momentum: a dead splat's own belongs to where it was.
+#include "common.glsl"
+
+layout(local_size_x = GROUP) in;
+BUFFER_counts(readonly)
+BUFFER_grow_stats(writeonly)
+#include "mcmc/source.glsl"
+#include "densify/row.glsl"
+
+void main() {
+    uint row;
+    if (!fills(group_index() * GROUP + gl_LocalInvocationID.x, row)) return;
+    copy_parameters(source(row), row, counts.capacity);
+    zero_moments(row, counts.capacity);
+    grow_stats[row] = GrowStat(0.0, 0.0, 0.0);
+}

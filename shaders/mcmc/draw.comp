@@ -1,0 +1,12 @@
+// Counts the copies that will be made of every splat.
+#include "common.glsl"
+
+layout(local_size_x = GROUP) in;
+BUFFER_counts(readonly)
+BUFFER_copies(restrict)
+#include "mcmc/source.glsl"
+
+void main() {
+    uint row;
+    if (fills(group_index() * GROUP + gl_LocalInvocationID.x, row)) atomicAdd(copies[source(row)], 1u);
+}

@@ -1,0 +1,27 @@
+// Exploration: means move by noise in the shape of their Gaussian, Sigma times a normal, the more the fainter the splat
+// (Kheradmand et al. 2024, section 3.2: stochastic gradient Langevin dynamics; the logistic of opacity as there).
+#include "common.glsl"
+#include "projection.glsl"
+#include "random.glsl"
+
+layout(local_size_x = GROUP) in;
+BUFFER_hyper(readonly)
+BUFFER_frame(readonly)
+BUFFER_counts(readonly)
+BUFFER_means(restrict)
+BUFFER_quats(readonly)
+BUFFER_log_scales(readonly)
+BUFFER_logit_opacities(readonly)
+
+const float STEEPNESS = 100.0, FAINT = 0.005;
+const float NEGLIGIBLE = 80.0;  // beyond, exp overflows or nearly so, and what is left moves no float
+
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    if (g >= counts.splats) return;
+    float above = STEEPNESS * (1.0 / (1.0 + exp(-logit_opacities[g])) - FAINT);
+    if (above > NEGLIGIBLE) return;
+    mat3 R = rotation(normalize(quats[g]));
+    vec3 scale = exp(log_scales[g]), normal = random_normal(uvec4(hyper.seed, frame.step, g, DRAW_NOISE));
+    means[g] += frame.lr_means * hyper.noise_lr / (1.0 + exp(above)) * (R * (scale * scale * (normal * R)));
+}
