@@ -125,12 +125,13 @@ def test_zero_steps_of_schedule(steps):
 
 
 def test_hyper_row_holds_the_config():
-    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=0.0, means_lr=1e-3)
+    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=0.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02)
     row = hyper_row(config, EXTENT)
     assert row["background_mode"] == 2 and row["seed"] == 2**32 - 1
     assert row["lr_means"] == np.float32(1e-3 * EXTENT) and row["lr_means_final"] == np.float32(1.6e-6 * EXTENT)
     assert row["lr_sh0"] == np.float32(config.sh0_lr) and row["lr_shN"] == np.float32(config.shN_lr)
     assert row["eps"] == np.float32(1e-15) and row["beta2"] == np.float32(0.999)
+    assert (row["min_opacity"], row["noise_lr"], row["opacity_reg"], row["scale_reg"]) == tuple(np.float32((0.005, 5e5, 0.01, 0.02)))
     zeros = {name for name in row.dtype.names if row[name] == 0}
     assert zeros == {"prune_screen"}, "a field was left out"
 

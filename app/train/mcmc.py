@@ -32,7 +32,7 @@ def _round(name: str, sh_planes: int, adds: bool) -> tuple[ComputePass, ...]:
     return (
         ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("hyper", "counts", *FIELDS), writes=(*_RANKS, "copies"), spec=spec, bind=_IN_HOLES),
         ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec={"ADDS": adds}, bind=_IN_HOLES),
-        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *FIELDS), writes=(*_ROW, "grow_stats"), spec=spec),
+        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *_ROW), writes=(*_ROW, "grow_stats"), spec=spec),
     )
 
 
@@ -45,8 +45,8 @@ def MCMC_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
         ComputePass(
             name="mcmc share",
             shader="mcmc/share.comp",
-            reads=("hyper", "counts", "copies", "log_scales", "logit_opacities"),
-            writes=("log_scales", "logit_opacities", *MOMENTS),
+            reads=("hyper", "counts", "copies", *_ROW),
+            writes=_ROW,
             spec={"SH_PLANES": sh_planes},
             bind=_IN_HOLES,
         ),

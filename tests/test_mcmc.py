@@ -1,0 +1,475 @@
+"""MCMC densification against the float64 reference, and by what must hold whatever was drawn."""
+
+import math
+
+import numpy as np
+import pytest
+
+from app import contract
+from app.config import TrainConfig
+from app.errors import UserError
+from app.gpu.memory import POISON, Buffer
+from app.gpu.passes import build_all
+from app.gpu.recorder import Recorder
+from app.presets import config_from_file, load_config
+from app.raster.base import project_backward
+from app.raster.parameters import FIELDS, MOMENTS, Parameters
+from app.train.densify import allocate_densify
+from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
+from app.train.schedule import hyper_row
+from app.train.trainer import train
+from tests.oracle.mcmc import noise, regularizers, relocated
+from tests.test_densify import STATE, random_bits, random_state
+from tests.training import open_session, same_state, settings
+
+CONFIG = TrainConfig(strategy="mcmc")
+EXTENT, RATE, STEP = 2.0, 3e-4, 600
+MIN = CONFIG.min_opacity
+MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.01)
+
+
+class Refiner:
+    """The passes recorded once for one capacity, run on any splats."""
+
+    def __init__(self, device, capacity: int, planes: int):
+        self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"))
+        rows = {"hyper": 1, "frame": 1, "camera": 1, "splats2d": capacity, "d_splats2d": capacity * contract.CONSTANTS["GRADIENT_STRIDE"][0]}
+        self.own = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in rows.items()}
+        self.scratch = allocate_densify(device, capacity)
+        self.resources = {**self.parameters.all, **self.own, **self.scratch}
+        run = build_all(device, [*MCMC_PASSES(planes), project_backward(planes, "adam")])
+        self.recorders = {name: Recorder(device, self.resources) for name in ("refine", "noise", "adam")}
+        record_mcmc(self.recorders["refine"], run)
+        record_noise(self.recorders["noise"], run)
+        self.recorders["adam"].run(run["project backward"], indirect="splat_groups")
+        for recorder in self.recorders.values():
+            recorder.end()
+
+    def __call__(self, state: dict, what: str = "refine", config: TrainConfig = CONFIG, step: int = STEP) -> dict:
+        """state and the result: (planes, n, values) by name. Nobody is visible."""
+        n = state["means"].shape[1]
+        for buffer in (*self.parameters.resources.values(), *self.scratch.values()):
+            buffer.fill(POISON)
+        for name in STATE:
+            self.parameters.write(name, state[name])
+        self.parameters.write("grow_stats", np.zeros((1, n, 3)))
+        self.parameters.set_count(n)
+        indirect = np.zeros((), contract.dtype("Indirect"))
+        indirect["splat_groups"] = -(-n // 256), 1, 1
+        self.resources["indirect"].upload(indirect)
+        self.resources["splats2d"].fill(0)
+        frame = np.zeros((), contract.dtype("Frame"))
+        frame["step"], frame["lr_means"], frame["bias1"], frame["bias2"] = step, RATE, 1, 1
+        self.resources["frame"].upload(frame)
+        self.resources["hyper"].upload(hyper_row(config, EXTENT))
+        self.recorders[what].run_once()
+        return {name: self.parameters.read(name, self.splats) for name in STATE}
+
+    @property
+    def splats(self) -> int:
+        return int(self.parameters.counts["splats"])
+
+    def destroy(self) -> None:
+        for part in (*self.recorders.values(), self.parameters, *self.own.values(), *self.scratch.values()):
+            part.destroy()
+
+
+_made: dict[tuple[int, int], Refiner] = {}
+
+
+@pytest.fixture
+def make(device):
+    def make(capacity: int, planes: int = 1) -> Refiner:
+        if (capacity, planes) not in _made:
+            _made[capacity, planes] = Refiner(device, capacity, planes)
+        return _made[capacity, planes]
+
+    return make
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cleanup():
+    yield
+    for made in _made.values():
+        made.destroy()
+    _made.clear()
+
+
+def opacities(state: dict) -> np.ndarray:
+    return 1 / (1 + np.exp(-state["logit_opacities"][0, :, 0].astype(np.float64)))
+
+
+def tags(state: dict) -> np.ndarray:
+    """The row that each splat descends from, which `random_state` writes into its first SH value."""
+    return state["sh"][0, :, 0].astype(int)
+
+
+def live_state(n: int, planes: int, seed: int) -> dict:
+    state = random_state(n, planes, seed)
+    state["logit_opacities"] = np.random.default_rng(seed + 1).uniform(-5, 6, (1, n, 1)).astype(np.float32)
+    return state
+
+
+# -- sharing ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 51])
+@pytest.mark.parametrize("opacity", [1e-4, 0.005, 0.3, 0.9, 0.9999])
+def test_reference_of_relocation(opacity, n):
+    """n copies let through at their centre what the one did, and as much along a line through it, by quadrature."""
+    shared, factor = relocated(opacity, n)
+    assert 1 - (1 - shared) ** n == pytest.approx(opacity, rel=1e-10)
+    x = np.linspace(-12, 12, 4801)
+    before, after = (np.sum(1 - (1 - o * np.exp(-((x / s) ** 2) / 2)) ** m) for o, s, m in ((opacity, 1, 1), (shared, factor, n)))
+    assert after == pytest.approx(before, rel=1e-8)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("n, planes", [(40, 16), (256, 4), (1000, 1), (5001, 16)])
+def test_relocation_against_reference(make, n, planes, seed):
+    """Without room to grow: dead rows copy live ones, which share with them by the published formula; the others do not change."""
+    state = random_state(n, planes, seed)  # 27 of 100 dead
+    before = opacities(state)
+    dead = before <= MIN
+    assert 0 < dead.sum() < n
+    got = make(n, planes)(state)
+    source, drawn = tags(got), np.bincount(tags(got)[dead], minlength=n)
+    assert not drawn[dead].any() and np.array_equal(source[~dead], np.flatnonzero(~dead))
+    multiple = drawn > 0
+    for name in ("means", "quats", "sh"):
+        assert np.array_equal(got[name], state[name][:, source]), name
+    wanted = np.array([relocated(before[g], drawn[g] + 1) if multiple[g] else (before[g], 1.0) for g in range(n)])[source]
+    np.testing.assert_allclose(opacities(got), np.maximum(wanted[:, 0], MIN), rtol=3e-5)
+    np.testing.assert_allclose(got["log_scales"][0], state["log_scales"][0, source] + np.log(wanted[:, 1:]), atol=2e-6)
+    untouched = ~dead & ~multiple
+    for name in STATE:
+        assert got[name][:, untouched].tobytes() == state[name][:, untouched].tobytes(), name
+        assert name not in MOMENTS or not got[name][:, ~untouched].any(), name
+
+
+@pytest.mark.parametrize("copies", [1, 2, 50, 5000])
+@pytest.mark.parametrize("opacity", [0.006, 0.02, 0.5, 0.99, 0.99999])
+def test_any_number_of_copies_shares_exactly(make, opacity, copies):
+    """(1 - o')^n = 1 - o down to opacities that count as dead, and eq. 9 as far as its sum has digits."""
+    n = copies + 1
+    state = random_state(n, 1)
+    state["logit_opacities"][:] = -20
+    state["logit_opacities"][0, n // 2] = math.log(opacity / (1 - opacity))
+    config = TrainConfig(strategy="mcmc", min_opacity=1e-6)
+    got = make(n)(state, config=config)
+    opacity = opacities(state)[n // 2]
+    shared = -math.expm1(math.log1p(-opacity) / n)
+    np.testing.assert_allclose(opacities(got), max(shared, config.min_opacity), rtol=2e-5)
+    assert (got["means"] == state["means"][:, n // 2 : n // 2 + 1]).all()
+    factor = np.exp(got["log_scales"][0].astype(np.float64) - state["log_scales"][0, n // 2])
+    if n <= 51:
+        np.testing.assert_allclose(factor, relocated(opacity, n)[1], rtol=5e-6)
+    else:
+        assert (0 < factor).all() and (factor <= 1).all()
+
+
+# -- counts ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n, capacity", [(1, 64), (19, 64), (20, 64), (255, 1000), (256, 1000), (5000, 8000), (5000, 5100), (5000, 5000)])
+def test_counts(make, n, capacity):
+    state = random_state(n, 1, seed=n)
+    state["logit_opacities"][0, 0] = 1  # somebody is alive
+    refiner = make(capacity)
+    got = refiner(state)
+    assert refiner.splats == min(grown(n), capacity) == min(int(1.05 * n), capacity)
+    assert (opacities(got) >= MIN * (1 - 1e-5)).all()
+    indirect = refiner.resources["indirect"].download(contract.dtype("Indirect"))[0]
+    assert tuple(indirect["splat_groups"]) == (-(-refiner.splats // 256), 1, 1)
+    assert tuple(indirect["splat_blocks"]) == (-(-refiner.splats // 2048), 1, 1)
+    assert not refiner.parameters.read("grow_stats", refiner.splats).any()
+
+
+@pytest.mark.parametrize("n", [600, 70_000])  # 274 workgroups: sums of sums, and weights of workgroups in fewer bits
+def test_families_look_as_their_first_did(make, n):
+    """Relocated and grown: all descendants of a splat together are as opaque as it was; new rows and their sources have no momentum."""
+    state = live_state(n, 4, seed=n)
+    rng = np.random.default_rng(n)
+    state["logit_opacities"][0, rng.choice(n, n // 5, replace=False)] = -9
+    before = opacities(state)
+    refiner = make(grown(n), 4)
+    got = refiner(state)
+    family = tags(got)
+    through = np.zeros(n)
+    np.add.at(through, family, np.log1p(-opacities(got)))
+    after = opacities(got)
+    clamped = np.zeros(n, bool)
+    np.logical_or.at(clamped, family, after < MIN * (1 + 1e-4))
+    checked = (before > MIN) & ~clamped
+    assert checked.sum() > 0.7 * n
+    np.testing.assert_allclose(through[checked], np.log1p(-before[checked]), rtol=2e-4, atol=1e-6)
+    members = np.bincount(family, minlength=n)
+    assert (members[before <= MIN] == 0).all() and (members[before > MIN] >= 1).all()
+    for name in MOMENTS:
+        assert not got[name][:, n:].any() and not got[name][:, np.isin(np.arange(grown(n)), np.flatnonzero(members > 1))].any(), name
+    assert got["means"].tobytes() == state["means"][:, family].tobytes()
+    again = refiner(state)
+    for name in STATE:
+        assert got[name].tobytes() == again[name].tobytes(), name
+    other = refiner(state, step=STEP + 100)
+    assert not np.array_equal(tags(other), family)
+    assert not np.array_equal(tags(refiner(state, config=TrainConfig(strategy="mcmc", seed=1))), family)
+
+
+def test_nobody_alive(make):
+    """There is nothing to relocate to; growth keeps the rule that the host counts on."""
+    state = random_state(100, 1)
+    state["logit_opacities"][:] = -30
+    refiner = make(200)
+    got = refiner(state)
+    assert refiner.splats == 105 and all(np.isfinite(got[name]).all() for name in STATE)
+
+
+def test_rows_that_are_not_numbers_are_relocated(make):
+    n = 600
+    state = live_state(n, 4, seed=3)
+    bad = [20 * i + 5 * j + 3 for i in range(len(FIELDS)) for j in range(3)]
+    for row, (name, value) in zip(bad, ((f, v) for f in FIELDS for v in (np.nan, np.inf, -np.inf))):
+        state[name][-1, row, -1] = value
+        state[f"adam_{name}"][-1, row, -1] = np.nan
+    got = make(grown(n), 4)(state)
+    assert all(np.isfinite(got[name]).all() for name in STATE)
+    assert not np.isin(tags(got), bad).any()
+
+
+# -- sampling --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+@pytest.mark.parametrize("faintest", [-5.0, 3.0])
+def test_sampling_is_proportional_to_opacity(make, seed, faintest):
+    """Pearson's statistic of the draws, over runs of rows and over classes of opacity."""
+    n, cells = 60_000, 100
+    state = random_state(n, 1, seed)
+    rng = np.random.default_rng(seed)
+    live = np.sort(rng.choice(n - 700, n // 10, replace=False))  # among the dead; the last workgroups are dead altogether
+    state["logit_opacities"][:] = -20
+    state["logit_opacities"][0, live, 0] = rng.uniform(faintest, 4, len(live))
+    before = opacities(state)
+    got = make(n)(state, config=TrainConfig(strategy="mcmc", seed=seed))
+    dead = before <= MIN
+    drawn = np.bincount(tags(got)[dead], minlength=n)[live]
+    expected = dead.sum() * before[live] / before[live].sum()
+    for order in (np.arange(len(live)), np.argsort(before[live])):
+        parts = np.array_split(order, cells)
+        seen, wanted = (np.array([values[p].sum() for p in parts]) for values in (drawn, expected))
+        statistic = np.sum((seen - wanted) ** 2 / wanted)
+        assert abs(statistic - (cells - 1)) < 5 * np.sqrt(2 * cells), statistic
+
+
+# -- noise -----------------------------------------------------------------------------------------------------------------------
+
+
+def normals_of(n: int, step: int, seed: int) -> np.ndarray:
+    keys = np.empty((n, 4), np.uint32)
+    keys[:, 0], keys[:, 1], keys[:, 2], keys[:, 3] = seed, step, np.arange(n), 4
+    u = (random_bits(keys) >> 8) * 2.0**-24
+    radius, angle = np.sqrt(-2 * np.log(1 - u[:, :2])), 2 * np.pi * (u[:, 2:] - 0.5)
+    return np.stack([radius[:, 0] * np.cos(angle[:, 0]), radius[:, 0] * np.sin(angle[:, 0]), radius[:, 1] * np.cos(angle[:, 1])], axis=1)
+
+
+@pytest.mark.parametrize("step", [0, 17])
+def test_noise_against_reference(make, step):
+    n = 3000
+    state = random_state(n, 1, seed=step)
+    got = make(n)(state, "noise", step=step)
+    moved = noise(state["quats"][0], np.exp(state["log_scales"][0].astype(float)), opacities(state), normals_of(n, step, CONFIG.seed), RATE * CONFIG.noise_lr)
+    assert np.abs(moved).max() > 1
+    error = np.abs(got["means"][0] - (state["means"][0] + moved))
+    assert (error <= 2e-5 * np.abs(moved).max(axis=1, keepdims=True) + 1e-6).all()
+    for name in set(STATE) - {"means"}:
+        assert got[name].tobytes() == state[name].tobytes(), name
+
+
+def test_noise_has_the_shape_of_the_splat(make):
+    """Its covariance is Sigma^2, times the rate and the logistic of opacity squared; faint splats wander, opaque ones stay."""
+    n = 40_000
+    state = random_state(n, 1)
+    quat, scale, logit = np.array([0.5, 0.1, -0.7, 0.5]), np.array([0.3, 0.5, 0.8]), -6.0
+    state["means"][:] = 0
+    state["quats"][:], state["log_scales"][:], state["logit_opacities"][:] = 3 * quat, np.log(scale), logit
+    moved = make(n)(state, "noise")["means"][0].astype(np.float64)
+    axes = noise(np.tile(quat, (3, 1)), np.tile(scale, (3, 1)), np.full(3, 1 / (1 + np.exp(-logit))), np.eye(3), RATE * CONFIG.noise_lr).T
+    standard = np.linalg.solve(axes, moved.T)
+    assert np.abs(standard.mean(axis=1)).max() < 4.5 / np.sqrt(n)
+    assert np.abs(np.cov(standard) - np.eye(3)).max() < 5 * np.sqrt(2 / n)
+    other = make(n)(state, "noise", step=STEP + 1)["means"][0]
+    assert np.abs(np.corrcoef(moved.T, other.T)[:3, 3:]).max() < 5 / np.sqrt(n), "steps are independent"
+    state["logit_opacities"][:] = 3
+    assert make(n)(state, "noise")["means"].tobytes() == state["means"].tobytes()
+
+
+def test_noise_can_be_off(make):
+    state = random_state(300, 1)
+    assert make(300)(state, "noise", TrainConfig(strategy="mcmc", noise_lr=0.0))["means"].tobytes() == state["means"].tobytes()
+
+
+# -- regularizers ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [(0.01, 0.0), (0.0, 0.02), (0.3, 0.7)])
+def test_gradients_of_regularizers_by_central_differences(make, weights):
+    """Of splats that no view sees: the first moment is (1 - beta1) times the gradient."""
+    n, h = 200, 1e-4
+    state = random_state(n, 1)
+    for name in MOMENTS:
+        state[name][:] = 0
+    got = make(n)(state, "adam", TrainConfig(strategy="mcmc", opacity_reg=weights[0], scale_reg=weights[1]))
+    given = {name: state[name][0].astype(np.float64) for name in ("log_scales", "logit_opacities")}
+    for name, values in given.items():
+        wanted = np.empty_like(values)
+        for place in np.ndindex(values.shape):
+            ends = []
+            for side in (h, -h):
+                moved = {k: v.copy() for k, v in given.items()}
+                moved[name][place] += side
+                ends.append(regularizers(moved["log_scales"], moved["logit_opacities"], *weights))
+            wanted[place] = (ends[0] - ends[1]) / (2 * h)
+        first = got[f"adam_{name}"][0].reshape(n, 2, -1)[:, 0] / (1 - CONFIG.adam_beta1)
+        np.testing.assert_allclose(first, wanted, rtol=2e-5, atol=2e-12, err_msg=name)  # what differences of doubles leave at 1e-4
+    for name in ("adam_means", "adam_quats", "adam_sh"):
+        assert not got[name].any(), name
+
+
+def test_regularizers_are_off_for_a_weight_of_zero(make):
+    """Not even an infinite scale makes a gradient then."""
+    state = random_state(100, 1)
+    for name in MOMENTS:
+        state[name][:] = 0
+    state["log_scales"][0, 7] = 1000
+    got = make(100)(state, "adam", CONFIG)
+    assert not any(got[name].any() for name in MOMENTS)
+
+
+def test_regularizers_add_to_gradients_of_the_image(device, scene):
+    """The first moments of a step with and without, of splats that are seen."""
+    moments = []
+    for weight in (0.0, 1000.0):  # against which roundings of the image's gradients are small
+        config = settings(scene, strategy="mcmc", opacity_reg=weight, scale_reg=weight)
+        session = open_session(device, config)
+        before = session.snapshot().buffers
+        session.run(1)
+        moments.append(session.snapshot().buffers)
+        session.destroy()
+    scales, opacity = np.exp(before["log_scales"][0].astype(float)), opacities(before)
+    n = len(opacity)
+    assert moments[0]["adam_log_scales"].any()
+    added = [(moments[1][name] - moments[0][name])[0].reshape(n, 2, -1)[:, 0] / (1 - config.adam_beta1) for name in ("adam_log_scales", "adam_logit_opacities")]
+    np.testing.assert_allclose(added[0], 1000 / (3 * n) * scales, rtol=1e-3)
+    np.testing.assert_allclose(added[1][:, 0], 1000 / n * opacity * (1 - opacity), rtol=1e-3)
+
+
+# -- runs ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_training_improves_and_respects_the_cap(on_device, scene, tmp_path, capfd, rasterizer):
+    changes = {"eval_steps": (10,), "max_steps": 200, "cap_max": 400, "refine_stop_iter": 150, "init_scale": 0.3, "rasterizer": rasterizer}
+    metrics = train(settings(scene, tmp_path, **MCMC | changes))
+    first, last = (e["psnr"] for e in metrics["evaluations"])
+    assert last > first + 1
+    splats = metrics["curve"]["splats"]
+    wanted, n = [300], 300
+    while n < 400:
+        wanted.append(n := min(grown(n), 400))
+    assert sorted(set(splats)) == wanted and metrics["splats"] == 400
+    assert "noise" in metrics["stage_ms"] and "note:" not in capfd.readouterr().out
+
+
+def test_no_reset_of_opacities(on_device, scene, tmp_path):
+    train(settings(scene, tmp_path, **MCMC | {"max_steps": 21, "checkpoint_every": 20, "reset_every": 20, "refine_start_iter": 1000}))
+    with np.load(tmp_path / "ckpts/ckpt_20.npz") as state:
+        assert (1 / (1 + np.exp(-state["logit_opacities"]))).max() > 0.3
+
+
+def test_refinement_right_after_a_restore(device, scene):
+    """A session that goes on from a checkpoint draws what the one that made it draws, bit by bit."""
+    first = open_session(device, settings(scene, **MCMC))
+    for _ in range(2):
+        first.run(5)
+        first.densify()
+    state = first.snapshot()
+    second = open_session(device, settings(scene, **MCMC))
+    second.restore(state)
+    for session in (first, second):
+        session.densify()
+    refined = first.snapshot()
+    assert refined.splats == grown(state.splats) == grown(grown(grown(300)))
+    assert same_state(refined, second.snapshot())
+    first.destroy()
+    second.destroy()
+
+
+def test_resuming_ends_with_as_many_splats(on_device, scene, tmp_path):
+    whole = train(settings(scene, tmp_path / "whole", **MCMC, max_steps=60))
+    half = settings(scene, tmp_path / "half", **MCMC, max_steps=35)
+    train(half)
+    saved = config_from_file(tmp_path / "half" / "config.toml")
+    assert saved.strategy == "mcmc" and saved.opacity_reg == 0.01
+    resumed = train(load_config(None, {"result_dir": tmp_path / "half", "resume": True, "max_steps": 60}))
+    assert resumed["splats"] == whole["splats"]
+    assert resumed["curve"]["splats"][-1] == whole["curve"]["splats"][-1] > 300
+
+
+def test_growth_in_several_reallocations(device, scene):
+    counts = []
+    for room in (0, 5000):
+        session = open_session(device, settings(scene, **MCMC))
+        if room:
+            session._grow(room, session.count())
+        capacities = {session.parameters.capacity}
+        for _ in range(12):
+            session.run(1)
+            session.densify()
+            capacities.add(session.parameters.capacity)
+        counts.append(session.count())
+        assert session._splats == counts[-1] and len(capacities) == (1 if room else 3)
+        session.destroy()
+    n = 300
+    for _ in range(12):
+        n = grown(n)
+    assert counts == [n, n]
+
+
+def test_growth_ends_with_memory(device, scene, monkeypatch):
+    """Where the device holds no more, host and GPU still agree on the number of splats."""
+    monkeypatch.setattr("app.train.session.fitting", lambda *_: 330)
+    session = open_session(device, settings(scene, **MCMC))
+    for _ in range(4):
+        session.run(1)
+        session.densify()
+        assert session._splats == session.count() <= 330
+    assert session.count() == 330 and "330" in session.growth_stopped
+    session.destroy()
+
+
+# -- settings --------------------------------------------------------------------------------------------------------------------
+
+
+def test_the_strategy_brings_its_settings():
+    named, preset = load_config(None, {"strategy": "mcmc"}), load_config("mcmc")
+    assert named == preset
+    assert (named.cap_max, named.init_opa, named.init_scale, named.opacity_reg, named.scale_reg) == (1_000_000, 0.5, 0.1, 0.01, 0.01)
+    assert (named.refine_start_iter, named.refine_stop_iter, named.refine_every, named.noise_lr, named.min_opacity) == (500, 25_000, 100, 5e5, 0.005)
+    assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).cap_max == 25_000
+    assert load_config(None, {"strategy": "mcmc", "init_opa": 0.2}).init_opa == 0.2
+    assert load_config(None, {"strategy": "adaptive"}) == TrainConfig()
+
+
+@pytest.mark.parametrize("setting", [
+    {"noise_lr": -1.0}, {"min_opacity": 0.0}, {"min_opacity": 0.9}, {"opacity_reg": -0.01}, {"scale_reg": float("nan")},
+    {"cap_max": -1}, {"strategy": "mcmcmc"}, {"init_opa": 1.0}, {"init_scale": 0.0},
+], ids=str)
+def test_bad_settings(setting):
+    with pytest.raises(UserError, match=f"^{next(iter(setting))}: expected .*, got [^\n]*$"):
+        load_config(None, {"strategy": "mcmc"} | setting)
+
+
+def test_more_splats_than_the_cap(on_device, scene, tmp_path):
+    with pytest.raises(UserError, match="^300 splats do not fit: --cap-max is 299[^\n]*$"):
+        train(settings(scene, tmp_path, **MCMC, cap_max=299))
