@@ -4,8 +4,9 @@ Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", wit
 It looks at parameters alone, so it does not matter who drew them. Deterministic: sums of opacities are integers, copies are counted by
 integer atomics, random numbers are hashes of (seed, step, row). Growth follows from the number of splats: the host waits for nothing.
 
-Differences, on purpose. Copies share an opacity exactly whatever their number (51 at most in the published code, the size of a table).
-A relocated splat forgets its own momentum, not only its source's: that belonged to where it was. Who holds a number that is not finite is dead.
+Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51 at most, the size of a table). Sources
+start without momentum in growth too, as in the authors' code, and so do relocated splats: theirs belonged to where they were. Who holds a
+number that is not finite is dead.
 """
 
 from __future__ import annotations

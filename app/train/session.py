@@ -166,10 +166,10 @@ class Session:
             self.drain()
             self._grow(wanted, n)
         submit(self.device, [self._densify])
-        self._splats = min(wanted, self.parameters.capacity)
+        self._splats = min(wanted, self.parameters.capacity)  # with MCMC, which kills nobody
 
     def _growth(self) -> tuple[int, int]:
-        """Splats there are, and those that the next densification asks for. MCMC follows a rule; the adaptive one asks the GPU, the only place where the host waits to learn a number."""
+        """Splats there are, and those that the next densification asks for: by rule with MCMC, else the only number that the host waits to learn."""
         if self.mcmc:
             wanted = grown(self._splats)
             return self._splats, min(wanted, self.config.cap_max or wanted)
@@ -178,7 +178,7 @@ class Session:
         return n, n + int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def reset_opacity(self) -> None:
-        """Queues an opacity reset."""
+        """Queues an opacity reset, which is part of the adaptive strategy."""
         submit(self.device, [self._reset])
 
     def drain(self) -> None:
@@ -263,7 +263,8 @@ class Session:
             recorder.destroy()
         self._recorders, self._drawn_from = [], self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch, "d_image": self._shared["d_image"]}
-        run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *SORT_PASSES[:1], *DENSIFY_PASSES(self.sh_planes), *RESET_PASSES, *MCMC_PASSES(self.sh_planes)])
+        refining = MCMC_PASSES(self.sh_planes) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes), *RESET_PASSES)
+        run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *SORT_PASSES[:1], *refining])
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
@@ -281,9 +282,10 @@ class Session:
 
         self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
         self._step = recorded(step)
-        self._plan = recorded(lambda r: record_plan(r, run))
         self._densify = recorded(lambda r: (record_mcmc if self.mcmc else record_densify)(r, run))
-        self._reset = recorded(lambda r: record_reset(r, run))
+        if not self.mcmc:
+            self._plan = recorded(lambda r: record_plan(r, run))
+            self._reset = recorded(lambda r: record_reset(r, run))
         for slot in self._slots:
             slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (_nothing, step, _nothing))
 

@@ -1,5 +1,5 @@
-// Exploration: means move by noise in the shape of their Gaussian, Sigma times a normal, the more the fainter the splat
-// (Kheradmand et al. 2024, section 3.2: stochastic gradient Langevin dynamics; the logistic of opacity as there).
+// Exploration by stochastic gradient Langevin dynamics (Kheradmand et al. 2024): means move by Sigma times a normal, noise in the shape of
+// their Gaussian, times a logistic of opacity that keeps what is visible in place.
 #include "common.glsl"
 #include "projection.glsl"
 #include "random.glsl"

@@ -1,4 +1,4 @@
-// What the loss gains by opacity_reg * mean opacity + scale_reg * mean scale (Kheradmand et al. 2024, section 3.4), seen or not.
+// What the loss gains by opacity_reg * mean opacity + scale_reg * mean scale (Kheradmand et al. 2024), of all splats, seen or not.
 // The branches keep an infinite scale from turning a weight of 0 into a gradient that is no number.
 void regularize(uint g, inout vec3 d_log_scale, inout float d_logit) {
     if (hyper.opacity_reg > 0.0) {
