@@ -35,9 +35,9 @@ def option(default, help, *, unit="", choices=(), min=0, max=2**32 - 1, shown=No
         help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split())))
 
 
-def variant(registry, help):
+def variant(registry, help, auto="the fastest here"):
     """The choice of one row of a registry in app/variants."""
-    return option("auto", f"{help}; auto: the first that runs here", choices=("auto", *registry))
+    return option("auto", f"{help}; auto: {auto}", choices=("auto", *registry))
 
 
 @_group
@@ -79,6 +79,7 @@ class Run:
     ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
+    verbose: bool = option(False, "say which variants auto chose for the device, and why")
     profile: bool = option(False, "report GPU milliseconds of every stage")
 
 
@@ -92,13 +93,13 @@ class Rasterizing:
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves",
         choices=("same", *FORMATS))
-    blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader")
+    blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader", auto="the first that runs here")
     ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
     hybrid_threshold: int = option(16, "contributing lanes of 32 from which a subgroup sum replaces quad sums",
         unit="lanes", min=1)
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
-    block: str = option("auto", "backward pass: pixels that one fragment stands for", choices=("auto", *BLOCKS))
+    block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
     segments: int = option(1, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less",
         min=1)

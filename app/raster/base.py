@@ -11,9 +11,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
+from app import contract
+from app.camera import Camera
 from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass
 from app.gpu.recorder import Recorder
+
+
+def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
+    """The contract's Camera struct. photo: first uint of its photograph in `photos`."""
+    row = np.zeros((), contract.dtype("Camera"))
+    row["world_to_camera"] = camera.w2c[:3]
+    row["position"] = camera.position
+    row["focal"] = camera.K[0, 0], camera.K[1, 1]
+    row["centre"] = camera.K[0, 2], camera.K[1, 2]
+    row["size"] = camera.width, camera.height
+    row["photo"] = photo
+    return row
+
+
+def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
+    """The contract's Frame struct outside training."""
+    row = np.zeros((), contract.dtype("Frame"))
+    row["sh_degree"], row["background"], row["near_plane"] = sh_degree, background, near_plane
+    return row
 
 
 class Rasterizer(Protocol):
