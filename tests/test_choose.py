@@ -15,7 +15,8 @@ from app.gpu.context import DeviceLost, OutOfMemory
 from app.raster import choose as module
 from app.raster.choose import BUDGET, choose, greedy, lines, remembered
 from app.raster.hardware import HardwareOptions, Rows, sources
-from app.raster.trial import SIZES, Trial, scene
+from app.raster.trial import SIZES, Trial
+from app.raster.trial import scene as trial_scene
 
 KNOBS = {"shape": ["quad", "triangle", "box"], "block": ["2x2", "1x1"], "atomics": ["native"]}
 FIRST = {"shape": "quad", "block": "2x2", "atomics": "native", "reduction": "hybrid"}
@@ -213,7 +214,7 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
     """Whatever is the fastest here: it was timed, beats or equals all that were, is drawn with, and the doctor shows it."""
     monkeypatch.setattr(device, "_choices", {}, raising=False)
     with Renderer(device, **SHAPES_ONLY) as renderer:
-        renderer.forward(*scene(32, 24))
+        renderer.forward(*trial_scene(32, 24))
         shape = renderer.raster.rows.names["shape"]
     (given, found), = remembered(device).items()
     assert given.startswith("hardware, format float16") and "block 1x1" in given
@@ -222,6 +223,19 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
     assert found["rows"]["shape"] == shape and ms[shape] <= min(ms.values()) / (1 - module.MARGIN) and len(ms) > 1
     assert main(["doctor"]) == 0
     assert lines(found)[0] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag, levels", [("--verbose", {"INFO", "DEBUG"}), ("--no-verbose", {"INFO"}), ("--quiet", set())])
+def test_the_program_says_it(scene, on_device, cache, capsys, monkeypatch, tmp_path, flag, levels):
+    monkeypatch.setattr(on_device, "_choices", {}, raising=False)
+    flags = ["--block", "1x1", "--reduction", "atomic", "--atomics", "cas", "--max-steps", "2", "--result-dir", str(tmp_path / "run"), flag]
+    assert main(["train", str(scene), *flags]) == 0
+    said = capsys.readouterr().err
+    assert (f"choosing variants for {on_device.name}, once ..." in said) == ("INFO" in levels)
+    (found,) = remembered(on_device).values()
+    assert (lines(found)[0] in said) == ("DEBUG" in levels)
+    saved = json.loads((tmp_path / "run" / "metrics.json").read_text())["variants"]
+    assert saved["shape"] == found["rows"]["shape"] and saved["atomics"] == "cas"
 
 
 def test_a_candidate_that_fails_and_a_device_that_is_lost(device, monkeypatch):
@@ -249,7 +263,7 @@ def test_a_candidate_that_fails_and_a_device_that_is_lost(device, monkeypatch):
 
 def test_the_scene_looks_as_it_says():
     width, height = SIZES[0]
-    gaussians, camera = scene(width, height)
+    gaussians, camera = trial_scene(width, height)
     depth, focal = gaussians.means[:, 2], camera.K[0, 0]
     half = gaussians.scales * (np.sqrt(2 * np.log(255 * gaussians.opacities)) * focal / depth)[:, None]
     np.testing.assert_allclose(np.median(half, axis=0), (3.7, 1.8, 1.8), rtol=0.05)  # the median of 30 000 is that of the distribution to 1 %

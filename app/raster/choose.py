@@ -4,7 +4,7 @@ Greedy, knob by knob: what is 3 % faster than the best so far, forward and backw
 and comes first in its registry. The outcome is kept on disk per device, driver, shaders and rows, for every set of options that were named, which stay as they
 are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
 
-Backends can be compared in the same way: `greedy` knows only rows of names and a Trial of what they stand for.
+Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that looks it up in BACKENDS.
 """
 
 from __future__ import annotations

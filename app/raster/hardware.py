@@ -29,7 +29,7 @@ from app.variants.quads import QUADS, Quads
 from app.variants.reductions import REDUCTIONS, Reduction
 from app.variants.shapes import SHAPES, Shape
 
-# What 'auto' times, in this order: rows that draw the same. Formats and blending are left out, which are a choice of accuracy.
+# What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
 TIMED = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
 
 
