@@ -76,17 +76,20 @@ class Renderer:
             self.parameters = self._part(Parameters(self.device, capacity, sh_planes))
             self._gradients = self._part(SplatBuffers(self.device, [f"d_{f}" for f in FIELDS], capacity, sh_planes))
             self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink="store"))
-            self.resources = {**self.raster.resources, **self._gradients.resources}
-            self._forward = self._part(Recorder(self.device, self.resources, timed=True))
-            self.raster.record_forward(self._forward)
-            self._backward = self._part(Recorder(self.device, self.resources, timed=True))
-            self.raster.record_backward(self._backward)
-            self._forward.end()
-            self._backward.end()
+            self._record()
         except BaseException:
             self._release()
             raise
         self._key = (capacity, sh_planes, width, height)
+
+    def _record(self) -> None:
+        self.resources = {**self.raster.resources, **self._gradients.resources}
+        self._forward = self._part(Recorder(self.device, self.resources, timed=True))
+        self.raster.record_forward(self._forward)
+        self._backward = self._part(Recorder(self.device, self.resources, timed=True))
+        self.raster.record_backward(self._backward)
+        self._forward.end()
+        self._backward.end()
 
     def _part(self, part):
         self._parts.append(part)
@@ -120,6 +123,12 @@ class Renderer:
         self.resources["camera"].upload(camera_row(camera))
         self.resources["frame"].upload(frame_row(degree, background, near))
         self._forward.run_once()
+        if self.raster.make_room():
+            for recorder in (self._forward, self._backward):
+                self._parts.remove(recorder)
+                recorder.destroy()
+            self._record()
+            self._forward.run_once()
         self._rendered = (gaussians, camera)
         return finished(self.resources["target"].download(), background)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.errors import UserError
 from app.gpu import bandwidth, probe, shader
-from app.raster import hardware
+from app.raster import hardware, tiled
 from app.raster.base import SINKS
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
 from app.train.loss import LOSS_PASSES, METRIC_PASSES
@@ -23,6 +23,7 @@ from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
+from app.variants.tile_backwards import TILE_BACKWARDS
 
 
 def sources() -> Iterator[shader.Source]:
@@ -30,10 +31,13 @@ def sources() -> Iterator[shader.Source]:
     for format, blending, reduction, ordering, atomics, quads, block in itertools.product(*(r.values() for r in registries)):
         rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
         for sink in SINKS:
-            for p in hardware.passes(rows, 1, 1, 1, sink):
+            for p in hardware.passes(rows, 1, 1, 1, sink, segments=2):
                 yield from p.sources()
     for shape in SHAPES.values():  # whatever the fragments do
         for p in hardware.passes(replace(rows, shape=shape), 1, 1, 1, sink):
+            yield from p.sources()
+    for backward, atomics, sink in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values(), SINKS):
+        for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
             yield from p.sources()
     training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES)
     for p in (*probe.PASSES, bandwidth.COPY, *training):

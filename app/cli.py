@@ -192,7 +192,7 @@ def _eval(flags):
     evaluate_run(flags.pop("result"), **flags)
 
 
-_BENCH_AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "rasterizer")
+_BENCH_AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "rasterizer")
 
 
 def _add_bench(parser):

@@ -19,8 +19,9 @@ from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
+from app.variants.tile_backwards import TILE_BACKWARDS
 
-RASTERIZERS = ("hardware",)  # the names in app.raster.BACKENDS, which takes Vulkan to import
+RASTERIZERS = ("hardware", "tiled")  # the names in app.raster.BACKENDS, which takes Vulkan to import
 
 _group = dataclass(frozen=True, kw_only=True)
 
@@ -89,7 +90,7 @@ class Rasterizing:
 
     device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
         shown="chosen automatically")
-    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline", choices=RASTERIZERS, aka="backend")
+    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders", choices=RASTERIZERS, aka="backend")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves",
         choices=("same", *FORMATS))
@@ -103,6 +104,8 @@ class Rasterizing:
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
     segments: int = option(1, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less",
         min=1)
+    tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
+    tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
     cap_max: int = option(0, "most splats; 0: what fits on the device", unit="splats", aka="max_splats")
 

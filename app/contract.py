@@ -4,7 +4,7 @@
 Layout is GL_EXT_scalar_block_layout everywhere: `vec3` is 12 bytes, that is numpy `(N, 3) float32`.
 
 A shader opens a resource with its access, `BUFFER_means(readonly)`; a pass names what it reads and writes; `build()` checks both.
-Shapes: N splats, C capacity in splats, K SH coefficients, P pixels of the canvas, V training views, G workgroups.
+Shapes: N splats, C capacity in splats, K SH coefficients, P pixels of the canvas, V training views, G workgroups; others by their words.
 """
 
 from __future__ import annotations
@@ -93,13 +93,18 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("capacity", "uint", "C, splats the parameter buffers hold; plane stride of sh"),
         Field("visible", "uint", "splats that passed the culling of this frame"),
         Field("wanted", "uint", "splats the last densification asked for, more than capacity when it did not fit"),
+        Field("pairs", "uint", "pairs of tile and splat in this frame, as many as their buffers hold"),
+        Field("pairs_wanted", "uint", "pairs that this frame asked for"),
     ),
-    # Each row but the last is a VkDispatchIndirectCommand.
+    # Each row but `draw` is a VkDispatchIndirectCommand.
     "Indirect": (
         Field("splat_groups", "uvec3", "GROUP splats a workgroup"),
         Field("splat_blocks", "uvec3", "sort blocks over all splats"),
         Field("visible_blocks", "uvec3", "sort blocks over visible splats"),
         Field("draw", "uvec4", "VkDrawIndirectCommand, or VkDrawMeshTasksIndirectCommandEXT: all visible splats in the --shape"),
+        Field("pair_blocks", "uvec3", "sort blocks over the pairs of tile and splat"),
+        Field("pair_groups", "uvec3", "GROUP pairs a workgroup, one of them behind the last"),
+        Field("buckets", "uvec3", "workgroups of the backward pass over all buckets of splats"),
     ),
     "Splat2D": (
         Field("mean", "vec2", "px"),
@@ -108,6 +113,15 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("opacity", "float", "0..1"),
         Field("axis1", "vec2", "first half axis of the quad alpha >= 1/255, px"),
         Field("axis2", "vec2", "second half axis, px"),
+    ),
+    # 48 bytes: three loads of 16. In depth order, so that what follows the sort reads neighbours.
+    "TileSplat": (
+        Field("mean_conic", "vec4", "mean, px; A and k of the conic"),
+        Field("conic_color", "vec4", "c of the conic; color"),
+        Field("opacity", "float", "0..1"),
+        Field("cutoff", "float", "d^T cov^-1 d at alpha = 1/255"),
+        Field("splat", "uint", "its row in splats2d"),
+        Field("tiles", "uint", "how many tiles it touches"),
     ),
     "GrowStat": (
         Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat"),
@@ -120,6 +134,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("mse", "float", "mean squared error"),
         Field("visible", "uint", ""),
         Field("splats", "uint", ""),
+        Field("pairs", "uint", "pairs of tile and splat that the step asked for"),
     ),
 }
 
@@ -169,6 +184,17 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("order_alt", "uint", "N", "sort scratch"),
     BufferRow("digit_counts", "uint", "RADIX, blocks", "keys per digit and block, then their running sums"),
     BufferRow("digit_totals", "uint", "RADIX", "keys per digit"),
+    # tiles
+    BufferRow("tile_splats", "TileSplat", "visible", "visible splats, nearest first, as the tiles take them"),
+    BufferRow("pair_sums", "uint", "visible blocks", "pairs of every sort block of visible splats"),
+    BufferRow("pair_tiles", "uint", "pairs", "tile of every pair of tile and splat, by tile, then depth"),
+    BufferRow("pair_tiles_alt", "uint", "pairs", "sort scratch"),
+    BufferRow("pair_splats", "uint", "pairs", "rank of the splat of every pair, an index into tile_splats"),
+    BufferRow("pair_splats_alt", "uint", "pairs", "sort scratch"),
+    BufferRow("pair_digits", "uint", "RADIX, pair blocks", "digit_counts of the sort of pairs"),
+    BufferRow("tile_starts", "uint", "tiles + 1", "first pair of every tile, then their number"),
+    BufferRow("checkpoints", "vec4", "buckets, TILE^2", "colour and T of every pixel of a tile in front of a bucket of its splats"),
+    BufferRow("reaches", "uint", "tiles, subgroups", "buckets that a subgroup of the forward pass visited before its pixels were finished"),
     BufferRow("blocks", "uvec4", "segments, P", "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
     # gradients, for the Python API
     BufferRow("d_means", "vec3", "N", "dL/d means"),
@@ -243,6 +269,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
     "optimizer": tuple(f"adam_{name}" for name in _TRAINED),
     "projected splats": ("splats2d",),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
+    "tiles": ("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches", "pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits"),
     "target": ("target", "layers"),
     "state": ("state", "blocks"),
     "gradients": ("d_splats2d", "d_image", *(f"d_{name}" for name in _TRAINED)),

@@ -14,6 +14,7 @@ from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
+from app.variants.tile_backwards import TILE_BACKWARDS
 
 # title, flag that chooses among the rows (None: chosen for you), rows
 REGISTRIES = (
@@ -25,7 +26,9 @@ REGISTRIES = (
     ("quads", None, QUADS),
     ("blocks of pixels", "--block", BLOCKS),
     ("shapes of splats", "--shape", SHAPES),
+    ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
 )
+_OPTIONAL = ("backward pass of tiles",)  # without any of these the default rasterizer still runs
 _SH_DEGREE = 3
 
 
@@ -135,7 +138,7 @@ def _variants(capabilities) -> tuple[list[str], list[str]]:
     width = max(map(len, names))
     for title, flag, rows in REGISTRIES:
         runnable = [name for name, row in rows.items() if not capabilities.missing(row.needs)]
-        if not runnable:
+        if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
         for name, row in rows.items():

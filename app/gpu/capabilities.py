@@ -12,6 +12,7 @@ _QUAD_CONTROL_FEATURES = 1000235000
 _MAXIMAL_RECONVERGENCE_FEATURES = 1000434000
 # The package's own constant for this one is wrong (it numbers it by the EXT, the registry by the ARM extension it was promoted from).
 _RASTER_ORDER_FEATURES = 1000342000
+_SUBGROUP_SIZE_FEATURES = 1000225002  # None in the package
 _ONE_BOOL, _ONE_BOOL_FIELD = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
 
 
@@ -67,6 +68,13 @@ FEATURES: tuple[Feature, ...] = (
     ),
     Feature("fill_rectangle", "VK_NV_fill_rectangle"),
     Feature("subgroup_partitioned", "VK_NV_shader_subgroup_partitioned"),
+    Feature(
+        "full_subgroups",
+        "VK_EXT_subgroup_size_control",
+        "VkPhysicalDeviceSubgroupSizeControlFeaturesEXT",
+        _SUBGROUP_SIZE_FEATURES,
+        "computeFullSubgroups",
+    ),
     Feature("memory_budget", "VK_EXT_memory_budget"),
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
 )
@@ -86,6 +94,9 @@ _SUBGROUP = {
     "subgroup_shuffle": vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,
     "subgroup_partitioned": vk.VK_SUBGROUP_FEATURE_PARTITIONED_BIT_NV,
 }
+# What tiles take of compute shaders.
+_TILES = _SUBGROUP["subgroup_arithmetic"] | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
+_TILE_LANES = (8, 16, 32, 64)
 
 # What Vulkan does not promise of every device about image formats: name -> (VkFormat, features that its images must have).
 _FORMATS = {
@@ -171,6 +182,10 @@ def query(physical) -> Capabilities:
             caps.why_not.setdefault(name, f"{name.replace('_', ' ')} operations in fragment shaders")
         elif name not in caps.why_not:  # its extension, if it has one, is there
             caps.names.add(name)
+    if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT and subgroup.supportedOperations & _TILES == _TILES and subgroup.subgroupSize in _TILE_LANES:
+        caps.names.add("subgroup_tiles")
+    else:
+        caps.why_not["subgroup_tiles"] = f"subgroups of {_TILE_LANES[0]} to {_TILE_LANES[-1]} with arithmetic and shuffle operations in compute shaders"
     for name, (image_format, bits) in _FORMATS.items():
         if vk.vkGetPhysicalDeviceFormatProperties(physical, image_format).optimalTilingFeatures & bits == bits:
             caps.names.add(name)

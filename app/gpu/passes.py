@@ -20,6 +20,7 @@ from app.gpu.reflect import Reflection, reflect
 # Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from the package's enums.
 _SUBPASS_RASTER_ORDER_COLOR = 0x10
 _BLEND_RASTER_ORDER = 0x1
+_FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
 
 _STAGES = {
     "comp": vk.VK_SHADER_STAGE_COMPUTE_BIT,
@@ -46,7 +47,10 @@ class PassError(Exception):
 
 @dataclass(frozen=True)
 class ComputePass:
-    """One compute shader. `bind` puts another resource in the place of a contract row: {"keys": "keys_alt"}."""
+    """One compute shader. `bind` puts another resource in the place of a contract row: {"keys": "keys_alt"}.
+
+    full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which some drivers give only to those who ask.
+    """
 
     name: str
     shader: str
@@ -56,6 +60,7 @@ class ComputePass:
     slots: Mapping[str, str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
+    full_subgroups: bool = False
 
     def sources(self) -> list[shader.Source]:
         return [shader.Source.of(self.shader, self.slots, self.macros)]
@@ -167,11 +172,11 @@ def _specialization(spec: Mapping, info: Reflection):
     return info, (data, entries)
 
 
-def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, info: Reflection):
+def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, info: Reflection, flags: int = 0):
     module = vk.vkCreateShaderModule(device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None)
     specialization, keep = _specialization(spec, info)
     entry = vk.ffi.new("char[]", b"main")
-    stage = vk.VkPipelineShaderStageCreateInfo(stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization)
+    stage = vk.VkPipelineShaderStageCreateInfo(flags=flags, stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization)
     return stage, module, (keep, entry, specialization)
 
 
@@ -207,7 +212,9 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
         None,
     )
     layout = vk.vkCreatePipelineLayout(device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None)
-    staged = [_stage(device, s, b, owner.spec, i) for s, b, i in zip(sources, binaries, infos)]
+    full = is_compute and owner.full_subgroups and "full_subgroups" in device.capabilities
+    flags = _FULL_SUBGROUPS if full else 0
+    staged = [_stage(device, s, b, owner.spec, i, flags) for s, b, i in zip(sources, binaries, infos)]
     stages = [s for s, _, _ in staged]
     cache = pipeline_cache(device)
     render_pass = None

@@ -26,7 +26,7 @@ class Binding:
 class Reflection:
     bindings: dict[int, Binding] = field(default_factory=dict)
     local_size: tuple[int, int, int] = (1, 1, 1)
-    spec_ids: dict[str, int] = field(default_factory=dict)
+    spec_ids: dict[str, int] = field(default_factory=dict)  # LOCAL_SIZE: the one without a name, of local_size_x_id
 
 
 def reflect(spirv: bytes) -> Reflection:
@@ -60,7 +60,7 @@ def reflect(spirv: bytes) -> Reflection:
 
     for target, decoration in decorations.items():
         if _DEC_SPEC_ID in decoration:
-            out.spec_ids[names[target]] = decoration[_DEC_SPEC_ID]
+            out.spec_ids[names.get(target, "LOCAL_SIZE")] = decoration[_DEC_SPEC_ID]
 
     for pointer, variable, storage in variables:
         own = decorations.get(variable, {})

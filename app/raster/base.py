@@ -15,6 +15,8 @@ import numpy as np
 
 from app import contract
 from app.camera import Camera
+from app.errors import UserError
+from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass
 from app.gpu.recorder import Recorder
@@ -41,10 +43,33 @@ def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
 
 class Rasterizer(Protocol):
     resources: Mapping[str, Buffer | Image]
+    room: int  # pairs of tile and splat that fit; a frame that asks for more (counts.pairs_wanted) is drawn without the farthest
 
     def record_forward(self, recorder: Recorder) -> None: ...
     def record_backward(self, recorder: Recorder) -> None: ...
+    def make_room(self, wanted: int | None = None) -> bool: ...  # for the pairs of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
+
+
+def runnable(device: Device, registry: dict) -> list[str]:
+    return [name for name, row in registry.items() if not device.capabilities.missing(row.needs)]
+
+
+def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
+    """The row of a registry that was asked for, or for 'auto' the first that runs here; a UserError says what is missing."""
+    running = runnable(device, registry)
+    if wanted == "auto":
+        if not running:
+            lacking = "; ".join(f"{name}: {', '.join(device.capabilities.missing(row.needs))}" for name, row in registry.items())
+            raise UserError(f"{device.name} can run no {kind} ({lacking}); see hardsplat doctor")
+        return registry[running[0]]
+    if wanted not in registry:
+        raise UserError(f"{flag} {wanted}: there is no such {kind}; choose from {', '.join(registry)}")
+    if wanted not in running:
+        missing = ", ".join(device.capabilities.missing(registry[wanted].needs))
+        instead = f"use {flag} {running[0]}" if running else "no other runs here either"
+        raise UserError(f"{flag} {wanted}: {device.name} lacks {missing}; {instead}")
+    return registry[wanted]
 
 
 @dataclass(frozen=True)

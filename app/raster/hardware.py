@@ -10,13 +10,12 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 
 from app import contract
-from app.errors import UserError
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import project_backward, project_forward
+from app.raster.base import project_backward, project_forward, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.raster.sort import allocate_sort, record_sort, sort_passes
@@ -52,27 +51,6 @@ class HardwareOptions:
     def of(cls, config) -> HardwareOptions:
         """From settings that have fields of these names."""
         return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
-
-
-def runnable(device: Device, registry: dict) -> list[str]:
-    return [name for name, row in registry.items() if not device.capabilities.missing(row.needs)]
-
-
-def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
-    """The row of a registry that was asked for, or for 'auto' the first that runs here; a UserError says what is missing."""
-    running = runnable(device, registry)
-    if wanted == "auto":
-        if not running:
-            lacking = "; ".join(f"{name}: {', '.join(device.capabilities.missing(row.needs))}" for name, row in registry.items())
-            raise UserError(f"{device.name} can run no {kind} ({lacking}); see hardsplat doctor")
-        return registry[running[0]]
-    if wanted not in registry:
-        raise UserError(f"{flag} {wanted}: there is no such {kind}; choose from {', '.join(registry)}")
-    if wanted not in running:
-        missing = ", ".join(device.capabilities.missing(registry[wanted].needs))
-        instead = f"use {flag} {running[0]}" if running else "no other runs here either"
-        raise UserError(f"{flag} {wanted}: {device.name} lacks {missing}; {instead}")
-    return registry[wanted]
 
 
 @dataclass(frozen=True)
@@ -244,11 +222,14 @@ class HardwareRasterizer:
     sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
     """
 
+    room = 0  # it has no pairs of tile and splat
+
     def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = Rows.resolve(device, options)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
+        rows.names["segments"] = self.segments
         self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments))
         self._own: dict[str, Buffer | Image] = {}
         try:
@@ -295,6 +276,10 @@ class HardwareRasterizer:
         recorder.run(run["begin backward"], threads=(across, down))
         recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
         recorder.run(run["project backward"], indirect="splat_groups")
+
+    def make_room(self, wanted: int | None = None) -> bool:
+        """Whatever is drawn fits."""
+        return False
 
     def destroy(self) -> None:
         for resource in self._own.values():

@@ -24,26 +24,31 @@ _DIGITS = 4
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
 
-def _digit_passes(digit: int, command: Mapping[str, int]) -> list[ComputePass]:
-    """Even digits go from keys to keys_alt, odd ones back; after the last the order is in `order`."""
-    bind = _SWAP if digit % 2 else {}
-    spec = {"SHIFT": 8 * digit, "FIRST": digit == 0}
+def digit_passes(name: str, digit: int, digits: int, bind: dict[str, str] | None = None, swapped: bool | None = None, keys: bool = False, command: Mapping[str, int] = {}, **spec) -> list[ComputePass]:
+    """The three passes of one digit of `digits`. bind: resources for the rows of the sort. Even digits go from keys to keys_alt, odd ones back,
+    unless `swapped` says it: after an even number the order is in `order`. keys: the sorted keys are wanted too.
+    command: as of sort_passes."""
+    swap = digit % 2 == 1 if swapped is None else swapped
+    names = {row: (bind or {}).get(row, row) for row in (*_SWAP, "digit_counts")}
+    named = {row: names[_SWAP.get(row, row) if swap else row] for row in names}
+    bind = {row: actual for row, actual in named.items() if row != actual}
+    spec = {"SHIFT": 8 * digit, **spec}
     moved = dict(
         reads=("counts", "keys", "order", "digit_counts", "digit_totals"),
         writes=("counts", "indirect", "keys_alt", "order_alt"),
-        spec={**spec, "LAST": digit == _DIGITS - 1, **({} if digit else command)},
+        spec={**spec, **command, "LAST": digit == digits - 1 and not keys},
     )
     return [
-        ComputePass(f"sort count {digit}", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind),
-        ComputePass(f"sort scan {digit}", "sort/scan.comp", reads=("counts", "digit_counts"), writes=("digit_counts", "digit_totals"), spec=spec),
-        ComputePass(f"sort scatter {digit}", "sort/scatter.comp", **moved, bind=bind),
+        ComputePass(f"{name} count {digit}", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind),
+        ComputePass(f"{name} scan {digit}", "sort/scan.comp", reads=("counts", "digit_counts"), writes=("digit_counts", "digit_totals"), spec=spec, bind=bind),
+        ComputePass(f"{name} scatter {digit}", "sort/scatter.comp", **moved, bind=bind),
     ]
 
 
 def sort_passes(command: Mapping[str, int] = {}) -> list[ComputePass]:
     """command: the draw that the visible splats are for, see app/variants/shapes.py; by default a list of six vertices a splat."""
     sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"))
-    return [sizes, *(p for digit in range(_DIGITS) for p in _digit_passes(digit, command))]
+    return [sizes, *(p for digit in range(_DIGITS) for p in digit_passes("sort", digit, _DIGITS, FIRST=digit == 0, command={} if digit else command))]
 
 
 SORT_PASSES = sort_passes()
@@ -61,10 +66,13 @@ def allocate_sort(device: Device, capacity: int) -> dict[str, Buffer]:
     return allocate_all(device, sort_bytes(capacity))
 
 
-def record_sort(recorder: Recorder, run: dict[str, Pipeline]) -> None:
-    """keys (destroyed), counts, indirect.splat_blocks -> order[:visible], counts.visible, indirect.visible_blocks, indirect.draw."""
-    for digit in range(_DIGITS):
-        blocks = "visible_blocks" if digit else "splat_blocks"
-        recorder.run(run[f"sort count {digit}"], indirect=blocks)
-        recorder.run(run[f"sort scan {digit}"], threads=(RADIX * contract.CONSTANTS["GROUP"][0],))
-        recorder.run(run[f"sort scatter {digit}"], indirect=blocks)
+def record_sort(recorder: Recorder, run: dict[str, Pipeline], name: str = "sort", digits: int = _DIGITS, first: str = "splat_blocks", others: str = "visible_blocks") -> None:
+    """keys (destroyed), counts, indirect.splat_blocks -> order[:visible], counts.visible, indirect.visible_blocks, indirect.draw.
+
+    name, digits: of other passes than SORT_PASSES, whose work is in `first` for the first digit and `others` for the rest.
+    """
+    for digit in range(digits):
+        blocks = others if digit else first
+        recorder.run(run[f"{name} count {digit}"], indirect=blocks)
+        recorder.run(run[f"{name} scan {digit}"], threads=(RADIX * contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run[f"{name} scatter {digit}"], indirect=blocks)

@@ -34,7 +34,7 @@ from app.study.tables import markdown
 from app.train.report import make_folder, write_json
 from app.variants.reductions import REDUCTIONS
 
-AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments")  # options that may be lists
+AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold")  # options that may be lists
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:

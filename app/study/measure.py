@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder
 from app.io.scene import View
 from app.raster import BACKENDS
+from app.raster.base import Rasterizer
 from app.raster.parameters import MOMENTS, Parameters
 from app.study.floors import floor_bytes
 from app.study.tiles import ViewPairs, sort_memory
@@ -30,6 +31,7 @@ from app.variants.reductions import REDUCTIONS
 STAGES = {  # stage -> beginnings of the names of its passes
     "project": ("project ", "sizes"),
     "sort": ("sort ",),
+    "tiles": ("tile ",),
     "forward draw": ("begin forward", "draw "),
     "loss": ("loss ",),
     "backward draw": ("begin backward", "draw backward "),
@@ -116,12 +118,12 @@ class Bench:
                 raster.record_backward(recorder)
                 return recorder.end()
 
-            stages, fragments, visible = self._draw(record(timed=True), record(counted=True), resources, parameters)
+            stages, fragments, visible = self._draw(raster, record, resources, parameters)
             names = dict(raster.rows.names)
             memory = contract.by_purpose({n: r.nbytes for n, r in {**resources, **parameters.all}.items()})
         spec = REDUCTIONS[names["reduction"]].spec if "reduction" in names else ()
         threshold = {"hybrid_threshold": backend.options(**options).hybrid_threshold} if "THRESHOLD" in spec else {}
-        forward = stages["project"] + stages["sort"] + stages["forward draw"]
+        forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"]
         n, pixels = len(self.gaussians), float(np.mean([v.camera.width * v.camera.height for v in self.views]))
         floors = floor_bytes(n, visible, planes, pixels, 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize) if self.bandwidth else {}
@@ -154,8 +156,9 @@ class Bench:
         own["photos"] = owned(Buffer(self.device, self.width * self.height * contract.itemsize("photos"), "photos"))
         return own | {name: owned(part) for name, part in allocate_loss(self.device, self.width, self.height).items()}
 
-    def _draw(self, timed: Recorder, counted: Recorder, resources: Mapping, parameters: Parameters) -> tuple[dict, dict, float]:
+    def _draw(self, raster: Rasterizer, record: Callable, resources: dict, parameters: Parameters) -> tuple[dict, dict, float]:
         """(milliseconds by stage, fragments by draw, visible splats): medians over repeats, means over views."""
+        timed, counted = record(timed=True), record(counted=True)
         rng = np.random.default_rng(0)
         frame = frame_row(self.gaussians.sh_degree, BACKGROUND, NEAR)
         frame["bias1"] = frame["bias2"] = 1.0
@@ -167,6 +170,10 @@ class Bench:
                 resources["photos"].upload(pack(photo))
             else:
                 resources["d_image"].upload(rng.random((self.height, self.width, 4), np.float32))
+            timed.run_once()
+            if raster.make_room():  # for the pairs of this view
+                resources |= raster.resources
+                timed, counted = record(timed=True), record(counted=True)
             times = []
             for _ in range(self.repeats + 1):
                 timed.run_once()
@@ -212,7 +219,9 @@ class Bench:
 
     def _exact(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
         """The reference, kept until another one is asked for."""
-        options = {**options, "format": "float32", "state_format": "same"}
+        exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic"}
+        known = {f.name for f in fields(BACKENDS[rasterizer].options)}
+        options = options | {name: value for name, value in exact.items() if name in known}
         key = (rasterizer, tuple(sorted(options.items())), view)
         if self._reference is None or self._reference[0] != key:
             self._reference = None  # its memory, before more is taken

@@ -52,10 +52,13 @@ class Evaluator:
         self._own = {n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}
         self._own["photos"] = Buffer(device, width * height * 4, "photos")
         self._own |= allocate_metrics(device, width, height)
-        self.resources = {**raster.resources, **self._own}
-        self._recorder = Recorder(device, self.resources)
-        raster.record_forward(self._recorder)
-        record_metrics(self._recorder, build_all(device, METRIC_PASSES), width, height)
+        self._record()
+
+    def _record(self) -> None:
+        self.resources = {**self.raster.resources, **self._own}
+        self._recorder = Recorder(self.device, self.resources)
+        self.raster.record_forward(self._recorder)
+        record_metrics(self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
         self._recorder.end()
 
     def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray) -> Measured:
@@ -64,6 +67,10 @@ class Evaluator:
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo))
         self._recorder.run_once()
+        if self.raster.make_room():
+            self._recorder.destroy()
+            self._record()
+            self._recorder.run_once()
         image, _ = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])
         psnr, ssim = read_metrics(self.resources, camera)
         return Measured(name, psnr, ssim, image, photo)

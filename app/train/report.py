@@ -147,6 +147,7 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
         "splats": session.count(),
         "seconds": {"startup": log.startup_seconds, "training": log.training_seconds},
         "steps_per_second": session.step / log.training_seconds if log.training_seconds else None,
+        "clipped_steps": session.clipped_steps,
         "gpu_idle": log.gpu_idle,
         "stage_ms": stages,
         "step_ms": sum(stages.values()),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,7 @@ HISTORY = contract.CONSTANTS["HISTORY"][0]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
 GROUP = contract.CONSTANTS["GROUP"][0]
 ROOM = 1.25  # capacity over the splats that it was made for
+PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step asked for
 
 
 @dataclass
@@ -51,7 +53,7 @@ class _Slot:
 
     def __init__(self, device: Device):
         self.fence = Fence(device)
-        self.first, self.count, self.begun_at = 0, 0, 0.0
+        self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
         self.head = self.tail = self.timed = None
 
 
@@ -78,6 +80,8 @@ class Session:
         self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess until one has ended
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
+        self.clipped_steps = 0  # drawn without their farthest pairs of tile and splat, which had no room
+        self._pairs, self._pairs_refused = 0, False  # the most that a step asked for; whether there was no memory for them
         cameras = np.stack([camera_row(v) for v in views])
         self._shared = {
             "hyper": Buffer(device, contract.itemsize("hyper"), "hyper"),
@@ -93,6 +97,7 @@ class Session:
         self._turn = 0
         self.parameters: Parameters | None = None
         self._parts: list = []
+        self._recorders: list[Recorder] = []
 
     # -- state in and out ------------------------------------------------------------------------------------------------------
 
@@ -138,6 +143,7 @@ class Session:
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
         self.wait_for_turn()
+        self._fit_pairs()
         slot = self._slots[self._turn]
         self._turn = 1 - self._turn
         schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
@@ -145,7 +151,7 @@ class Session:
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         submit(self.device, [slot.head, *[self._step] * (steps - 1), slot.timed, slot.tail], slot.fence)
-        slot.first, slot.count, slot.begun_at = self.step, steps, time.perf_counter()
+        slot.first, slot.count, slot.room, slot.begun_at = self.step, steps, self.raster.room, time.perf_counter()
         self.step += steps
 
     def wait_for_turn(self) -> None:
@@ -182,6 +188,8 @@ class Session:
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count = 0
+        self._pairs = max(self._pairs, int(records["pairs"].max()))
+        self.clipped_steps += int((records["pairs"] > slot.room).sum())
         self.on_batch(BatchResult(slot.first, records, slot.timed.times(), busy))
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
@@ -217,6 +225,17 @@ class Session:
             self._record()
         self._set(n, self.step)
 
+    def _fit_pairs(self) -> None:
+        """Room for the pairs of tile and splat that steps have asked for, before they ask for more than there is."""
+        if not self._pairs_refused:
+            try:
+                self.raster.make_room(int(self._pairs * PAIRS_AHEAD))
+            except OutOfMemory:
+                self._pairs_refused = True  # drawn as far as they fit; failing to allocate is slow
+        if self.raster.resources is not self._drawn_from:  # an evaluation may have made room too
+            self.drain()
+            self._record_commands()
+
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
@@ -224,7 +243,16 @@ class Session:
         self._parts = [self.raster]
         scratch = allocate_densify(self.device, self.parameters.capacity)
         self._parts += scratch.values()
-        self.resources = {**self._shared, **self.raster.resources, **scratch, "d_image": self._shared["d_image"]}
+        self._scratch = scratch
+        with suppress(OutOfMemory):
+            self.raster.make_room(int(self._pairs * PAIRS_AHEAD))
+        self._record_commands()
+
+    def _record_commands(self) -> None:
+        for recorder in self._recorders:
+            recorder.destroy()
+        self._recorders, self._drawn_from = [], self.raster.resources
+        self.resources = {**self._shared, **self.raster.resources, **self._scratch, "d_image": self._shared["d_image"]}
         run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *SORT_PASSES[:1], *DENSIFY_PASSES(self.sh_planes), *RESET_PASSES])
 
         def step(recorder: Recorder) -> None:
@@ -235,7 +263,7 @@ class Session:
             record_end(recorder, run)
 
         def recorded(record, timed: bool = False) -> Recorder:
-            self._parts.append(recorder := Recorder(self.device, self.resources, timed))
+            self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
             record(recorder)
             return recorder.end()
 
@@ -258,9 +286,9 @@ class Session:
 
     def _release(self, keep_parameters: bool = False) -> None:
         self.device.wait_idle()  # for refinements too, which no fence tells of
-        for part in self._parts:
+        for part in (*self._recorders, *self._parts):
             part.destroy()
-        self._parts = []
+        self._recorders, self._parts = [], []
         if self.parameters is not None and not keep_parameters:
             self.parameters.destroy()
             self.parameters = None
@@ -281,7 +309,7 @@ class Session:
 
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    each = contract.bytes_per_splat(config.sh_degree)
+    each = contract.bytes_per_splat(config.sh_degree) | {"tiles": BACKENDS[config.rasterizer].bytes_per_splat}
     used = 0 if photos.streamed else photos.buffer.nbytes
     by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())
     limit = int(min(device.max_buffer // max(each.values()), by_memory))

@@ -27,7 +27,7 @@ uvec4 draw_command(uint splats) {
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, block = group_index(), visible;
+    uint t = gl_LocalInvocationID.x, block = group_index(), visible;  // or the number of pairs
     uint before = scan_group(digit_totals[t], visible);
     if (block == 0u && t == 0u && FIRST) {
         counts.visible = visible;

@@ -12,5 +12,8 @@ void main() {
     indirect.splat_blocks = fold((counts.splats + BLOCK - 1u) / BLOCK);
     indirect.visible_blocks = fold(0u);
     indirect.draw = uvec4(0u, 1u, 0u, 0u);
-    counts.visible = 0u;
+    indirect.pair_blocks = fold(0u);
+    indirect.pair_groups = fold(1u);
+    indirect.buckets = fold(0u);
+    counts.visible = counts.pairs = counts.pairs_wanted = 0u;
 }

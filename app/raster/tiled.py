@@ -1,0 +1,219 @@
+"""Splats in tiles of 16x16 pixels, in compute shaders alone: the canonical way (Kerbl et al. 2023), with what was published since.
+
+Splats are sorted by depth once; each then lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et al. 2025),
+and a stable sort of those pairs by tile alone keeps depth order within a tile: no 64-bit keys. Everything stays on the GPU. The pairs' buffers
+have a capacity; a frame that asks for more is drawn without its farthest pairs and says so in `counts.pairs_wanted`, see `make_room`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+
+from app import contract
+from app.gpu.context import Device, OutOfMemory
+from app.gpu.memory import Buffer, Image, allocate_all
+from app.gpu.passes import ComputePass, Pipeline, build_all
+from app.gpu.recorder import Recorder
+from app.raster.base import project_backward, project_forward, resolve
+from app.raster.parameters import Parameters
+from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
+from app.variants.atomics import ATOMICS, Atomics
+from app.variants.formats import FORMATS
+from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
+
+TILE = contract.CONSTANTS["TILE"][0]
+SUBGROUP_PIXELS = 32  # at least; in Morton order they are a rectangle of 8x4, and splats are culled against it
+PARTS = 1  # workgroups that walk a tile together
+PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
+ROOM = 1.5  # pairs that are made room for, over those that did not fit
+BYTES_PER_SPLAT = contract.itemsize("tile_splats") + 16 * PAIRS_PER_SPLAT
+_CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
+_SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
+
+
+@dataclass(frozen=True)
+class TiledOptions:
+    """Rows of the registries in app/variants; 'auto' takes the first row that the device can run."""
+
+    tile_backward: str = "auto"
+    tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
+    atomics: str = "auto"
+
+    @classmethod
+    def of(cls, config) -> TiledOptions:
+        """From settings that have fields of these names."""
+        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
+
+
+@dataclass(frozen=True)
+class TiledRows:
+    """The registry rows that the rasterizer is made of, and their names there."""
+
+    tile_backward: TileBackward
+    atomics: Atomics
+    names: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
+        backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")
+        atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+        names = {"tile_backward": next(n for n, r in TILE_BACKWARDS.items() if r is backward), "atomics": next(n for n, r in ATOMICS.items() if r is atomics)}
+        return cls(backward, atomics, names)
+
+
+def grid(width: int, height: int) -> tuple[int, int]:
+    """Tiles that cover a canvas, across and down."""
+    return -(-width // TILE), -(-height // TILE)
+
+
+def digits(tiles: int) -> int:
+    """8-bit passes that sort tile numbers."""
+    return max(1, -(-(tiles - 1).bit_length() // 8))
+
+
+def pixels_of(lanes: int) -> int:
+    """Pixels of a lane."""
+    return max(1, SUBGROUP_PIXELS // lanes)
+
+
+def bucket_of(row: TileBackward, lanes: int) -> int:
+    """Splats of a bucket; 0 for a backward pass that takes a tile at once."""
+    return 0 if row.bucket is None else row.bucket or lanes
+
+
+def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8) -> list[ComputePass]:
+    """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
+    across, down = grid(width, height)
+    tiles = {"TILES_X": across, "TILES_Y": down}
+    n = digits(across * down)
+    # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
+    other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
+    walk = {**tiles, "LOCAL_SIZE": TILE * TILE // (pixels_of(lanes) * PARTS), "LANES": lanes, "PER_LANE": pixels_of(lanes)}
+    bucket = bucket_of(rows.tile_backward, lanes)
+    share = {"BUCKET": bucket} if bucket else {}
+    lists = ("tile_starts", "pair_splats", "tile_splats")
+    emitted, emit = ("counts", "indirect", "pair_tiles", "pair_splats"), {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
+    stored = ("checkpoints", "reaches") if bucket else ()
+    checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
+    return [
+        *SORT_PASSES,
+        project_forward(sh_planes),
+        ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=emitted, spec=emit, bind=other),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
+        ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
+        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
+        _backward_pass(rows, (*lists, *stored), {**walk, **share}, threshold),
+        project_backward(sh_planes, sink),
+    ]
+
+
+def _by_splat(row: TileBackward) -> bool:
+    return not row.slots
+
+
+def _backward_pass(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshold: int) -> ComputePass:
+    row = rows.tile_backward
+    if "BUCKET" in walk:
+        walk = {**walk, "GROUP_PIXELS": walk["LANES"] * walk["PER_LANE"]}
+    if _by_splat(row):
+        walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
+    else:
+        walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
+    slots = {"atomics": rows.atomics.slot, **dict(row.slots)}
+    reads = (*reads, "target", "d_image", "frame", "d_splats2d")
+    return ComputePass("draw backward", row.shader, reads=reads, writes=("d_splats2d",), spec=walk, slots=slots, full_subgroups=True)
+
+
+class TiledRasterizer:
+    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
+
+    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    """
+
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str):
+        self.device, self.width, self.height = device, width, height
+        self.rows = rows = TiledRows.resolve(device, options)
+        self.tiles = int(np.prod(grid(width, height)))
+        self.digits = digits(self.tiles)
+        threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
+        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold))
+        capacity = parameters.capacity
+        self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
+        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)
+        if self.bucket:
+            self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
+        self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
+        self._own: dict[str, Buffer | Image] = {}
+        try:
+            self._allocate(capacity, sink)
+        except OutOfMemory:
+            self.destroy()
+            raise
+        self._parameters = parameters
+        self.resources = {**parameters.all, **self._own}
+
+    def _allocate(self, capacity: int, sink: str) -> None:
+        device, size, own = self.device, (self.width, self.height), self._own
+        sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
+        sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
+        if self.bucket:
+            sizes["reaches"] = self.tiles * TILE * TILE // (device.subgroup_size * pixels_of(device.subgroup_size))
+        own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+        own |= allocate_sort(device, capacity)
+        own |= self._pairs(self.room)
+        format = FORMATS["float32"]
+        own["target"] = Image(device, *size, format.vk, format.texel, "target")
+        if sink == "store":  # in training it is the loss's
+            own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
+
+    def _pairs(self, room: int) -> dict[str, Buffer]:
+        sizes = dict.fromkeys(("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt"), room) | {"pair_digits": RADIX * -(-room // BLOCK)}
+        nbytes = {name: n * contract.itemsize(name) for name, n in sizes.items()}
+        if self.bucket:
+            nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES
+        return allocate_all(self.device, nbytes)
+
+    def record_forward(self, recorder: Recorder) -> None:
+        """parameters, camera, frame, counts -> target."""
+        run = self.pipelines
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["project"], indirect="splat_groups")
+        record_sort(recorder, run)
+        recorder.run(run["tile count"], indirect="visible_blocks")
+        recorder.run(run["tile emit"], indirect="visible_blocks")
+        record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
+        recorder.run(run["tile starts"], indirect="pair_groups")
+        recorder.run(run["draw"], threads=self._threads(run["draw"]))
+
+    def record_backward(self, recorder: Recorder) -> None:
+        """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
+        run = self.pipelines["draw backward"]
+        recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
+        recorder.run(self.pipelines["project backward"], indirect="splat_groups")
+
+    def _threads(self, pipeline: Pipeline) -> tuple[int]:
+        """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""
+        return (self.tiles * PARTS * pipeline.local_size[0],)
+
+    def make_room(self, wanted: int | None = None) -> bool:
+        """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
+        another, and what was recorded must be recorded anew. Raises OutOfMemory with nothing changed."""
+        wanted = int(self._parameters.counts["pairs_wanted"]) if wanted is None else wanted
+        if min(wanted, self.most) <= self.room:
+            return False
+        room = min(int(wanted * ROOM), self.most)
+        pairs = self._pairs(room)
+        self.device.wait_idle()
+        for name, buffer in pairs.items():
+            self._own[name].destroy()
+            self._own[name] = buffer
+        self.room, self.resources = room, {**self.resources, **pairs}
+        return True
+
+    def destroy(self) -> None:
+        for resource in self._own.values():
+            resource.destroy()

@@ -1,0 +1,64 @@
+// Backward by pixel, front to back: the final colour is taken apart by subtraction, as in draw/backward.frag, so the forward pass leaves nothing
+// but its image, and checkpoints where <share> starts in the middle of a tile's splats. Of the colour behind, only its product with the pixel's
+// gradient is needed. Nine moments a visit go to <reduce>.
+#include "tiled/walk.glsl"
+#include "gaussian2d.glsl"
+#include <atomics>
+#include <reduce>
+SAMPLED_target
+SAMPLED_d_image
+BUFFER_frame(readonly)
+
+vec2 centre;  // of the lane's first pixel
+vec3 d_pixels[PER_LANE];
+float behind[PER_LANE], T[PER_LANE];  // dL/dpixel . (colour of this splat and all behind it), and T in front of it
+
+#include <share>
+
+void before_chunk(uint i) {}
+
+bool finished() {
+    bool all_finished = true;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) all_finished = all_finished && T[j] < T_MIN;
+    return all_finished;
+}
+
+void visit(uint i) {
+    vec4 m = batch_mean_conic[i], c = batch_conic_color[i];
+    float opacity = batch_opacity[i].x, total = 0.0;  // of w
+    vec2 first = vec2(0.0);   // of w t, w dy
+    vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
+    vec3 d_color = vec3(0.0);
+    bool contributes = false;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
+        vec2 d = m.xy - centre - vec2(step_to(j));
+        float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(opacity * G, ALPHA_MAX);
+        if (alpha >= ALPHA_MIN && T[j] >= T_MIN) {
+            contributes = true;
+            float along = dot(d_pixels[j], c.yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
+            d_color += d_pixels[j] * (alpha * T[j]);
+            behind[j] -= T[j] * alpha * along;
+            T[j] *= 1.0 - alpha;
+            d.x += m.w * d.y;
+            total += w;
+            first += w * d;
+            second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
+        }
+    }
+    reduce_gradients(batch_splat[i], contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
+}
+
+void main() {
+    if (!take_share()) return;
+    ivec2 size = textureSize(target, 0), first = ivec2(first_pixel());
+    centre = vec2(first) + 0.5;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
+        ivec2 at = first + ivec2(step_to(j));
+        bool inside = all(lessThan(at, size));
+        vec4 front = state_in_front(j), pixel = texelFetch(target, min(at, size - 1), 0);
+        d_pixels[j] = texelFetch(d_image, min(at, size - 1), 0).rgb;
+        behind[j] = dot(d_pixels[j], pixel.rgb + pixel.a * frame.background - front.rgb);
+        T[j] = inside ? front.a : 0.0;
+    }
+    walk();
+}

@@ -1,0 +1,99 @@
+// Backward by splat (Mallick et al. 2024, "Taming 3DGS"): a subgroup takes a bucket of splats of a tile, a lane one splat. Pixels pass the lanes
+// one after another, so that each meets the splats front to back: at step i, lane l is at pixel i - l. A lane keeps its splat's nine moments in
+// registers over all pixels, so nothing is reduced and every pair of tile and splat costs nine atomics.
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#include "common.glsl"
+#include "tiled/grid.glsl"
+#include "gaussian2d.glsl"
+#include <atomics>
+
+layout(local_size_x = 32) in;
+layout(local_size_x_id = 0) in;  // LANES: one subgroup
+layout(constant_id = 1) const uint LANES = 32u;
+BUFFER_tile_starts(readonly)
+BUFFER_pair_splats(readonly)
+BUFFER_tile_splats(readonly)
+BUFFER_frame(readonly)
+SAMPLED_target
+SAMPLED_d_image
+#include "tiled/morton.glsl"
+#include "tiled/bucket_state.glsl"
+
+shared vec4 pixels[TILE_PIXELS];  // dL/dpixel, and x + TILE y within the tile
+shared vec2 states[TILE_PIXELS];  // dL/dpixel . (colour of this splat and all behind it), and T in front of it
+shared float sums[GRADIENTS * LANES];
+shared uint splats[LANES];  // of the lanes that have a sum
+
+// Loads the pixels that the bucket can still change; returns their number.
+uint load_pixels(uint tile, uint bucket) {
+    uint live = 0u;
+    ivec2 corner = ivec2(tile % TILES_X, tile / TILES_X) * int(TILE);
+    for (uint first = 0u; first < TILE_PIXELS; first += LANES) {
+        uint at = first + gl_SubgroupInvocationID;
+        vec4 front = state_before(tile, bucket, at);
+        bool lives = front.a >= T_MIN;
+        uvec4 living = subgroupBallot(lives);
+        if (lives) {
+            uint i = live + subgroupBallotExclusiveBitCount(living);
+            uvec2 place = morton(at);
+            vec3 d_pixel = texelFetch(d_image, corner + ivec2(place), 0).rgb;
+            vec4 final = texelFetch(target, corner + ivec2(place), 0);
+            pixels[i] = vec4(d_pixel, float(place.x + TILE * place.y));
+            states[i] = vec2(dot(d_pixel, final.rgb + final.a * frame.background - front.rgb), front.a);
+        }
+        live += subgroupBallotBitCount(living);
+    }
+    return live;
+}
+
+void main() {
+    uint bucket = group_index(), lane = gl_SubgroupInvocationID;
+    if (bucket >= first_bucket(TILES)) return;
+    uint tile = tile_of(bucket), pair = tile_starts[tile] + (bucket - first_bucket(tile)) * LANES + lane;
+    if (pair - lane >= tile_starts[tile + 1u]) return;  // the one to spare
+    uint live = load_pixels(tile, bucket);
+    if (live == 0u) return;
+    bool mine = pair < tile_starts[tile + 1u];
+    TileSplat s = tile_splats[pair_splats[mine ? pair : pair - lane]];
+    vec4 m = s.mean_conic, c = s.conic_color;
+    m.xy -= vec2(uvec2(tile % TILES_X, tile / TILES_X) * TILE) + 0.5;
+    float total = 0.0;        // of w
+    vec2 first = vec2(0.0);   // of w t, w dy
+    vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
+    vec3 d_color = vec3(0.0);
+    bool contributes = false;
+    barrier();
+    for (uint i = 0u; i < live + LANES - 1u; ++i) {
+        uint p = i - lane;  // wraps to far behind the last before the first
+        if (mine && p < live) {
+            vec4 pixel = pixels[p];
+            vec2 state = states[p];
+            float y = floor(pixel.w / float(TILE));
+            vec2 d = m.xy - vec2(pixel.w - float(TILE) * y, y);
+            float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(s.opacity * G, ALPHA_MAX);
+            if (alpha >= ALPHA_MIN && state.y >= T_MIN) {
+                contributes = true;
+                float along = dot(pixel.rgb, c.yzw), w = G * (along * state.y - state.x) / (1.0 - alpha);
+                d_color += pixel.rgb * (alpha * state.y);
+                states[p] = vec2(state.x - state.y * alpha * along, state.y * (1.0 - alpha));
+                d.x += m.w * d.y;
+                total += w;
+                first += w * d;
+                second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
+            }
+        }
+        subgroupMemoryBarrierShared();
+        subgroupBarrier();
+    }
+    float moments[GRADIENTS] = float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b);
+    // through shared memory, so that neighbouring lanes add to neighbouring words
+    uvec4 contributing = subgroupBallot(contributes);
+    uint place = subgroupBallotExclusiveBitCount(contributing), words = GRADIENTS * subgroupBallotBitCount(contributing);
+    if (contributes) {
+        splats[place] = s.splat;
+        for (uint i = 0u; i < GRADIENTS; ++i) sums[GRADIENTS * place + i] = moments[i];
+    }
+    barrier();
+    for (uint i = lane; i < words; i += LANES) add_gradient(GRADIENT_STRIDE * splats[i / GRADIENTS] + i % GRADIENTS, sums[i]);
+}

@@ -1,0 +1,3 @@
+// <checkpoint>: nothing is kept.
+void before_chunk(uint i) {}
+void end_buckets() {}

@@ -1,0 +1,35 @@
+// Forward: blends the splats of a tile front to back; a finished pixel takes no more splats.
+#include "tiled/walk.glsl"
+#include "gaussian2d.glsl"
+STORE_target
+
+vec2 centre;  // of the lane's first pixel
+vec4 state[PER_LANE];  // sum T_i alpha_i c_i, and T
+#include "tiled/share_tile.glsl"
+#include <checkpoint>
+
+bool finished() {
+    bool all_finished = true;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) all_finished = all_finished && state[j].a < T_MIN;
+    return all_finished;
+}
+
+void visit(uint i) {
+    vec4 m = batch_mean_conic[i], c = batch_conic_color[i];
+    float opacity = batch_opacity[i].x;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
+        float alpha = min(opacity * gaussian(m.xy - centre - vec2(step_to(j)), vec3(m.zw, c.x)), ALPHA_MAX);
+        if (alpha >= ALPHA_MIN && state[j].a >= T_MIN)
+            state[j] = vec4(state[j].rgb + state[j].a * alpha * c.yzw, state[j].a * (1.0 - alpha));
+    }
+}
+
+void main() {
+    if (!take_share()) return;
+    ivec2 size = imageSize(target), first = ivec2(first_pixel());
+    centre = vec2(first) + 0.5;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) state[j] = vec4(0.0, 0.0, 0.0, all(lessThan(first + ivec2(step_to(j)), size)) ? 1.0 : 0.0);
+    walk();
+    end_buckets();
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) imageStore(target, first + ivec2(step_to(j)), state[j]);  // stores outside the image are dropped
+}

@@ -1,0 +1,83 @@
+// What forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
+// tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_EXT_control_flow_attributes : require
+#include "common.glsl"
+#include "tiled/grid.glsl"
+#include "tiled/morton.glsl"
+
+layout(local_size_x = 256) in;
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint LANES = 32u;     // of a subgroup
+layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
+layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
+
+BUFFER_tile_starts(readonly)
+BUFFER_pair_splats(readonly)
+BUFFER_tile_splats(readonly)
+
+const uint BATCH = gl_WorkGroupSize.x, PARTS = TILE * TILE / (BATCH * PER_LANE), WORDS = (LANES + 31u) / 32u;
+shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
+shared vec2 batch_opacity[BATCH];  // and cutoff
+shared uint batch_splat[BATCH];
+shared uint finished_subgroups;
+
+uint tile, begin, end;      // of this workgroup: its tile, and its pairs
+void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
+void visit(uint i);         // splat i of the batch, at this lane's pixels
+bool finished();            // whether they take no more splats
+
+// Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
+uint pixel_index(uint j) { return (group_index() % PARTS * BATCH + gl_SubgroupID * LANES) * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
+
+// The lane's first pixel on the canvas, and the way from there to its pixel j.
+uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
+uvec2 first_pixel() { return corner_of_tile() + morton(pixel_index(0u)); }
+uvec2 step_to(uint j) { return morton(j * LANES); }
+
+// Least of the quadratic form over a rectangle of offsets from the mean: on the edges that face it, 0 inside.
+float nearest(vec2 low, vec2 high, float A, float k, float c) {
+    vec2 e = clamp(vec2(0.0), low, high);
+    float y = clamp(-A * k * e.x / (A * k * k + c), low.y, high.y), x = clamp(-k * e.y, low.x, high.x);
+    float across = e.x + k * y, along = x + k * e.y;
+    return min(A * across * across + c * y * y, A * along * along + c * e.y * e.y);
+}
+
+void walk() {
+    vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;
+    vec2 high = low + vec2(morton(LANES * PER_LANE - 1u)) + 2.0 * QUAD_MARGIN;
+    bool done = subgroupAll(finished());
+    if (gl_LocalInvocationIndex == 0u) finished_subgroups = 0u;
+    barrier();
+    if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
+    for (uint first = begin; first < end; first += BATCH) {
+        barrier();
+        if (finished_subgroups == gl_NumSubgroups) break;
+        uint i = first + gl_LocalInvocationIndex;
+        if (i < end) {
+            TileSplat s = tile_splats[pair_splats[i]];
+            batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
+            batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
+            batch_opacity[gl_LocalInvocationIndex] = vec2(s.opacity, s.cutoff);
+            batch_splat[gl_LocalInvocationIndex] = s.splat;
+        }
+        barrier();
+        uint in_batch = min(BATCH, end - first);
+        for (uint chunk = 0u; chunk < in_batch && !done; chunk += LANES) {
+            before_chunk(first - begin + chunk);
+            uint mine = chunk + gl_SubgroupInvocationID;
+            bool touches = mine < in_batch;
+            if (CULL && touches) {
+                vec4 m = batch_mean_conic[mine];
+                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_opacity[mine].y;
+            }
+            uvec4 touching = subgroupBallot(touches);
+            for (uint w = 0u; w < WORDS; ++w)
+                for (uint bits = touching[w]; bits != 0u; bits &= bits - 1u) visit(chunk + 32u * w + uint(findLSB(bits)));
+            done = subgroupAll(finished());
+            if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
+        }
+    }
+}

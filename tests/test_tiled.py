@@ -1,0 +1,313 @@
+"""The tiled rasterizer: its lists against a brute-force count, every backward row against the float64 oracle and an independent renderer."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from oracle import render
+from oracle.render import ALPHA_MIN
+
+from app import contract
+from app.api import Camera, Gaussians, Renderer
+from app.cli import main
+from app.gpu.context import Device, ValidationError
+from app.gpu.recorder import Recorder
+from app.io.ply import save_ply
+from app.io.scene import load_scene
+from app.raster import tiled
+from app.study.bench import bench
+from app.variants.atomics import ATOMICS
+from app.variants.tile_backwards import TILE_BACKWARDS
+
+PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
+BACKGROUND = (0.2, 0.5, 0.8)
+TILE = contract.CONSTANTS["TILE"][0]
+
+
+def gaussians_of(scene: dict) -> tuple[Gaussians, Camera]:
+    gaussians = Gaussians(scene["means"], scene["quats"], scene["scales"], scene["opacities"], scene["sh"])
+    return gaussians, Camera(scene["w2c"], scene["K"], scene["width"], scene["height"])
+
+
+def runnable(device):
+    return [name for name, row in TILE_BACKWARDS.items() if not device.capabilities.missing(row.needs)]
+
+
+def fresh_seed() -> int:
+    return int(np.random.SeedSequence().entropy % 2**32)
+
+
+def clear_scene(*args, seed: int | None = None, **options) -> dict:
+    """A random scene, with its `seed`: the first from `seed` (or a fresh one) on whose depths float32 orders as float64 does. Two splats that swap
+    differ by more than rounding."""
+    for seed in itertools.count(fresh_seed() if seed is None else seed):
+        scene = random_scene(seed, *args, **options)
+        depth = np.sort(scene["means"].astype(np.float64) @ scene["w2c"][2, :3] + scene["w2c"][2, 3])
+        if np.diff(depth).min() > 2e-6 * depth[-1]:
+            return scene | {"seed": seed}
+
+
+def compare(renderer: Renderer, scene: dict, near=0.01) -> tuple[float, dict[str, float]]:
+    """Relative L2 of image and gradients against the oracle, of which no gradient may be missing."""
+    gaussians, camera = gaussians_of(scene)
+    image, T = renderer.forward(gaussians, camera, background=BACKGROUND, near=near)
+    gradients = renderer.backward(scene["weight"])
+    frame = render(**scene_of(scene), background=np.array(BACKGROUND), near=near, termination="after")
+    exact = frame.backward(scene["weight"].astype(np.float64))
+    for name in PARAMETERS:
+        large = np.abs(exact[name]).reshape(len(gaussians), -1).sum(1) > 1e-3 * np.abs(exact[name]).max(initial=0)
+        assert np.abs(gradients[name]).reshape(len(gaussians), -1).sum(1)[large].all(), name
+    assert np.isfinite(image).all() and np.abs(T - frame.T).max() < 0.02
+    return relative_l2(image, frame.image), {name: relative_l2(gradients[name], exact[name]) for name in PARAMETERS}
+
+
+def check(renderer: Renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **more) -> None:
+    """The limits of float32 in test_hardware.py, whose reasons hold here."""
+    image, gradients = compare(renderer, scene, **more)
+    assert image <= image_limit and max(gradients.values()) <= gradient_limit, (what, image, gradients)
+
+
+def facing(mean_px, sigma_px, angle, opacity=0.8, size=(64, 64), focal=100.0, z=2.0, seed=0) -> dict:
+    """Splats at these pixels, with these standard deviations along and across `angle`, facing a camera without rotation."""
+    rng = np.random.default_rng(seed)
+    mean_px, sigma_px, angle = (np.asarray(a, float) for a in (mean_px, sigma_px, angle))
+    n, (width, height) = len(angle), size
+    scene = dict(
+        means=np.c_[(mean_px - np.array([width, height]) / 2) * z / focal, np.full(n, z)],
+        quats=np.stack([np.cos(angle / 2), np.zeros(n), np.zeros(n), np.sin(angle / 2)], 1),
+        scales=np.c_[sigma_px, sigma_px[:, 1]] * z / focal,
+        opacities=np.full(n, opacity),
+        sh=rng.normal(0, 1, (n, 1, 3)),
+        w2c=np.eye(4),
+        K=np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]]),
+        weight=rng.normal(size=(height, width, 3)),
+    )
+    return {k: v.astype(np.float32) for k, v in scene.items()} | dict(width=width, height=height, sh_degree=0)
+
+
+@pytest.mark.parametrize("row", TILE_BACKWARDS)
+def test_every_row_agrees_with_the_oracle(device, row):
+    """On canvases that are no multiple of a tile, smaller than one, and with more tiles than one digit sorts; with deep overlap that finishes pixels.
+
+    The first scene is fresh, and has room for one fragment that rounding moves across alpha = 1/255: 3e-3 of a gradient, in one scene of a hundred.
+    """
+    if row not in runnable(device):
+        pytest.skip(f"lacks {device.capabilities.missing(TILE_BACKWARDS[row].needs)}")
+    for seed, n, size, options in (
+        (None, 200, (61, 47), dict(overlap=12)),
+        (1, 200, (61, 47), dict(overlap=12)),
+        (1, 100, (7, 5), dict(overlap=80, opacity=(0.6, 0.95))),
+        (1, 150, (320, 272), dict(overlap=3)),
+        (1, 200, (64, 33), dict(overlap=80, opacity=(0.6, 0.95))),
+        (1, 40, (64, 33), dict(anisotropy=200)),
+    ):
+        for atomics in [name for name, a in ATOMICS.items() if not device.capabilities.missing(a.needs)][: 2 if size == (61, 47) else 1]:
+            with Renderer(device, "tiled", tile_backward=row, atomics=atomics) as renderer:
+                scene = clear_scene(n, *size, 2, seed=seed, **options)
+                check(renderer, scene, (row, size, atomics, scene["seed"]), gradient_limit=1e-3 if seed else 1e-2)
+
+
+@pytest.mark.parametrize("threshold", [1, 32])
+@pytest.mark.parametrize("row", [name for name, r in TILE_BACKWARDS.items() if "THRESHOLD" in r.spec])
+def test_thresholds(device, row, threshold):
+    scene = clear_scene(100, 40, 40, 0, seed=1, overlap=8)
+    with Renderer(device, "tiled", tile_backward=row, tile_threshold=threshold) as renderer:
+        check(renderer, scene, (row, threshold, scene["seed"]))
+
+
+@pytest.mark.parametrize("row", TILE_BACKWARDS)
+@pytest.mark.parametrize("name", golden_names())
+def test_goldens(device, row, name):
+    golden = load_golden(name)
+    with Renderer(device, "tiled", tile_backward=row) as renderer:
+        gaussians, camera = gaussians_of(golden)
+        image, _ = renderer.forward(gaussians, camera)
+        gradients = renderer.backward(golden["weight"])
+        assert relative_l2(image, golden["gsplat_image"]) <= 1e-4
+        errors = {p: relative_l2(gradients[p], golden[f"gsplat_d_{p}"]) for p in PARAMETERS}
+        assert max(errors.values()) <= 5e-3, errors
+        check(renderer, golden, name)
+
+
+@pytest.mark.parametrize("row", TILE_BACKWARDS)
+def test_shapes_of_splats(device, row):
+    """Long and thin ones (as in test_hardware.py), dots between pixel centres, and huge ones whose centres are far outside."""
+    rng = np.random.default_rng(1)  # not fresh: here one such fragment weighs more
+    with Renderer(device, "tiled", tile_backward=row) as renderer:
+        for length in (100, 1000, 10000):
+            angle = rng.uniform(0, np.pi, 6)
+            away = rng.uniform(-length, length, 6)
+            thin = facing(np.c_[np.cos(angle), np.sin(angle)] * away[:, None] + 32, np.tile([length, 1.0], (6, 1)), angle, focal=1000.0)
+            check(renderer, thin, length, 1e-3, 3e-3)  # float32 along 10 000 px, see there
+        dots = facing(rng.uniform(0, 64, (200, 2)), np.tile([0.3, 0.1], (200, 1)), rng.uniform(0, np.pi, 200), opacity=0.5)
+        check(renderer, dots, "dots")
+        huge = facing(rng.uniform(-300, 300, (12, 2)), rng.uniform(100, 400, (12, 2)), rng.uniform(0, np.pi, 12), opacity=0.4)
+        check(renderer, huge, "huge")
+        one = facing([[32.0, 32.0]], [[500.0, 300.0]], [0.3], opacity=0.9)
+        check(renderer, one, "one over all tiles")
+        assert renderer.parameters.counts["pairs"] == 16
+
+
+def test_nothing_to_draw(device):
+    camera = Camera(np.eye(4), np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]]), 32, 32)
+    empty = Gaussians(np.zeros((0, 3)), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(0), np.zeros((0, 1, 3)))
+    behind = Gaussians(np.array([[0.0, 0, -2]]), np.array([[1.0, 0, 0, 0]]), np.ones((1, 3)), np.array([0.5]), np.ones((1, 4, 3)))
+    for row in runnable(device):
+        with Renderer(device, "tiled", tile_backward=row) as renderer:
+            for gaussians in (empty, behind):
+                image, T = renderer.forward(gaussians, camera, background=(0.25, 0.5, 1.0))
+                assert np.allclose(image, (0.25, 0.5, 1.0)) and np.all(T == 1)
+                assert all(not g.any() for g in renderer.backward(np.ones((32, 32, 3))).values())
+
+
+def lists(renderer: Renderer) -> list[np.ndarray]:
+    """The splats of every tile as the GPU listed them."""
+    tiles = renderer.raster.tiles
+    starts = renderer.resources["tile_starts"].download(np.uint32, tiles + 1)
+    splats = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["splat"]
+    ranks = renderer.resources["pair_splats"].download(np.uint32, int(starts[-1]))
+    return [splats[ranks[a:b]] for a, b in zip(starts[:-1], starts[1:])]
+
+
+@pytest.mark.parametrize("size", [(61, 47), (210, 70), (16, 16)])
+def test_tiles_list_exactly_the_splats_that_touch_them(device, size):
+    """Who has a pixel in a tile is listed there; who is listed comes within the margin of its pixel centres' rectangle; nearest first, each once."""
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    width, height = size
+    n = 300
+    mean = rng.uniform(-30, 30, (n, 2)) + rng.uniform(0, 1, (n, 2)) * size
+    scene = facing(mean, np.exp(rng.uniform(np.log(0.2), np.log(40), (n, 2))), rng.uniform(0, np.pi, n), size=size)
+    scene["means"] *= rng.uniform(0.8, 1.25, (n, 1)).astype(np.float32)
+    gaussians, camera = gaussians_of(scene)
+    renderer = Renderer(device, "tiled")
+    renderer.forward(gaussians, camera)
+    listed = lists(renderer)
+    p = render(**scene_of(scene), near=0.01).projection
+    across = -(-width // TILE)
+    for tile, splats in enumerate(listed):
+        x0, y0 = tile % across * TILE + 0.5, tile // across * TILE + 0.5
+        x, y = np.meshgrid(np.arange(TILE) + x0, np.arange(TILE) + y0)
+        fine = np.meshgrid(np.linspace(x0 - 0.05, x0 + TILE - 0.95, 160), np.linspace(y0 - 0.05, y0 + TILE - 0.95, 160))
+
+        def alpha(i, x, y, scale=1.0):
+            dx, dy = x - p.mean2d[i, 0], y - p.mean2d[i, 1]
+            A, B, C = p.conic[i] * scale
+            return (scene["opacities"][i] * np.exp(-0.5 * (A * dx * dx + C * dy * dy) - B * dx * dy)).max()
+
+        visible = set(np.flatnonzero(p.visible))
+        assert len(set(splats)) == len(splats)
+        assert (np.diff(p.depth[splats]) >= 0).all(), (tile, seed)
+        for i in visible - set(splats):
+            assert alpha(i, x, y) < ALPHA_MIN * 1.001, (tile, i, seed)
+        for i in splats:  # the fine raster may miss a thin ellipse by half its step
+            if min(p.extent[i]) > 2:
+                assert alpha(i, *fine, scale=0.97) >= ALPHA_MIN, (tile, i, seed)
+    renderer.close()
+
+
+def test_pairs_that_do_not_fit(device, monkeypatch):
+    """They are counted, the farthest are dropped without a write beyond the buffers, and room for them is made."""
+    scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, "tiled") as renderer:
+        image, _ = renderer.forward(gaussians, camera)
+        wanted, full = int(renderer.parameters.counts["pairs_wanted"]), lists(renderer)
+    monkeypatch.setattr(tiled, "FEWEST_PAIRS", 1)
+    monkeypatch.setattr(tiled, "PAIRS_PER_SPLAT", 1)
+    renderer = Renderer(device, "tiled")
+    with monkeypatch.context() as patch:
+        patch.setattr(tiled.TiledRasterizer, "make_room", lambda self: False)
+        renderer.forward(gaussians, camera)
+        assert all(np.isfinite(g).all() for g in renderer.backward(scene["weight"]).values())
+    counts, room = renderer.parameters.counts, renderer.raster.room
+    assert room < wanted and (counts["pairs"], counts["pairs_wanted"]) == (room, wanted), scene["seed"]
+    for few, all_of_them in zip(lists(renderer), full):
+        np.testing.assert_array_equal(few, all_of_them[: len(few)])
+    np.testing.assert_array_equal(renderer.forward(gaussians, camera)[0], image)
+    assert renderer.raster.room >= wanted
+    check(renderer, scene, ("after growth", scene["seed"]))
+    renderer.close()
+
+
+def test_frames_repeat(device):
+    scene = random_scene(3, 200, 61, 47, 0, overlap=30)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, "tiled") as renderer:
+        first = renderer.forward(gaussians, camera)[0]
+        for _ in range(3):
+            np.testing.assert_array_equal(renderer.forward(gaussians, camera)[0], first)
+
+
+def test_workgroups_of_other_sizes(device, monkeypatch):
+    """A tile in several workgroups, and more pixels a lane: what a device may find faster."""
+    scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
+    for pixels, parts in ((64, 1), (8, 1), (32, 4), (128, 2)):
+        monkeypatch.setattr(tiled, "SUBGROUP_PIXELS", pixels)
+        monkeypatch.setattr(tiled, "PARTS", parts)
+        for row in ("reduce-scatter", "per-splat"):
+            with Renderer(device, "tiled", tile_backward=row) as renderer:
+                check(renderer, scene, (pixels, parts, row, scene["seed"]))
+
+
+@pytest.mark.parametrize("bucket", [32, 256])
+def test_buckets_of_splats(device, monkeypatch, bucket):
+    """Deep tiles in many buckets, of which finished pixels reach only the first: gradients are those of the row that takes a tile at once.
+
+    Not against the oracle: with 1500 splats over 960 pixels, the few fragments that rounding moves across alpha = 1/255 weigh more than 1e-4.
+    """
+    monkeypatch.setitem(TILE_BACKWARDS, "reduce-scatter", replace(TILE_BACKWARDS["reduce-scatter"], bucket=bucket))
+    for options in (dict(overlap=40), dict(overlap=400, opacity=(0.6, 0.95))):
+        seed = fresh_seed()
+        scene = random_scene(seed, 1500, 40, 24, 0, **options)
+        gradients = {}
+        for row in ("atomic", "reduce-scatter", "per-splat"):
+            with Renderer(device, "tiled", tile_backward=row) as renderer:
+                renderer.forward(*gaussians_of(scene))
+                gradients[row] = renderer.backward(scene["weight"])
+                assert np.diff(renderer.resources["tile_starts"].download(np.uint32, 7).astype(int)).max() > 2 * bucket
+        for row, name in itertools.product(("reduce-scatter", "per-splat"), PARAMETERS):
+            error = relative_l2(gradients[row][name], gradients["atomic"][name])
+            assert error <= 1e-4, (row, name, error, options, seed)  # sums in another order, and of what is left after other subtractions
+
+
+@pytest.mark.parametrize("row", ["reduce-scatter", "per-splat", "atomic"])
+def test_no_hazards_between_passes(monkeypatch, row):
+    """What synchronization validation says of a frame, and that it would have found a missing barrier, as in test_api.py."""
+    device = Device(validation="sync")
+    scene = random_scene(0, 50, 40, 24, 0)
+    gaussians, camera = gaussians_of(scene)
+    renderer = Renderer(device, "tiled", tile_backward=row)
+    renderer.forward(gaussians, camera)
+    renderer.backward(scene["weight"])
+    renderer.close()
+    if device.physical.kind == "CPU":
+        monkeypatch.setattr(Recorder, "order", lambda self, reads, writes: None)
+        with pytest.raises(ValidationError, match="SYNC-HAZARD"):
+            renderer.forward(gaussians, camera)
+    device.close()
+
+
+def test_training(on_device, scene, tmp_path, monkeypatch):
+    """The tiny scene, from so little room for pairs that the first batch is clipped: the run makes room and says how many steps were."""
+    monkeypatch.setattr(tiled, "FEWEST_PAIRS", 16)
+    monkeypatch.setattr(tiled, "PAIRS_PER_SPLAT", 1)
+    out = tmp_path / "out"
+    flags = ["--rasterizer", "tiled", "--max-steps", "60", "--batch-steps", "5", "--refine-start-iter", "20", "--refine-every", "20", "--quiet"]
+    assert main(["train", str(scene), "--result-dir", str(out), *flags]) == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["variants"]["tile_backward"] == next(iter(TILE_BACKWARDS))
+    assert metrics["clipped_steps"] in range(1, 16)  # two batches in flight, and what densifications add
+    assert metrics["curve"]["loss"][-1] < 0.8 * metrics["curve"]["loss"][0]
+
+
+def test_bench_of_both_rasterizers(on_device, scene, tmp_path):
+    loaded = load_scene(scene)
+    save_ply(tmp_path / "splats.ply", Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5))
+    axes = dict(rasterizer=["hardware", "tiled"], format=["float16", "float32"], tile_backward=["auto", "atomic"])
+    rows = bench(str(tmp_path / "splats.ply"), str(scene), views=[1], repeats=1, errors=True, quiet=True, **axes)
+    assert [r.options["rasterizer"] for r in rows] == ["hardware"] * 2 + ["tiled"] * 2
+    assert rows[2].stages["tiles"] > 0 and max(rows[2].errors[n] for n in ("means", "scales", "opacities", "sh")) < 1e-4  # round splats: no gradient of quats
