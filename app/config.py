@@ -149,7 +149,7 @@ class Densifying:
         unit="scene extents", aka="percent_dense")
     prune_opa: float = option(0.005, "opacity below which a splat is removed", max=1)
     prune_scale3d: float = option(0.1, "scale above which a splat is removed, after the first reset", unit="scene extents")
-    prune_screen: float = option(20.0, "radius on screen above which a splat is removed, after the first reset; 0: never",
+    prune_screen: float = option(0.0, "radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat",
         unit="px")
     reset_every: int = option(3_000, "steps between opacity resets; 0: never", unit="steps", aka="opacity_reset_interval")
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)

@@ -39,3 +39,9 @@ def on_device(device, monkeypatch):
     monkeypatch.setattr("app.train.trainer.open_device", lambda wanted: device)
     monkeypatch.setattr("app.train.evaluate.open_device", lambda wanted: device)
     return device
+
+
+@pytest.fixture(autouse=True)
+def little_room(monkeypatch):
+    """Capacities grow with the splats alone: runs of a few hundred would never grow otherwise."""
+    monkeypatch.setattr("app.train.session.MORE", 0)
