@@ -12,7 +12,6 @@ from dataclasses import fields
 
 import numpy as np
 
-from app import contract
 from app.camera import Camera
 from app.errors import UserError
 from app.gaussians import Gaussians
@@ -20,28 +19,10 @@ from app.gpu.context import Device
 from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
 from app.raster import BACKENDS
+from app.raster.base import camera_row, frame_row
 from app.raster.parameters import FIELDS, Parameters, SplatBuffers
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
-
-
-def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
-    """The contract's Camera struct. photo: first uint of its photograph in `photos`."""
-    row = np.zeros((), contract.dtype("Camera"))
-    row["world_to_camera"] = camera.w2c[:3]
-    row["position"] = camera.position
-    row["focal"] = camera.K[0, 0], camera.K[1, 1]
-    row["centre"] = camera.K[0, 2], camera.K[1, 2]
-    row["size"] = camera.width, camera.height
-    row["photo"] = photo
-    return row
-
-
-def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
-    """The contract's Frame struct outside training."""
-    row = np.zeros((), contract.dtype("Frame"))
-    row["sh_degree"], row["background"], row["near_plane"] = sh_degree, background, near_plane
-    return row
 
 
 def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.errors import UserError
-from app.gpu import probe, shader
+from app.gpu import bandwidth, probe, shader
 from app.raster import hardware, tiled
 from app.raster.base import SINKS
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
@@ -41,7 +41,7 @@ def sources() -> Iterator[shader.Source]:
         for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
             yield from p.sources()
     training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
-    for p in (*probe.PASSES, *training):
+    for p in (*probe.PASSES, bandwidth.COPY, *training):
         yield from p.sources()
 
 

@@ -4,6 +4,7 @@ Handlers import what they run, so that help and mistyped flags answer at once an
 """
 
 import argparse
+import logging
 import os
 import re
 import signal
@@ -139,6 +140,13 @@ def _from_text(kind, text):
     return text
 
 
+def _show_log(verbose: bool = False, quiet: bool = False) -> None:
+    """What the program says on its way, on stderr."""
+    log = logging.getLogger("hardsplat")
+    log.handlers[:] = [logging.StreamHandler()]
+    log.setLevel(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
+
+
 def _add_train(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
     parser.add_argument("scene", nargs="?", metavar="SCENE", help="COLMAP scene folder; same as --data-dir")
@@ -165,6 +173,7 @@ def _train(flags):
         raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
     from app.train.trainer import train
 
+    _show_log(config.verbose, config.quiet)
     train(config)
 
 
@@ -173,11 +182,13 @@ def _add_eval(parser):
     parser.add_argument("--data-dir", metavar="PATH", help="scene to compare with (default: the one trained on)")
     parser.add_argument("--result-dir", metavar="PATH", help="folder for the measurements (default: beside RESULT)")
     _add_setting(parser, "device")
+    _add_setting(parser, "verbose")
 
 
 def _eval(flags):
     from app.train.evaluate import evaluate_run
 
+    _show_log(flags.pop("verbose", False))
     evaluate_run(flags.pop("result"), **flags)
 
 
@@ -199,6 +210,7 @@ def _add_bench(parser):
     parser.add_argument("--error-views", choices=("first", "all"), help="views that --errors takes (default: first)")
     _add_setting(parser, "device")
     _add_setting(parser, "quiet")
+    _add_setting(parser, "verbose")
     group = parser.add_argument_group("variants", "One or more values each; every combination is measured.")
     for name in _BENCH_AXES:
         f = FIELDS[name]
@@ -216,6 +228,7 @@ def _bench(flags):
         flags |= _settings({"data_factor": flags["data_factor"]})
     from app.study.bench import bench
 
+    _show_log(flags.pop("verbose", False), flags.get("quiet", False))
     bench(flags.pop("model"), **flags)
 
 

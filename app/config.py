@@ -36,9 +36,9 @@ def option(default, help, *, unit="", choices=(), min=0, max=2**32 - 1, shown=No
         help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split())))
 
 
-def variant(registry, help):
+def variant(registry, help, auto="the fastest here"):
     """The choice of one row of a registry in app/variants."""
-    return option("auto", f"{help}; auto: the first that runs here", choices=("auto", *registry))
+    return option("auto", f"{help}; auto: {auto}", choices=("auto", *registry))
 
 
 @_group
@@ -80,6 +80,7 @@ class Run:
     ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
+    verbose: bool = option(False, "say which variants auto chose for the device, and why")
     profile: bool = option(False, "report GPU milliseconds of every stage")
 
 
@@ -93,17 +94,17 @@ class Rasterizing:
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves",
         choices=("same", *FORMATS))
-    blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader")
+    blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader", auto="the first that runs here")
     ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
     hybrid_threshold: int = option(16, "contributing lanes of 32 from which a subgroup sum replaces quad sums",
         unit="lanes", min=1)
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
-    block: str = option("auto", "backward pass: pixels that one fragment stands for", choices=("auto", *BLOCKS))
+    block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
     segments: int = option(1, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less",
         min=1)
-    tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed")
+    tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
     cap_max: int = option(0, "most splats; 0: what fits on the device", unit="splats", aka="max_splats")
@@ -148,7 +149,7 @@ class Densifying:
         unit="scene extents", aka="percent_dense")
     prune_opa: float = option(0.005, "opacity below which a splat is removed", max=1)
     prune_scale3d: float = option(0.1, "scale above which a splat is removed, after the first reset", unit="scene extents")
-    prune_screen: float = option(20.0, "radius on screen above which a splat is removed, after the first reset; 0: never",
+    prune_screen: float = option(0.0, "radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat",
         unit="px")
     reset_every: int = option(3_000, "steps between opacity resets; 0: never", unit="steps", aka="opacity_reset_interval")
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)

@@ -79,6 +79,7 @@ def _about(index: int, physical) -> tuple[list[str], int]:
         return [*lines, "", f"not ready: {error}"], 1
     lines += [f"  probe     {probed}", "", *_limits(device), ""]
     table, lacking = _variants(device.capabilities)
+    table += _auto(device)
     if lacking:
         return [*lines, *table, "", f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
     return [*lines, *table, "", f"ready: {device.name}"], 0
@@ -116,6 +117,18 @@ def _limits(device) -> list[str]:
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
         f"  splats          about {min(by_memory, by_buffer) / 1e6:.2f} million in training at SH degree {_SH_DEGREE}, less images; bound by {bound}",
     ]
+
+
+def _auto(device) -> list[str]:
+    """What `auto` chose on this device, for each set of options that it was asked with."""
+    from app.raster import choose
+
+    if not choose.wanted():
+        return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
+    out = ["auto"] + ([] if device.timestamp_ns else ["  takes the first that runs: the device has no clock to time by"])
+    for given, found in choose.remembered(device).items():
+        out += [f"  for {given}, timed {found['date']}", *(f"    {line}" for line in choose.lines(found))]
+    return out if len(out) > 1 else ["auto", "  times the variants that run when it is first asked, and remembers the fastest"]
 
 
 def _variants(capabilities) -> tuple[list[str], list[str]]:

@@ -1,9 +1,10 @@
-"""One Vulkan device for the session, with validation layers on and fresh memory poisoned; a validation message fails the test that caused it."""
+"""One Vulkan device for the session, with validation layers on fresh memory poisoned and the first variants taken; a validation message fails the test that caused it."""
 
 import os
 
 os.environ.setdefault("HARDSPLAT_VALIDATION", "1")
 os.environ.setdefault("HARDSPLAT_POISON", "1")
+os.environ.setdefault("HARDSPLAT_AUTO", "first")  # the same variants whatever else the machine does
 
 import pytest
 
@@ -38,3 +39,9 @@ def on_device(device, monkeypatch):
     monkeypatch.setattr("app.train.trainer.open_device", lambda wanted: device)
     monkeypatch.setattr("app.train.evaluate.open_device", lambda wanted: device)
     return device
+
+
+@pytest.fixture(autouse=True)
+def little_room(monkeypatch):
+    """Capacities grow with the splats alone: runs of a few hundred would never grow otherwise."""
+    monkeypatch.setattr("app.train.session.MORE", 0)

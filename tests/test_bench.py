@@ -8,8 +8,11 @@ import pytest
 from app import contract
 from app.cli import main
 from app.gaussians import Gaussians
-from app.gpu.bandwidth import copy_bandwidth
+from app.gpu.bandwidth import COPY, copy_bandwidth
 from app.gpu.context import OutOfMemory
+from app.gpu.memory import allocate_all
+from app.gpu.passes import build
+from app.gpu.recorder import Recorder
 from app.io.ply import save_ply
 from app.io.scene import load_scene
 from app.io.splats import load_splats
@@ -142,6 +145,21 @@ def test_every_purpose_is_of_the_contract():
 
 def test_copy_bandwidth(device):
     assert 1e8 < copy_bandwidth(device, 8 << 20) < 1e14
+
+
+def test_the_copy_moves_every_vector(device, monkeypatch):
+    """Also when the dispatch folds: 5 workgroups, 2 a row."""
+    monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", (2, "uint", ""))
+    n = 5 * contract.CONSTANTS["GROUP"][0]
+    values = np.random.default_rng(3).random((n, 4 * COPY.spec["VECTORS"]), np.float32)
+    buffers = allocate_all(device, {"from": values.nbytes, "to": values.nbytes})
+    buffers["from"].upload(values)
+    recorder = Recorder(device, buffers)
+    recorder.run(build(device, COPY), threads=(n,))
+    recorder.end().run_once()
+    assert np.array_equal(buffers["to"].download(np.float32), values.ravel())
+    for part in (recorder, *buffers.values()):
+        part.destroy()
 
 
 def test_every_pass_has_its_stage():

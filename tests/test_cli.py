@@ -128,7 +128,7 @@ def test_eval_passes_only_what_was_given(stand_in):
     (["train", "garden", "--iterations", "3"], "unknown flag '--iterations'; did you mean '--max-steps'?"),
     (["train", "garden", "--confg=quick"], "unknown flag '--confg'; did you mean '--config'?"),
     (["train", "garden", "--zzzzqqq"], "unknown flag '--zzzzqqq' (see hardsplat train --help)"),
-    (["eval", "a", "--iterations", "3"], "unknown flag '--iterations' (see hardsplat eval --help)"),
+    (["eval", "a", "--max-steps", "3"], "unknown flag '--max-steps' (see hardsplat eval --help)"),
     (["eval", "a", "b"], "unexpected argument 'b' (see hardsplat eval --help)"),
     (["train", "garden", "--max-steps", "-3"], "--max-steps: expected a whole number of at least 1, got -3"),
     (["train", "garden", "--max_steps", "many"], "--max-steps: expected a whole number, got 'many'"),

@@ -31,7 +31,6 @@ _STAGES = {
 }
 TOPOLOGIES = {
     "triangles": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST,
-    "strip": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_STRIP,
     "points": vk.VK_PRIMITIVE_TOPOLOGY_POINT_LIST,
 }
 _DESCRIPTOR = {
@@ -246,7 +245,7 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
     """Builds passes by name; shaders that are not cached compile in parallel first."""
     owners = list(owners)
     with ThreadPoolExecutor() as pool:
-        list(pool.map(shader.compile_source, {s for o in owners for s in o.sources()}))
+        list(pool.map(shader.compile_source, {s for o in owners if repr(o) not in device.pipelines for s in o.sources()}))
     return {o.name: build(device, o) for o in owners}
 
 

@@ -11,11 +11,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
+from app import contract
+from app.camera import Camera
 from app.errors import UserError
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass
 from app.gpu.recorder import Recorder
+
+
+def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
+    """The contract's Camera struct. photo: first uint of its photograph in `photos`."""
+    row = np.zeros((), contract.dtype("Camera"))
+    row["world_to_camera"] = camera.w2c[:3]
+    row["position"] = camera.position
+    row["focal"] = camera.K[0, 0], camera.K[1, 1]
+    row["centre"] = camera.K[0, 2], camera.K[1, 2]
+    row["size"] = camera.width, camera.height
+    row["photo"] = photo
+    return row
+
+
+def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
+    """The contract's Frame struct outside training."""
+    row = np.zeros((), contract.dtype("Frame"))
+    row["sh_degree"], row["background"], row["near_plane"] = sh_degree, background, near_plane
+    return row
 
 
 class Rasterizer(Protocol):
@@ -28,19 +51,23 @@ class Rasterizer(Protocol):
     def destroy(self) -> None: ...
 
 
+def runnable(device: Device, registry: dict) -> list[str]:
+    return [name for name, row in registry.items() if not device.capabilities.missing(row.needs)]
+
+
 def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
     """The row of a registry that was asked for, or for 'auto' the first that runs here; a UserError says what is missing."""
-    runnable = [name for name, row in registry.items() if not device.capabilities.missing(row.needs)]
+    running = runnable(device, registry)
     if wanted == "auto":
-        if not runnable:
+        if not running:
             lacking = "; ".join(f"{name}: {', '.join(device.capabilities.missing(row.needs))}" for name, row in registry.items())
             raise UserError(f"{device.name} can run no {kind} ({lacking}); see hardsplat doctor")
-        return registry[runnable[0]]
+        return registry[running[0]]
     if wanted not in registry:
         raise UserError(f"{flag} {wanted}: there is no such {kind}; choose from {', '.join(registry)}")
-    if wanted not in runnable:
+    if wanted not in running:
         missing = ", ".join(device.capabilities.missing(registry[wanted].needs))
-        instead = f"use {flag} {runnable[0]}" if runnable else "no other runs here either"
+        instead = f"use {flag} {running[0]}" if running else "no other runs here either"
         raise UserError(f"{flag} {wanted}: {device.name} lacks {missing}; {instead}")
     return registry[wanted]
 

@@ -14,7 +14,9 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import project_backward, project_forward, resolve
+from app.gpu.shader import Source
+from app.raster.base import project_backward, project_forward, resolve, runnable
+from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.raster.sort import allocate_sort, record_sort, sort_passes
 from app.variants.atomics import ATOMICS, Atomics
@@ -26,10 +28,13 @@ from app.variants.quads import QUADS, Quads
 from app.variants.reductions import REDUCTIONS, Reduction
 from app.variants.shapes import SHAPES, Shape
 
+# What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
+TIMED = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
+
 
 @dataclass(frozen=True)
 class HardwareOptions:
-    """Rows of the registries in app/variants; 'auto' takes the first row that the device can run."""
+    """Rows of the registries in app/variants; 'auto' takes what app/raster/choose.py found the fastest."""
 
     format: str = "float16"
     state_format: str = "same"
@@ -65,6 +70,14 @@ class Rows:
 
     @classmethod
     def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
+        """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run."""
+        names = cls.first(device, options).names
+        knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
+        return cls.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
+
+    @classmethod
+    def first(cls, device: Device, options: HardwareOptions) -> Rows:
+        """The rows of these options; of those left to 'auto', the first that runs."""
         names = {}
 
         def row(kind: str, title: str, registry: dict, wanted: str):
@@ -103,6 +116,11 @@ def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, thres
         *_backward_passes(rows, canvas, threshold),
         project_backward(sh_planes, sink),
     ]
+
+
+def sources(device: Device, options: HardwareOptions) -> set[Source]:
+    """The shaders of a rasterizer with these options, which name every row that matters."""
+    return {source for p in passes(Rows.first(device, options), 1, 1, 1, "store", segments=options.segments) for source in p.sources()}
 
 
 def _macros(rows: Rows, format: Format) -> dict[str, str]:

@@ -35,7 +35,7 @@ from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_
 HISTORY = contract.CONSTANTS["HISTORY"][0]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
 GROUP = contract.CONSTANTS["GROUP"][0]
-ROOM = 1.25  # capacity over the splats that it was made for
+ROOM, MORE = 1.25, 150_000  # capacity: so many times the splats that it was made for, and so many more, since each growth takes a tenth of a second
 PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step asked for
 
 
@@ -207,7 +207,7 @@ class Session:
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
-        capacity = min(int(n * ROOM), fitting(self.device, self.config, self.photos))
+        capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
         self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"))
         self._record()
 
@@ -217,7 +217,7 @@ class Session:
     def _grow(self, wanted: int, n: int) -> None:
         """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
         limit = fitting(self.device, self.config, self.photos)
-        before, capacity = self.parameters.capacity, min(int(wanted * ROOM), limit)
+        before, capacity = self.parameters.capacity, min(roomy(wanted), limit)
         if capacity < wanted:
             self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {self._limit()} is {limit}"
         if capacity <= before or self._refused and capacity >= self._refused:
@@ -319,6 +319,11 @@ class Session:
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
         return contract.by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})
+
+
+def roomy(n: int) -> int:
+    """Capacity made for n splats, where there is memory."""
+    return int(n * ROOM) + MORE
 
 
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:

@@ -18,7 +18,6 @@ class Draw:
 
 
 LIST = Draw()
-STRIP = Draw(topology="strip", command={"DRAW_INSTANCED": True})
 POINTS = Draw("draw/points.vert", "draw/splat.geom", "points", {"DRAW_VERTICES": 1})
 MESH = Draw("draw/splat.mesh", command={"DRAW_MESH": True})
 
@@ -39,13 +38,11 @@ class Shape:
 
 
 SHAPES = {
+    "rectangle": Shape("shape/box.glsl", 3, ("fill_rectangle",), "axis-aligned box, one primitive: the fastest where it runs", rectangle=True),
     "quad": Shape("shape/quad.glsl", 6, (), "oriented box, two triangles"),
-    "rectangle": Shape("shape/box.glsl", 3, ("fill_rectangle",), "axis-aligned box, one primitive", rectangle=True),
     "triangle": Shape("shape/triangle.glsl", 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"),
     "box": Shape("shape/box.glsl", 6, (), "axis-aligned box, two triangles"),
-    "hexagon": Shape("shape/hexagon.glsl", 12, (), "four triangles: 13 % less area than the quad"),
     "octagon": Shape("shape/octagon.glsl", 18, (), "six triangles: 17 % less area than the quad; splats below 16 px as quads", spec={"SMALL": 16.0}),
-    "strip": Shape("shape/strip.glsl", 4, (), "oriented box, a strip of four vertices an instance", STRIP),
     "geometry": Shape("shape/strip.glsl", 4, ("geometry_shader",), "oriented box, a strip out of a geometry shader (as published)", POINTS),
     "mesh": Shape("shape/strip.glsl", 4, ("mesh_shader",), "oriented box, out of a mesh shader", MESH),
 }

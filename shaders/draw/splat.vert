@@ -1,9 +1,9 @@
-// A visible splat's outline, pulled through `order`: no vertex buffer. A list of triangles counts its vertices on, a strip is an instance.
+// A visible splat's outline, pulled through `order`: no vertex buffer.
 #include "draw/outline.glsl"
 #include <shape>
 
 void main() {
-    uint segment, g = splat_at(uint(gl_VertexIndex) / VERTICES + uint(gl_InstanceIndex), segment);
+    uint segment, g = splat_at(uint(gl_VertexIndex) / VERTICES, segment);
     Splat2D s = splats2d[g];
     gl_Position = clip(vertex_of(s, uint(gl_VertexIndex) % VERTICES), segment);
     v_mean = s.mean;

@@ -5,8 +5,7 @@
 layout(local_size_x = GROUP) in;
 layout(constant_id = 2) const bool LAST = false;  // nobody reads the keys of the last pass
 layout(constant_id = 3) const uint DRAW_VERTICES = 6u;  // a splat
-layout(constant_id = 4) const bool DRAW_INSTANCED = false;  // a splat an instance
-layout(constant_id = 5) const bool DRAW_MESH = false;  // MESH_SPLATS splats a workgroup
+layout(constant_id = 4) const bool DRAW_MESH = false;  // MESH_SPLATS splats a workgroup
 
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
@@ -24,8 +23,7 @@ shared uint masks[WORDS * RADIX];  // who of the row has this digit; word by wor
 shared uint next_place[RADIX];
 
 uvec4 draw_command(uint splats) {
-    if (DRAW_MESH) return uvec4(fold((splats + MESH_SPLATS - 1u) / MESH_SPLATS), 0u);
-    return DRAW_INSTANCED ? uvec4(DRAW_VERTICES, splats, 0u, 0u) : uvec4(DRAW_VERTICES * splats, 1u, 0u, 0u);
+    return DRAW_MESH ? uvec4(fold((splats + MESH_SPLATS - 1u) / MESH_SPLATS), 0u) : uvec4(DRAW_VERTICES * splats, 1u, 0u, 0u);
 }
 
 void main() {
