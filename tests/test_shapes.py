@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from goldens import random_scene, relative_l2
+from goldens import random_scene, relative_l2, second_scene_allowed
 from test_hardware import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
 
 from app.api import Renderer
@@ -31,6 +31,7 @@ def skip_unless_runnable(device, shape):
 
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("shape", SHAPES)
+@second_scene_allowed
 def test_every_shape_agrees_with_the_oracle(device, shape, block):
     skip_unless_runnable(device, shape)
     renderer = Renderer(device, format="float32", shape=shape, block=block)
