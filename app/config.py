@@ -45,17 +45,17 @@ def variant(registry, help):
 class Scene:
     """scene and initialization"""
 
-    data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0, photographs in images",
+    data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json",
         shown="SCENE", aka="source_path source")
     data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)",
         min=1, aka="resolution")
-    test_every: int = option(8, "hold out every N-th image by sorted file name; 0: none", aka="llffhold eval_split_every")
+    test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
     images: str = option("auto", "keep training images on the GPU or stream them; auto: by memory",
         choices=("auto", "gpu", "stream"), aka="data_device")
     background: str = option("black", "colour behind the splats",
         choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
     near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
-    init_type: str = option("sfm", "start from the scene's points or from random ones", choices=("sfm", "random"))
+    init_type: str = option("sfm", "start from the scene's points, if it has any, or from random ones", choices=("sfm", "random"))
     init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
     init_extent: float = option(1.3, "random start: half the side of the cube around the origin",
         unit="world units", min=1e-6)

@@ -206,7 +206,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("hyper", "Hyper", "1", "settings of the run", single=True),
     BufferRow("views", "Camera", "V", "training cameras"),
     BufferRow("schedule", "uvec2", "HISTORY", "(view, first element of its photograph) of step s at s % HISTORY"),
-    BufferRow("photos", "uint", "sum of image sizes", "photographs, RGBA8 with red in the low byte, rows of camera.size.x"),
+    BufferRow("photos", "uint", "sum of image sizes", "photographs, RGBA8 with red in the low byte, colour times alpha, rows of camera.size.x"),
     BufferRow("ssim_grads", "float", "3, 3, P", "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
     BufferRow("loss_sums", "vec3", "G", "(L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size"),
     BufferRow("history", "StepRecord", "HISTORY", "results of step s at s % HISTORY"),

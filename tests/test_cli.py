@@ -121,7 +121,7 @@ def test_eval_passes_only_what_was_given(stand_in):
 
 
 @pytest.mark.parametrize("argv, message", [
-    (["train"], "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/"),
+    (["train"], "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json"),
     (["train", "garden", "--data-dir", "garden"], "the scene is given twice: as SCENE and as --data-dir"),
     (["train", "garden", "--max-step", "3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
     (["train", "garden", "--max_step=3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),

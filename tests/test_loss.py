@@ -53,7 +53,7 @@ class Loss:
         counts["visible"], counts["splats"] = 77, 99
         for name, row in (("camera", camera), ("frame", frame), ("hyper", hyper), ("counts", counts)):
             self.resources[name].upload(row)
-        self.resources["photos"].upload(pack(case.photo), offset=4 * offset)
+        self.resources["photos"].upload(pack(getattr(case, "rgba", case.photo)), offset=4 * offset)
         canvas = np.full((self.height, self.width, 4), np.nan, np.float32)  # a pixel outside the image that counts makes everything NaN
         canvas[:height, :width] = case.target
         self.resources["target"].upload(canvas)
@@ -102,6 +102,18 @@ class Case:
         return oracle.l1_dssim(self.image, self.photo / 255, ssim_lambda)
 
 
+class Transparent(Case):
+    """A photograph with alpha, given as the loss reads it; `photo` is what it shows, with the background in it."""
+
+    def __init__(self, *size, seed: int = 0, **named):
+        super().__init__(*size, seed=seed, **named)
+        alpha = np.random.default_rng(seed + 1).integers(0, 256, (*self.photo.shape[:2], 1))
+        alpha[::3], alpha[1::3, ::2] = 255, 0
+        self.rgba = np.concatenate([self.photo * alpha // 255, alpha], axis=2).astype(np.uint8)
+        self.photo = self.rgba[..., :3] + (255 - self.rgba[..., 3:]) * self.background.astype(np.float64)
+        self.target[..., :3] += np.where(np.abs(self.image - self.photo / 255) < 1e-5, 1e-4, 0)
+
+
 def loss_of(record: np.void, ssim_lambda: float = LAMBDA) -> float:
     return (1 - ssim_lambda) * float(record["l1"]) + ssim_lambda * (1 - float(record["ssim"]))
 
@@ -132,6 +144,18 @@ def test_loss_and_gradient(loss, size):
     assert relative(d_image[: size[1], : size[0], :3], d_expected) <= GRADIENT_TOLERANCE
     d_image[: size[1], : size[0], :3] = 0
     assert not d_image.any(), "outside the image and in alpha the gradient is 0"
+
+
+@pytest.mark.parametrize("size", [(37, 29), CANVAS], ids=str)
+def test_transparent_photographs_show_the_background(loss, size):
+    case = Transparent(*size, seed=5)
+    record, d_image = loss.train(case, offset=3)
+    value, d_expected = case.expected()
+    assert abs(loss_of(record) - value) <= LOSS_TOLERANCE
+    assert relative(d_image[: size[1], : size[0], :3], d_expected) <= GRADIENT_TOLERANCE
+    psnr, ssim = loss.measure(case)
+    image, photo = np.clip(case.image, 0, 1), case.photo / 255
+    assert abs(psnr - oracle.psnr(image, photo)) <= 1e-5 and abs(ssim - oracle.ssim(image, photo)) <= 2e-6
 
 
 def test_every_border_pixel_has_its_gradient(loss):

@@ -62,11 +62,7 @@ def load_ply(path: str | Path) -> Gaussians:
     """
     path = Path(path)
     _check_header(path)
-    try:
-        vertex = PlyData.read(path)["vertex"].data
-    except Exception as error:  # the parser raises almost anything on a damaged file
-        raise UserError(f"{path}: truncated or damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
-
+    vertex = _vertices(path)
     rest = sum(name.startswith("f_rest_") for name in vertex.dtype.names)
     if rest not in _REST:
         raise UserError(f"{path}: has {rest} f_rest properties; splats have {', '.join(map(str, _REST))} for SH degrees 0 to 3")
@@ -84,6 +80,26 @@ def load_ply(path: str | Path) -> Gaussians:
     sh = np.concatenate([dc[:, None], bands.reshape(len(vertex), 3, rest // 3).transpose(0, 2, 1)], axis=1)
     # The logistic function is flat in float32 long before 100; beyond, its exponential overflows.
     return Gaussians.from_parameters(means, quats, log_scales, np.clip(opacity, -100, 100), sh)
+
+
+def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """A point cloud: (N, 3) float64 positions from x y z, (N, 3) uint8 colours from red green blue, grey where it has none."""
+    path = Path(path)
+    _check_header(path)
+    vertex = _vertices(path)
+    positions = _columns(path, vertex, ["x", "y", "z"]).astype(np.float64)
+    names = ["red", "green", "blue"]
+    if not set(names) <= set(vertex.dtype.names):
+        return positions, np.full((len(vertex), 3), 128, np.uint8)
+    colors = _columns(path, vertex, names) * (255 if vertex["red"].dtype.kind == "f" else 1)
+    return positions, np.clip(np.rint(colors), 0, 255).astype(np.uint8)
+
+
+def _vertices(path) -> np.ndarray:
+    try:
+        return PlyData.read(path)["vertex"].data
+    except Exception as error:  # the parser raises almost anything on a damaged file
+        raise UserError(f"{path}: truncated or damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
 
 
 def _columns(path, vertex, names) -> np.ndarray:

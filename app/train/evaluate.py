@@ -20,7 +20,7 @@ from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
 from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
-from app.io.images import save_png, side_by_side
+from app.io.images import over, save_png, side_by_side
 from app.io.ply import load_ply
 from app.io.scene import Scene, load_scene
 from app.presets import SAVED_NAME, config_from_file
@@ -41,7 +41,7 @@ class Measured:
     psnr: float
     ssim: float
     image: np.ndarray  # (H, W, 3) float32, not clamped
-    photo: np.ndarray  # (H, W, 3) uint8
+    photo: np.ndarray  # (H, W, 3) uint8, over the background
 
 
 class Evaluator:
@@ -73,7 +73,7 @@ class Evaluator:
             self._recorder.run_once()
         image, _ = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])
         psnr, ssim = read_metrics(self.resources, camera)
-        return Measured(name, psnr, ssim, image, photo)
+        return Measured(name, psnr, ssim, image, over(photo, frame["background"]))
 
     def destroy(self) -> None:
         self._recorder.destroy()

@@ -78,6 +78,8 @@ class Run:
         self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
+        if config.init_type == "sfm" and not len(self.scene.points):
+            tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
         make_folder(self.folder)
         self.device = open_device(config.device)
         views = [self.scene.views[i] for i in self.scene.train]
@@ -114,7 +116,7 @@ class Run:
 
     def _start_from(self, start: Checkpoint | None) -> Checkpoint:
         """Puts the session there, or at the first step when there is nothing to go on from."""
-        drawn = self.config.init_num_pts if start is None and self.config.init_type == "random" else 0
+        drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
         try:
             self.session.check_fit(drawn)
             start = start or Checkpoint.initial(initial_gaussians(self.config, self.scene), self.session.sh_planes)
@@ -273,10 +275,14 @@ class Run:
         return metrics
 
 
+def starts_random(config: TrainConfig, scene: Scene) -> bool:
+    return config.init_type == "random" or not len(scene.points)
+
+
 def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
     """Splats at the SfM points, or random ones in a cube."""
     rng = np.random.default_rng(config.seed)
-    if config.init_type == "random":
+    if starts_random(config, scene):
         points = rng.uniform(-config.init_extent, config.init_extent, (config.init_num_pts, 3))
         colors = rng.integers(0, 256, (config.init_num_pts, 3))
     else:

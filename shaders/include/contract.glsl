@@ -228,7 +228,7 @@ struct StepRecord {
 // schedule [HISTORY]; (view, first element of its photograph) of step s at s % HISTORY
 #define BINDING_schedule 35
 #define BUFFER_schedule(access) layout(set = 0, binding = BINDING_schedule, scalar) access buffer schedule_block { uvec2 schedule[]; };
-// photos [sum of image sizes]; photographs, RGBA8 with red in the low byte, rows of camera.size.x
+// photos [sum of image sizes]; photographs, RGBA8 with red in the low byte, colour times alpha, rows of camera.size.x
 #define BINDING_photos 36
 #define BUFFER_photos(access) layout(set = 0, binding = BINDING_photos, scalar) access buffer photos_block { uint photos[]; };
 // ssim_grads [3, 3, P]; per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size

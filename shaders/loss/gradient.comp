@@ -56,7 +56,7 @@ void main() {
     [[unroll]] for (int r = 0; r < 2; r++) {
         ivec2 nearest = min(at + ivec2(0, r), last);
         x[r] = rendered(nearest);
-        y[r] = unpackUnorm4x8(packed_photograph(nearest)).rgb;
+        y[r] = photograph(packed_photograph(nearest));
         d_x[r] = vec3(0.0);
     }
     if (all(lessThan(gl_WorkGroupID.xy, ssim_tiles(camera.size)))) {  // the canvas may be larger than this image

@@ -20,18 +20,18 @@ struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in r
 Pixel load(ivec2 local, inout vec3 sums) {
     ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + local, last = ivec2(camera.size) - 1;
     bool inside = at == clamp(at, ivec2(0), last);
-    if (!METRIC && !inside) return Pixel(vec3(0.0), 0u);
+    if (!METRIC && !inside) return Pixel(vec3(0.0), OPAQUE_BLACK);
     at = clamp(last - abs(last - abs(at)), ivec2(0), last);  // reflected: the border pixel is not repeated
     Pixel pixel = Pixel(rendered(at), packed_photograph(at));
     if (METRIC) pixel.x = clamp(pixel.x, 0.0, 1.0);
-    vec3 difference = pixel.x - unpackUnorm4x8(pixel.y).rgb;
+    vec3 difference = pixel.x - photograph(pixel.y);
     ivec2 in_tile = local - SSIM_RADIUS;
     bool own = inside && in_tile == clamp(in_tile, ivec2(0), SSIM_TILE - 1);
     if (own) sums += vec3(dot(abs(difference), vec3(1.0)), 0.0, dot(difference, difference));
     return pixel;
 }
 
-vec2 channel(Pixel pixel, int c) { return vec2(pixel.x[c], unpackUnorm4x8(pixel.y)[c]) - SSIM_GREY; }
+vec2 channel(Pixel pixel, int c) { return vec2(pixel.x[c], photograph(pixel.y)[c]) - SSIM_GREY; }
 
 void sum_rows(int pair) {
     int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
