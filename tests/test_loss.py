@@ -9,6 +9,7 @@ from app.gpu.memory import POISON, Buffer, Image
 from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, read_metrics, record_loss, record_metrics
+from app.io.masks import kept_pixels, masked
 from app.train.photos import pack
 from app.variants.formats import FORMATS
 from tests.oracle import loss as oracle
@@ -69,7 +70,7 @@ class Loss:
         self.give(case, **where)
         self.measuring.run_once()
         height, width = case.photo.shape[:2]
-        return read_metrics(self.metrics, Camera(np.eye(4), np.eye(3), width, height))
+        return read_metrics(self.metrics, Camera(np.eye(4), np.eye(3), width, height), kept_pixels(getattr(case, "rgba", case.photo)))
 
     def destroy(self) -> None:
         for recorder in (self.training, self.measuring):
@@ -114,6 +115,25 @@ class Transparent(Case):
         self.target[..., :3] += np.where(np.abs(self.image - self.photo / 255) < 1e-5, 1e-4, 0)
 
 
+class Masked(Case):
+    """A photograph of which `keep` (H, W) counts: blots, single pixels and a corner are left out, where rendering and photograph are far apart."""
+
+    def __init__(self, *size, seed: int = 0, **named):
+        super().__init__(*size, seed=seed, **named)
+        rng = np.random.default_rng(seed + 1)
+        y, x = np.mgrid[: size[1], : size[0]]
+        self.keep = (np.hypot(y - size[1] / 2, x - size[0] / 3) > min(size) / 5) & (rng.random(y.shape) > 0.02) & (x + y > 6)
+        self.rgba = masked(self.photo, np.where(self.keep, 255, 0))
+        self.disturb(rng)
+
+    def disturb(self, rng) -> None:
+        """Other numbers where nothing counts."""
+        self.target[~self.keep] = rng.uniform(-9, 9, (int((~self.keep).sum()), 4))
+
+    def expected(self, ssim_lambda: float = LAMBDA):
+        return oracle.l1_dssim(self.image, self.photo / 255, ssim_lambda, self.keep)
+
+
 def loss_of(record: np.void, ssim_lambda: float = LAMBDA) -> float:
     return (1 - ssim_lambda) * float(record["l1"]) + ssim_lambda * (1 - float(record["ssim"]))
 
@@ -156,6 +176,24 @@ def test_transparent_photographs_show_the_background(loss, size):
     psnr, ssim = loss.measure(case)
     image, photo = np.clip(case.image, 0, 1), case.photo / 255
     assert abs(psnr - oracle.psnr(image, photo)) <= 1e-5 and abs(ssim - oracle.ssim(image, photo)) <= 2e-6
+
+
+@pytest.mark.parametrize("size", [(37, 29), (7, 40), CANVAS], ids=str)
+def test_what_a_mask_leaves_out_adds_nothing(loss, size):
+    case = Masked(*size, seed=8)
+    record, d_image = loss.train(case, offset=3)
+    value, d_expected = case.expected()
+    assert abs(loss_of(record) - value) <= LOSS_TOLERANCE
+    assert relative(d_image[: size[1], : size[0], :3], d_expected) <= GRADIENT_TOLERANCE
+    assert not d_image[: size[1], : size[0]][~case.keep].any() and d_image[: size[1], : size[0], :3][case.keep].any()
+    measured = loss.measure(case)
+    image, photo = np.clip(case.image, 0, 1), case.photo / 255
+    assert abs(measured[0] - oracle.psnr(image, photo, case.keep)) <= 1e-5 and abs(measured[1] - oracle.ssim(image, photo, case.keep)) <= 2e-6
+
+    case.disturb(np.random.default_rng(9))
+    again, d_again = loss.train(case, offset=3)
+    assert again == record and loss.measure(case) == measured
+    np.testing.assert_array_equal(d_again, d_image)
 
 
 def test_every_border_pixel_has_its_gradient(loss):

@@ -3,6 +3,7 @@
 COLMAP, in the layout of MipNeRF-360:
 
     SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled
+    SCENE/masks                                   masks, white where a pixel counts: a.png or a.jpg.png for images/a.jpg
     SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
 
 or transforms.json, see app/io/transforms.py.
@@ -26,6 +27,7 @@ from app.errors import UserError
 from app.io.colmap import read_model
 from app.io.images import image_size, read_pixels
 from app.io.lens import Lens, intrinsics
+from app.io.masks import FOLDER, mask_beside, masked, read_mask
 from app.io.source import Posed, Source
 from app.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 
@@ -35,7 +37,7 @@ class View:
     """One photograph and the pinhole camera that load() makes it fit.
 
     name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
-    the camera's. lens: how the photograph is distorted, None for a pinhole.
+    the camera's. lens: how the photograph is distorted, None for a pinhole. mask: the picture of what counts, None where all does.
     """
 
     name: str
@@ -43,10 +45,11 @@ class View:
     path: Path
     stored: tuple[int, int] | None = None
     lens: Lens | None = None
+    mask: Path | None = None
 
     def load(self) -> np.ndarray:
         """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has transparent pixels: down-sampled by area,
-        then undistorted. May be called from any thread.
+        then undistorted. May be called from any thread. With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
 
         See read_pixels for other pixel types. Raises UserError naming the file when it is missing, damaged or of another size than it had.
         """
@@ -55,7 +58,17 @@ class View:
         found, expected = image.shape[1::-1], self.stored or size
         if found != expected:
             raise UserError(f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed since the scene was opened")
-        if found != size:
+        image = self._fitted(image)
+        if not self.mask:
+            return image
+        keep = self._fitted(read_mask(self.mask))
+        if not (keep == 255).any():
+            raise UserError(f"{self.mask}: keeps no pixel; white is what counts, black what is ignored")
+        return masked(image, keep)
+
+    def _fitted(self, image):
+        size = self.camera.width, self.camera.height
+        if image.shape[1::-1] != size:
             image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
         return self.lens.undistort(image) if self.lens else image
 
@@ -102,6 +115,8 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
     extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
     if extent == 0:
         raise UserError(f"{source.label}: all {len(train)} training cameras stand at one point, which gives the scene no scale; use more views")
+    if (root / FOLDER).is_dir() and not any(view.mask for view in views):
+        raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
     return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views)))
 
 
@@ -138,7 +153,7 @@ def _read(root, data_factor) -> Source:
     for image, path in zip(images.values(), paths):
         camera = cameras[image.camera_id]
         pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
-        photographs.append(Posed(image.name, path, pinhole, camera, divisor))
+        photographs.append(Posed(image.name, path, pinhole, camera, mask_beside(root, image.name), divisor))
     both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
     return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
 
@@ -183,13 +198,16 @@ def _view(posed: Posed, data_factor: int) -> View:
     lens = Lens.of(camera, pinhole.K, *size)
     if lens:
         pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
-    return View(posed.name, pinhole, path, found if found != size else None, lens)
+    if posed.mask and (masks := image_size(posed.mask)) not in (full, found):
+        raise UserError(f"{posed.mask}: is {_by(masks)}, but its photograph is {_by(found)}")
+    return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
 
 
 def _notes(views):
     resampled = [view for view in views if view.stored]
     distorted = [view for view in views if view.lens]
-    notes = []
+    with_mask = sum(view.mask is not None for view in views)
+    notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are ignored"] if with_mask else []
     if resampled:
         camera = resampled[0].camera
         sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"

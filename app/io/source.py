@@ -17,13 +17,14 @@ class Posed:
     """A photograph and where it was taken from.
 
     name: unique within its scene, a path with slashes. path: the file. pinhole: the camera of the full-size photograph, without distortion.
-    lens: the same camera as the files have it. divisor: how many times smaller the file is than that camera.
+    lens: the same camera as the files have it. mask: the picture of what counts, white, or None. divisor: how many times smaller the file is than that camera.
     """
 
     name: str
     path: Path
     pinhole: Camera
     lens: ColmapCamera
+    mask: Path | None = None
     divisor: int = 1
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import numpy as np
@@ -23,6 +24,7 @@ from app.io.colmap_model import ColmapCamera, file_bytes
 from app.io.images import image_size
 from app.io.lens import intrinsics
 from app.io.ply import load_points
+from app.io.masks import mask_beside
 from app.io.source import Posed, Source
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
@@ -90,7 +92,7 @@ class _Reader:
         if not all(float(side).is_integer() and 0 < side <= _LARGEST_SIDE for side in (width, height)):
             raise UserError(f"{where}: image size {width:g}x{height:g} is not in whole pixels, 1..{_LARGEST_SIDE}")
         smaller = path.parent.with_name(f"{path.parent.name}_{self.data_factor}") / path.name
-        if self.data_factor > 1 and path.parent != self.root and smaller.is_file():
+        if self.data_factor > 1 and path.parent != self.root and os.path.isfile(smaller):
             path, divisor = smaller, self.data_factor
         model, params = _intrinsics(where, values, width, height)
         key = (model, int(width), int(height), *params)
@@ -99,7 +101,16 @@ class _Reader:
             pinhole = Camera(_world_to_camera(where, values), intrinsics(lens), lens.width, lens.height)
         except ValueError as error:
             raise UserError(f"{where}: {error}") from error
-        return Posed(name, path, pinhole, lens, divisor)
+        return Posed(name, path, pinhole, lens, self._mask(where, values, name), divisor)
+
+    def _mask(self, where: str, values: dict, name: str) -> Path | None:
+        """mask_path, else the file below masks/ of a photograph below images/."""
+        named = values.get("mask_path")
+        if named is None:
+            return mask_beside(self.root, name.removeprefix("images/")) if name.startswith("images/") else None
+        if not isinstance(named, str) or not os.path.isfile(self.root / named):
+            raise UserError(f"{where}: mask {self.root / str(named)[:80]} not found; remove mask_path to train on the whole photograph")
+        return self.root / named
 
     def _file(self, where: str, file_path: str) -> str:
         """The photograph's path below the scene, with the extension that file_path may lack."""
@@ -108,7 +119,7 @@ class _Reader:
         if not name or parts.drive or parts.root or ".." in parts.parts or "\0" in name:
             raise UserError(f"{where}: file_path leads out of {self.root}; move the photographs there and rename it")
         for suffix in _SUFFIXES:
-            if (self.root / (name + suffix)).is_file():
+            if os.path.isfile(self.root / (name + suffix)):
                 return name + suffix
         raise UserError(f"{where}: image {self.root / name} not found{'' if Path(name).suffix else ', with any extension'}")
 
@@ -214,7 +225,7 @@ def _listed(file: Path, top: dict, photographs: list[Posed], names: dict[str, st
 def _points(root: Path, file: Path, top: dict) -> tuple[np.ndarray, np.ndarray]:
     """Positions (N, 3) and colours (N, 3): of ply_file_path, else of the COLMAP model that nerfstudio leaves beside; N = 0 without either."""
     if (named := top.get("ply_file_path")) is not None:
-        if not isinstance(named, str) or not (root / named).is_file():
+        if not isinstance(named, str) or not os.path.isfile(root / named):
             raise UserError(f"{root / str(named)[:80]}: not found, the ply_file_path of {file.name}; remove it there to start from random points")
         return load_points(root / named)
     model = root / "colmap" / "sparse" / "0"

@@ -21,6 +21,7 @@ from app.gpu.passes import build_all
 from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
 from app.io.images import over, save_png, side_by_side
+from app.io.masks import kept_pixels
 from app.io.ply import load_ply
 from app.io.scene import Scene, load_scene
 from app.presets import SAVED_NAME, config_from_file
@@ -72,7 +73,7 @@ class Evaluator:
             self._record()
             self._recorder.run_once()
         image, _ = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])
-        psnr, ssim = read_metrics(self.resources, camera)
+        psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
         return Measured(name, psnr, ssim, image, over(photo, frame["background"]))
 
     def destroy(self) -> None:
