@@ -14,7 +14,7 @@ from app.errors import UserError
 from app.gpu.context import OutOfMemory
 from app.gpu.memory import Buffer
 from app.io.colmap import ColmapCamera, read_model, write_model
-from app.io.ply import load_ply
+from app.io.ply import is_antialiased, load_ply, save_ply
 from app.io.scene import load_scene
 from app.presets import config_from_file, load_config
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
@@ -73,6 +73,20 @@ def test_the_run_folder_is_complete(run, scene):
     with Image.open(folder / "renders/view_0000.png") as picture:
         photo = np.asarray(picture)[:, 32:]
     assert np.array_equal(photo, load_scene(scene).views[0].load())
+
+
+def test_antialiased_runs_say_so_and_are_measured_so(on_device, scene, tmp_path):
+    metrics = train(settings(scene, tmp_path / "run", antialiased=True, rasterizer="tiled"))
+    ply = tmp_path / "run" / "splats.ply"
+    assert b"comment SplatRenderMode: mip\n" in ply.read_bytes()[:200] and is_antialiased(ply)
+    psnr = metrics["evaluations"][-1]["psnr"]
+    assert evaluate_run(str(tmp_path / "run"))["psnr"] == pytest.approx(psnr, abs=1e-3)
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "s.ply").write_bytes(ply.read_bytes())
+    assert evaluate_run(str(tmp_path / "alone" / "s.ply"), str(scene))["psnr"] == pytest.approx(psnr, abs=0.05)  # hardware, float16
+    save_ply(tmp_path / "alone" / "plain.ply", load_ply(ply))
+    assert not is_antialiased(tmp_path / "alone" / "plain.ply")
+    assert abs(evaluate_run(str(tmp_path / "alone" / "plain.ply"), str(scene))["psnr"] - psnr) > 0.1
 
 
 def test_metrics_are_plausible(run):

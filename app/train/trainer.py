@@ -144,7 +144,7 @@ class Run:
                 if s.step < c.max_steps:
                     with self.log.aside():
                         self._save_checkpoint()
-                        save_ply(self.folder / "splats.ply", s.gaussians())
+                        save_ply(self.folder / "splats.ply", s.gaussians(), self.config.antialiased)
                     tqdm.write(f"interrupted at step {s.step}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
                     raise KeyboardInterrupt(self.stopping.asked)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
@@ -232,9 +232,9 @@ class Run:
 
     def _save_ply(self, step: int) -> None:
         gaussians = self.session.gaussians()
-        save_ply(self.folder / "splats.ply", gaussians)
+        save_ply(self.folder / "splats.ply", gaussians, self.config.antialiased)
         if step != self.config.max_steps:
-            save_ply(self.folder / f"splats_{step}.ply", gaussians)
+            save_ply(self.folder / f"splats_{step}.ply", gaussians, self.config.antialiased)
 
     def _save_checkpoint(self) -> None:
         self._keep_safe()
