@@ -143,6 +143,8 @@ def _add_train(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
     parser.add_argument("scene", nargs="?", metavar="SCENE", help="scene folder, COLMAP or transforms.json; same as --data-dir")
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
+    for colour in ("random", "white"):
+        parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
     for title, fields in GROUPS.items():
         group = parser.add_argument_group(title)
         for f in fields:

@@ -114,6 +114,8 @@ class Rasterizing:
 class Learning:
     """model, loss and Adam"""
 
+    resolution_schedule: int = option(0, "steps after which the photographs' resolution doubles, from a quarter to full; 0: full from the start",
+        unit="steps")
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1)
     ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")

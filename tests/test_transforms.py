@@ -11,6 +11,7 @@ from app.errors import UserError
 from app.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from app.io.images import over, save_png
 from app.io.lens import Lens
+from app.io.masks import downsampled, masked
 from app.io.scene import load_scene
 from app.train.evaluate import evaluate_run
 from app.train.trainer import initial_gaussians, train
@@ -229,6 +230,14 @@ def test_masks(tmp_path):
 
     save_masks(tmp_path, keep.astype(float), ["0.png", "2.png.png"])
     assert [v.mask.name for v in load_scene(tmp_path).views] == ["0.png", "m.png", "2.png.png"]
+
+
+def test_masks_survive_downsampling():
+    keep = np.ones((H, W), np.uint8)
+    keep[:11, 7:20] = 0
+    small = downsampled(masked(pixels(), 255 * keep), W // 2, H // 2)
+    np.testing.assert_array_equal((small == [255, 255, 255, 0]).all(axis=2), ~keep.reshape(H // 2, 2, W // 2, 2).all(axis=(1, 3)))
+    assert downsampled(pixels(), W // 2, H // 2).shape == (H // 2, W // 2, 3)
 
 
 def test_masks_of_a_colmap_scene(tmp_path):

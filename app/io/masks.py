@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import cv2
 import numpy as np
 
 from app import contract
@@ -30,6 +31,15 @@ def masked(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
     rgba[..., : image.shape[2]] = image
     rgba[keep < 255] = _IGNORED
     return rgba
+
+
+def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
+    """An image of View.load() at another size, by area. A pixel that mixes in an ignored one is ignored."""
+    small = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    if image.shape[2] == 3:
+        return small
+    keep = np.where((image != _IGNORED).any(axis=2), np.uint8(255), np.uint8(0))
+    return masked(small, cv2.resize(keep, (width, height), interpolation=cv2.INTER_AREA))
 
 
 def kept_pixels(image: np.ndarray) -> int:

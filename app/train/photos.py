@@ -42,8 +42,15 @@ class Photos:
             self.buffer = Buffer(device, ring * self._stride * 4, "photos", host=True)
         else:
             self.buffer = Buffer(device, total, "photos")
-            for start, image in zip(self._starts, images):
-                self.buffer.upload(pack(image), offset=int(start) * 4)
+            self.show(images)
+
+    def show(self, images: list[np.ndarray]) -> None:
+        """Puts others, none larger than the one it replaces, in the place of these; no step may be in flight."""
+        if self.streamed:
+            self.images = images
+            return
+        for start, image in zip(self._starts, images):
+            self.buffer.upload(pack(image), offset=int(start) * 4)
 
     def place(self, step: int, view: int) -> int:
         if not self.streamed:

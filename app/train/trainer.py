@@ -21,6 +21,7 @@ from app.errors import UserError
 from app.gaussians import Gaussians
 from app.gpu.context import DeviceLost, OutOfMemory
 from app.gpu.probe import open_device
+from app.io.masks import downsampled
 from app.io.ply import save_ply
 from app.io.scene import Scene, load_images, load_scene
 from app.presets import SAVED_NAME, save_config
@@ -32,6 +33,7 @@ from app.train.report import Log, make_folder, set_aside, stage_table, write_met
 from app.train.session import LONGEST_BATCH, BatchResult, Session
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
+DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
@@ -86,6 +88,7 @@ class Run:
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
+        self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
         start = self._start_from(start)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
@@ -134,6 +137,7 @@ class Run:
                     s.wait_for_turn()
                     if self.stopping.asked:
                         break
+                    self._resize(s.step)
                     stop = self._next_stop(s.step)
                     s.run(min(self._batch_steps(), stop - s.step))
                     self._publish(s.step)
@@ -163,11 +167,21 @@ class Run:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
+        stops += [n * c.resolution_schedule for n in range(1, DOUBLINGS + 1) if n * c.resolution_schedule > step]
         periods = [c.checkpoint_every]
         if c.strategy != "none" and step < c.refine_stop_iter:
             periods += [c.refine_every, c.reset_every]
         stops += [(step // p + 1) * p for p in periods if p]
         return min(stops)
+
+    def _resize(self, step: int) -> None:
+        """Photographs and cameras of the size that --resolution-schedule has at this step."""
+        every = self.config.resolution_schedule
+        divisor = 2 ** max(DOUBLINGS - step // every, 0) if every else 1
+        if divisor != self._divisor:
+            sizes = [[max(1, round(side / divisor)) for side in (c.width, c.height)] for c in self._full[0]]
+            self.session.show([c.resized(*size) for c, size in zip(self._full[0], sizes)], [downsampled(i, *size) for i, size in zip(self._full[1], sizes)])
+            self._divisor = divisor
 
     def _refine(self, step: int) -> None:
         """Densification and opacity resets, on the original schedule."""
