@@ -149,8 +149,10 @@ def _show_log(verbose: bool = False, quiet: bool = False) -> None:
 
 def _add_train(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
-    parser.add_argument("scene", nargs="?", metavar="SCENE", help="COLMAP scene folder; same as --data-dir")
+    parser.add_argument("scene", nargs="?", metavar="SCENE", help="scene folder, COLMAP or transforms.json; same as --data-dir")
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
+    for colour in ("random", "white"):
+        parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
     for title, fields in GROUPS.items():
         group = parser.add_argument_group(title)
         for f in fields:
@@ -165,10 +167,10 @@ def _train(flags):
         flags["data_dir"] = flags.pop("scene")
     config = load_config(preset, _settings(flags))
     if config.data_dir is None:
-        raise UserError("no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/")
+        raise UserError("no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json")
     if not config.data_dir.exists():
         raise UserError(f"scene {config.data_dir} does not exist")
-    is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json"))
+    is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json", "transforms_train.json"))
     if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
         raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
     from app.train.trainer import train

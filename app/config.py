@@ -45,17 +45,17 @@ def variant(registry, help, auto="the fastest here"):
 class Scene:
     """scene and initialization"""
 
-    data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0, photographs in images",
+    data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json",
         shown="SCENE", aka="source_path source")
     data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)",
         min=1, aka="resolution")
-    test_every: int = option(8, "hold out every N-th image by sorted file name; 0: none", aka="llffhold eval_split_every")
+    test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
     images: str = option("auto", "keep training images on the GPU or stream them; auto: by memory",
         choices=("auto", "gpu", "stream"), aka="data_device")
     background: str = option("black", "colour behind the splats",
         choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
     near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
-    init_type: str = option("sfm", "start from the scene's points or from random ones", choices=("sfm", "random"))
+    init_type: str = option("sfm", "start from the scene's points, if it has any, or from random ones", choices=("sfm", "random"))
     init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
     init_extent: float = option(1.3, "random start: half the side of the cube around the origin",
         unit="world units", min=1e-6)
@@ -91,6 +91,7 @@ class Rasterizing:
     device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
         shown="chosen automatically")
     rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders", choices=RASTERIZERS, aka="backend")
+    antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves",
         choices=("same", *FORMATS))
@@ -114,6 +115,8 @@ class Rasterizing:
 class Learning:
     """model, loss and Adam"""
 
+    resolution_schedule: int = option(0, "steps after which the photographs' resolution doubles, from a quarter to full; 0: full from the start",
+        unit="steps")
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1)
     ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")

@@ -31,6 +31,7 @@ CONSTANTS = {
     "GRADIENTS": (9, "uint", "numbers a splat's fragments add up in the backward draw, see d_splats2d"),
     "GRADIENT_STRIDE": (9, "uint", "floats from a splat's nine to the next one's; 16 would align them to 64 bytes"),
     "SSIM_RADIUS": (5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
+    "IGNORED": (0x00FFFFFF, "uint", "word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it"),
     "HISTORY": (4096, "uint", "steps kept in the ring of losses, and of scheduled views"),
 }
 
@@ -210,7 +211,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("hyper", "Hyper", "1", "settings of the run", single=True),
     BufferRow("views", "Camera", "V", "training cameras"),
     BufferRow("schedule", "uvec2", "HISTORY", "(view, first element of its photograph) of step s at s % HISTORY"),
-    BufferRow("photos", "uint", "sum of image sizes", "photographs, RGBA8 with red in the low byte, rows of camera.size.x"),
+    BufferRow("photos", "uint", "sum of image sizes", "photographs, RGBA8 with red in the low byte, colour times alpha, rows of camera.size.x"),
     BufferRow("ssim_grads", "float", "3, 3, P", "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
     BufferRow("loss_sums", "vec3", "G", "(L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size"),
     BufferRow("history", "StepRecord", "HISTORY", "results of step s at s % HISTORY"),

@@ -365,7 +365,7 @@ def test_out_of_memory_while_running(on_device, scene, tmp_path, fails):
 
 
 def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_path, monkeypatch):
-    def full(path, gaussians):
+    def full(path, *_):
         raise UserError(f"{path}: cannot be written: No space left on device")
 
     monkeypatch.setattr(trainer, "save_ply", full)

@@ -72,6 +72,10 @@ def test_flags_become_settings(train, scene):
     assert config.data_dir == Path(scene).absolute() and config.result_dir == Path("results/garden")
 
 
+def test_backgrounds_by_their_names_elsewhere(train, scene):
+    assert train(scene, "--random_background").background == "random" and train(scene, "--white-background").background == "white"
+
+
 def test_dashes_and_underscores_are_alike(train, scene):
     assert train("--max_steps=9", "--data_dir", scene) == train("--max-steps=9", "--data-dir", scene) == train(scene, "--max-steps", "9")
     assert train(scene, "--result_dir=a_b", "--device", "my_gpu").result_dir == Path("a_b")
@@ -121,7 +125,7 @@ def test_eval_passes_only_what_was_given(stand_in):
 
 
 @pytest.mark.parametrize("argv, message", [
-    (["train"], "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/"),
+    (["train"], "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json"),
     (["train", "garden", "--data-dir", "garden"], "the scene is given twice: as SCENE and as --data-dir"),
     (["train", "garden", "--max-step", "3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
     (["train", "garden", "--max_step=3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),

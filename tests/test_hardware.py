@@ -34,13 +34,13 @@ def runnable(device, registry):
     return [name for name, row in registry.items() if not device.capabilities.missing(row.needs)]
 
 
-def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01) -> tuple[float, dict[str, float]]:
+def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01, antialiased=False) -> tuple[float, dict[str, float]]:
     """Relative L2 of image and gradients against the oracle."""
     gaussians, camera = gaussians_of(scene)
     image, T = renderer.forward(gaussians, camera, background=background, near=near)
     gradients = renderer.backward(scene["weight"])
     termination = "after" if renderer.raster.rows.blending.ordered else "none"  # fixed-function blending has no early end
-    frame = render(**scene_of(scene), background=np.array(background), near=near, termination=termination)
+    frame = render(**scene_of(scene), background=np.array(background), near=near, termination=termination, antialiased=antialiased)
     exact = frame.backward(scene["weight"].astype(np.float64))
     for name in PARAMETERS:  # a gradient that is missing altogether hides in an L2 norm
         lost = (np.abs(gradients[name]).reshape(len(gaussians), -1).sum(1) == 0) & (
@@ -120,6 +120,20 @@ def test_splats_of_a_few_pixels(device, block):
         assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{reduction}, seed {seed}: {image}, {gradients}"
 
 
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("options", [dict(overlap=2), dict(overlap=12), dict(overlap=12, anisotropy=100)], ids=["small", "plain", "thin"])
+def test_antialiased(device, block, options):
+    seed = fresh_seed()
+    scene = random_scene(seed, 300, 61, 47, 1, **options)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, format="float32", block=block, antialiased=True) as renderer:
+        image, gradients = compare(renderer, scene, antialiased=True)
+        compensated = renderer.forward(gaussians, camera)[0]
+    with Renderer(device, format="float32", block=block) as renderer:
+        assert relative_l2(compensated, renderer.forward(gaussians, camera)[0]) > 0.01
+    assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"seed {seed}: {image}, {gradients}"
+
+
 @pytest.mark.parametrize("name", golden_names())
 def test_goldens(device, name):
     golden = load_golden(name)
@@ -156,14 +170,16 @@ def test_cameras_and_scenes(device, sh_degree):
     renderer.close()
 
 
-def test_central_differences(device):
+@pytest.mark.parametrize("antialiased", [False, True])
+def test_central_differences(device, antialiased):
     """The gradients are those of the images this renderer makes: directional derivatives of a weighted image sum, in float32."""
     seed = fresh_seed()
     rng = np.random.default_rng(seed)
     # splats larger than the image: no fragment is near the alpha cut-off, where the image jumps
-    scene = random_scene(seed, 8, 48, 40, 1, overlap=110, anisotropy=1.3, opacity=(0.3, 0.7))
+    size, overlap = ((2, 2), 56) if antialiased else ((48, 40), 110)  # of about one pixel, so that the compensation is far from 1
+    scene = random_scene(seed, 8, *size, 1, overlap=overlap, anisotropy=1.3, opacity=(0.3, 0.7))
     gaussians, camera = gaussians_of(scene)
-    renderer = Renderer(device, format="float32")
+    renderer = Renderer(device, format="float32", antialiased=antialiased)
     frame = renderer.forward(gaussians, camera, background=BACKGROUND)
     gradients = renderer.backward(scene["weight"])
     weight = scene["weight"].astype(np.float64)

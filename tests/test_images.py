@@ -178,9 +178,7 @@ def test_scene_refusals(tmp_path):
         return write_scene(tmp_path / name, **named)
 
     assert f"{tmp_path / 'none'}: scene folder not found" == refusal(load_scene, tmp_path / "none")
-    assert "no COLMAP model in sparse/0 or sparse" in refusal(load_scene, tmp_path)
-    (tmp_path / "transforms_train.json").touch()
-    assert "transforms_train.json scenes are not read yet" in refusal(load_scene, tmp_path)
+    assert "no COLMAP model in sparse/0 or sparse, and no transforms.json" in refusal(load_scene, tmp_path)
     good = scene("good")
     assert "--data-factor 0: must be 1 or more" in refusal(load_scene, good, 0)
     assert "no view is left to train on, all 3 are held out" in refusal(load_scene, good, 1, 1)
@@ -213,7 +211,7 @@ def test_names_that_leave_the_folder_are_refused(tmp_path, name):
     ((W // 2, H // 2), "images", 1, "is 32x24, but its camera 1 in the model is 64x48; pictures 2 times smaller belong in a folder images_2"),
     ((W // 2, H // 2), "images", 2, "pictures 2 times smaller belong in a folder images_2, used with --data-factor 2"),
     ((H, W), "images", 1, "is 48x64, but its camera 1 in the model is 64x48; the photograph is turned by 90 degrees"),
-    ((W - 1, H), "images", 1, "is 63x48, but its camera 1 in the model is 64x48; use the photographs that COLMAP was run on"),
+    ((W - 1, H), "images", 1, "is 63x48, but its camera 1 in the model is 64x48; use the photographs that the cameras were made from"),
     ((W // 2 + 2, H // 2), "images_2", 2, "is 34x24, but its camera 1 in the model is 64x48, so 32x24 in images_2; use"),
 ])  # fmt: skip
 def test_sizes_that_do_not_fit_the_camera(tmp_path, size, folder, factor, hint):

@@ -9,6 +9,7 @@ from app.gpu.memory import POISON, Buffer, Image
 from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, read_metrics, record_loss, record_metrics
+from app.io.masks import kept_pixels, masked
 from app.train.photos import pack
 from app.variants.formats import FORMATS
 from tests.oracle import loss as oracle
@@ -53,7 +54,7 @@ class Loss:
         counts["visible"], counts["splats"] = 77, 99
         for name, row in (("camera", camera), ("frame", frame), ("hyper", hyper), ("counts", counts)):
             self.resources[name].upload(row)
-        self.resources["photos"].upload(pack(case.photo), offset=4 * offset)
+        self.resources["photos"].upload(pack(getattr(case, "rgba", case.photo)), offset=4 * offset)
         canvas = np.full((self.height, self.width, 4), np.nan, np.float32)  # a pixel outside the image that counts makes everything NaN
         canvas[:height, :width] = case.target
         self.resources["target"].upload(canvas)
@@ -69,7 +70,7 @@ class Loss:
         self.give(case, **where)
         self.measuring.run_once()
         height, width = case.photo.shape[:2]
-        return read_metrics(self.metrics, Camera(np.eye(4), np.eye(3), width, height))
+        return read_metrics(self.metrics, Camera(np.eye(4), np.eye(3), width, height), kept_pixels(getattr(case, "rgba", case.photo)))
 
     def destroy(self) -> None:
         for recorder in (self.training, self.measuring):
@@ -102,6 +103,37 @@ class Case:
         return oracle.l1_dssim(self.image, self.photo / 255, ssim_lambda)
 
 
+class Transparent(Case):
+    """A photograph with alpha, given as the loss reads it; `photo` is what it shows, with the background in it."""
+
+    def __init__(self, *size, seed: int = 0, **named):
+        super().__init__(*size, seed=seed, **named)
+        alpha = np.random.default_rng(seed + 1).integers(0, 256, (*self.photo.shape[:2], 1))
+        alpha[::3], alpha[1::3, ::2] = 255, 0
+        self.rgba = np.concatenate([self.photo * alpha // 255, alpha], axis=2).astype(np.uint8)
+        self.photo = self.rgba[..., :3] + (255 - self.rgba[..., 3:]) * self.background.astype(np.float64)
+        self.target[..., :3] += np.where(np.abs(self.image - self.photo / 255) < 1e-5, 1e-4, 0)
+
+
+class Masked(Case):
+    """A photograph of which `keep` (H, W) counts: blots, single pixels and a corner are left out, where rendering and photograph are far apart."""
+
+    def __init__(self, *size, seed: int = 0, **named):
+        super().__init__(*size, seed=seed, **named)
+        rng = np.random.default_rng(seed + 1)
+        y, x = np.mgrid[: size[1], : size[0]]
+        self.keep = (np.hypot(y - size[1] / 2, x - size[0] / 3) > min(size) / 5) & (rng.random(y.shape) > 0.02) & (x + y > 6)
+        self.rgba = masked(self.photo, np.where(self.keep, 255, 0))
+        self.disturb(rng)
+
+    def disturb(self, rng) -> None:
+        """Other numbers where nothing counts."""
+        self.target[~self.keep] = rng.uniform(-9, 9, (int((~self.keep).sum()), 4))
+
+    def expected(self, ssim_lambda: float = LAMBDA):
+        return oracle.l1_dssim(self.image, self.photo / 255, ssim_lambda, self.keep)
+
+
 def loss_of(record: np.void, ssim_lambda: float = LAMBDA) -> float:
     return (1 - ssim_lambda) * float(record["l1"]) + ssim_lambda * (1 - float(record["ssim"]))
 
@@ -132,6 +164,36 @@ def test_loss_and_gradient(loss, size):
     assert relative(d_image[: size[1], : size[0], :3], d_expected) <= GRADIENT_TOLERANCE
     d_image[: size[1], : size[0], :3] = 0
     assert not d_image.any(), "outside the image and in alpha the gradient is 0"
+
+
+@pytest.mark.parametrize("size", [(37, 29), CANVAS], ids=str)
+def test_transparent_photographs_show_the_background(loss, size):
+    case = Transparent(*size, seed=5)
+    record, d_image = loss.train(case, offset=3)
+    value, d_expected = case.expected()
+    assert abs(loss_of(record) - value) <= LOSS_TOLERANCE
+    assert relative(d_image[: size[1], : size[0], :3], d_expected) <= GRADIENT_TOLERANCE
+    psnr, ssim = loss.measure(case)
+    image, photo = np.clip(case.image, 0, 1), case.photo / 255
+    assert abs(psnr - oracle.psnr(image, photo)) <= 1e-5 and abs(ssim - oracle.ssim(image, photo)) <= 2e-6
+
+
+@pytest.mark.parametrize("size", [(37, 29), (7, 40), CANVAS], ids=str)
+def test_what_a_mask_leaves_out_adds_nothing(loss, size):
+    case = Masked(*size, seed=8)
+    record, d_image = loss.train(case, offset=3)
+    value, d_expected = case.expected()
+    assert abs(loss_of(record) - value) <= LOSS_TOLERANCE
+    assert relative(d_image[: size[1], : size[0], :3], d_expected) <= GRADIENT_TOLERANCE
+    assert not d_image[: size[1], : size[0]][~case.keep].any() and d_image[: size[1], : size[0], :3][case.keep].any()
+    measured = loss.measure(case)
+    image, photo = np.clip(case.image, 0, 1), case.photo / 255
+    assert abs(measured[0] - oracle.psnr(image, photo, case.keep)) <= 1e-5 and abs(measured[1] - oracle.ssim(image, photo, case.keep)) <= 2e-6
+
+    case.disturb(np.random.default_rng(9))
+    again, d_again = loss.train(case, offset=3)
+    assert again == record and loss.measure(case) == measured
+    np.testing.assert_array_equal(d_again, d_image)
 
 
 def test_every_border_pixel_has_its_gradient(loss):

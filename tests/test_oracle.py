@@ -85,6 +85,26 @@ def test_gradients_where_the_jacobian_is_clamped():
     check_gradients(scene)
 
 
+@pytest.mark.parametrize("options", [dict(overlap=1.0), dict(anisotropy=300.0, overlap=20.0), dict()], ids=["small", "thin", "plain"])
+def test_gradients_of_antialiased_splats(options):
+    scene = float64_scene(11, **options)
+    seen = render(**scene_of(scene), antialiased=True).projection
+    assert seen.compensation[seen.visible].min() < 0.95
+    check_gradients(scene, antialiased=True, background=(0.2, 0.7, 0.4))
+
+
+def test_compensation_keeps_what_a_small_splat_adds_up_to():
+    """opacity times area is that of the splat without dilation: s^2 / (s^2 + 0.3) for a round one of s pixels."""
+    scene = float64_scene(12, n=1, width=31, height=31, sh_degree=0, depth=(3.0, 3.0))
+    scene |= {"quats": np.array([[1.0, 0, 0, 0]]), "opacities": np.array([0.9]), "w2c": np.eye(4), "K": np.array([[60.0, 0, 15.5], [0, 60, 15.5], [0, 0, 1]])}
+    scene["means"] = np.array([[0.0, 0, 3]])
+    for s in (0.3, 1.0, 4.0):
+        scene["scales"] = np.full((1, 3), s * 3 / 60)
+        p = render(**scene_of(scene), antialiased=True).projection
+        np.testing.assert_allclose(p.opacity, 0.9 * s**2 / (s**2 + 0.3), rtol=1e-12)
+        assert render(**scene_of(scene)).projection.opacity == 0.9
+
+
 def test_gradients_close_to_the_near_plane():
     scene = float64_scene(9, n=5, depth=(0.011, 0.05))
     assert render(**scene_of(scene)).projection.visible.all()
@@ -127,7 +147,7 @@ def test_conic_gradient_of_one_fragment():
     p = frame.projection
     dx, dy = [0.5, 0.5] - p.mean2d[0]
     A, B, C = p.conic[0]
-    alpha = frame.opacities[0] * np.exp(-0.5 * (A * dx * dx + 2 * B * dx * dy + C * dy * dy))
+    alpha = frame.projection.opacity[0] * np.exp(-0.5 * (A * dx * dx + 2 * B * dx * dy + C * dy * dy))
     expected = p.color[0, 0] * alpha * np.array([-dx * dx / 2, -dx * dy, -dy * dy / 2])
     gradients = frame.backward([[[1.0, 0, 0]]])
     np.testing.assert_allclose(gradients["conic"][0], expected, rtol=1e-12)  # rounding

@@ -50,12 +50,12 @@ def clear_scene(*args, seed: int | None = None, **options) -> dict:
             return scene | {"seed": seed}
 
 
-def compare(renderer: Renderer, scene: dict, near=0.01) -> tuple[float, dict[str, float]]:
+def compare(renderer: Renderer, scene: dict, near=0.01, antialiased=False) -> tuple[float, dict[str, float]]:
     """Relative L2 of image and gradients against the oracle, of which no gradient may be missing."""
     gaussians, camera = gaussians_of(scene)
     image, T = renderer.forward(gaussians, camera, background=BACKGROUND, near=near)
     gradients = renderer.backward(scene["weight"])
-    frame = render(**scene_of(scene), background=np.array(BACKGROUND), near=near, termination="after")
+    frame = render(**scene_of(scene), background=np.array(BACKGROUND), near=near, termination="after", antialiased=antialiased)
     exact = frame.backward(scene["weight"].astype(np.float64))
     for name in PARAMETERS:
         large = np.abs(exact[name]).reshape(len(gaussians), -1).sum(1) > 1e-3 * np.abs(exact[name]).max(initial=0)
@@ -86,6 +86,11 @@ def facing(mean_px, sigma_px, angle, opacity=0.8, size=(64, 64), focal=100.0, z=
         weight=rng.normal(size=(height, width, 3)),
     )
     return {k: v.astype(np.float32) for k, v in scene.items()} | dict(width=width, height=height, sh_degree=0)
+
+
+def test_antialiased(device):
+    with Renderer(device, "tiled", antialiased=True) as renderer:
+        check(renderer, clear_scene(300, 61, 47, 1, seed=2, overlap=3), "antialiased", antialiased=True)
 
 
 @pytest.mark.parametrize("row", TILE_BACKWARDS)

@@ -14,13 +14,14 @@ from app.errors import UserError
 from app.gpu.context import OutOfMemory
 from app.gpu.memory import Buffer
 from app.io.colmap import ColmapCamera, read_model, write_model
-from app.io.ply import load_ply
+from app.io.ply import is_antialiased, load_ply, save_ply
 from app.io.scene import load_scene
 from app.presets import config_from_file, load_config
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
 from app.train.evaluate import evaluate_run, evaluation_frame, measure_all
 from app.train.photos import Photos
 from app.train.report import Log, stage_table
+from app.train.session import Session
 from app.train.trainer import initial_gaussians, train
 from app.variants.blocks import BLOCKS
 from app.variants.ordering import ORDERINGS
@@ -73,6 +74,54 @@ def test_the_run_folder_is_complete(run, scene):
     with Image.open(folder / "renders/view_0000.png") as picture:
         photo = np.asarray(picture)[:, 32:]
     assert np.array_equal(photo, load_scene(scene).views[0].load())
+
+
+def test_antialiased_runs_say_so_and_are_measured_so(on_device, scene, tmp_path):
+    metrics = train(settings(scene, tmp_path / "run", antialiased=True, rasterizer="tiled"))
+    ply = tmp_path / "run" / "splats.ply"
+    assert b"comment SplatRenderMode: mip\n" in ply.read_bytes()[:200] and is_antialiased(ply)
+    psnr = metrics["evaluations"][-1]["psnr"]
+    assert evaluate_run(str(tmp_path / "run"))["psnr"] == pytest.approx(psnr, abs=1e-3)
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "alone" / "s.ply").write_bytes(ply.read_bytes())
+    assert evaluate_run(str(tmp_path / "alone" / "s.ply"), str(scene))["psnr"] == pytest.approx(psnr, abs=0.05)  # hardware, float16
+    save_ply(tmp_path / "alone" / "plain.ply", load_ply(ply))
+    assert not is_antialiased(tmp_path / "alone" / "plain.ply")
+    assert abs(evaluate_run(str(tmp_path / "alone" / "plain.ply"), str(scene))["psnr"] - psnr) > 0.1
+
+
+@pytest.mark.parametrize("images", ["gpu", "stream"])
+def test_a_session_shows_smaller_photographs(device, scene, images):
+    """The first step on photographs of half the size is the one of a run that has no larger ones."""
+    small = load_scene(scene, 2)
+    views, records = [small.views[i] for i in small.train], []
+    for factor in (1, 2):
+        batches = []
+        session = open_session(device, settings(scene, images=images, data_factor=factor), batches)
+        if factor == 1:
+            session.show([v.camera for v in views], [v.load() for v in views])
+        session.run(1)
+        session.drain()
+        assert session.resources["camera"].download(np.uint32)[-3:-1].tolist() == [16, 12]
+        records.append(batches[0].records[0])
+        session.destroy()
+    assert all(records[0][name] == pytest.approx(records[1][name], rel=1e-4) for name in ("l1", "ssim", "mse"))
+
+
+def test_resolution_doubles_by_the_schedule(on_device, scene, tmp_path, monkeypatch):
+    sizes, show = [], Session.show
+    monkeypatch.setattr(Session, "show", lambda self, views, images: (sizes.append((self.step, views[0].width, images[0].shape)), show(self, views, images)))
+    plain = train(settings(scene, tmp_path / "plain", strategy="none"))
+    tmp_path /= "run"
+    metrics = train(settings(scene, tmp_path, resolution_schedule=8, strategy="none"))
+    assert sizes == [(0, 8, (6, 8, 3)), (8, 16, (12, 16, 3)), (16, 32, (24, 32, 3))]
+    assert metrics["steps"] == 30
+    assert metrics["evaluations"][-1]["psnr"] == pytest.approx(plain["evaluations"][-1]["psnr"], abs=1)  # 11.35 and 11.44 dB
+    sizes.clear()
+    with pytest.raises(UserError, match="30 steps already"):
+        train(settings(scene, tmp_path, resolution_schedule=8, resume=True))
+    train(settings(scene, tmp_path, resolution_schedule=25, resume=True, max_steps=32))
+    assert [s[:2] for s in sizes] == [(30, 16)]  # a resumed run goes on at the size of its step
 
 
 def test_metrics_are_plausible(run):

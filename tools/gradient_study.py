@@ -152,7 +152,7 @@ def blended(frame, background, rounding):
     from oracle.render import _fragments
 
     color = np.zeros_like(frame.image)
-    for i, window, _, _, alpha, _ in reversed(list(_fragments(frame.projection, frame.opacities, *frame.T.shape, "none"))):
+    for i, window, _, _, alpha, _ in reversed(list(_fragments(frame.projection, *frame.T.shape, "none"))):
         mixed = color[window] * (1 - alpha[..., None]) + alpha[..., None] * frame.projection.color[i]
         color[window] = np.where(alpha[..., None] > 0, rounding(mixed), color[window])
     return replace(frame, image=color + frame.T[..., None] * np.asarray(background))

@@ -1,4 +1,4 @@
-"""Ray-trace the courtyard and write it as a COLMAP scene: the small scene that ships with the repository.
+"""Ray-trace the courtyard and write it as a COLMAP scene, or with transforms.json: the small scene that ships with the repository.
 
     python -m tools.make_scene --out scenes/courtyard
 
@@ -8,15 +8,18 @@ The same arguments give the same bytes, on the same versions of numpy, scipy and
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from plyfile import PlyData, PlyElement
 from scipy.spatial.transform import Rotation
 
 from app.camera import Camera
 from app.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from app.io.transforms import OPENGL_TO_OPENCV
 from tools import courtyard
 from tools.raytrace import World
 
@@ -117,8 +120,8 @@ def scatter(views: list[View], count: int, rng: np.random.Generator):
     return noisy, np.rint(colour[keep] / seen_by[keep, None]).astype(np.uint8)
 
 
-def make_scene(out, views=40, width=160, height=120, seed=0, points=3500, supersample=3, report=lambda line: None) -> int:
-    """Write `out`/images and `out`/sparse/0; returns the number of points written (at most `points`)."""
+def make_scene(out, views=40, width=160, height=120, seed=0, points=3500, supersample=3, layout="colmap", report=lambda line: None) -> int:
+    """Write `out`/images and `out`/sparse/0, or for layout `transforms` transforms.json and points.ply; returns the number of points written (at most `points`)."""
     out = Path(out)
     rng = np.random.default_rng(seed)
     # About the size of a pixel on the far side; finer light would only cost time, since the shadows are soft.
@@ -131,7 +134,10 @@ def make_scene(out, views=40, width=160, height=120, seed=0, points=3500, supers
         report(f"view {i + 1} of {views}")
     xyz, rgb = scatter(seen, points, rng)
     _write_images(out / "images", seen)
-    _write_model(out / "sparse" / "0", seen, xyz, rgb)
+    if layout == "transforms":
+        _write_transforms(out, seen, xyz, rgb)
+    else:
+        _write_model(out / "sparse" / "0", seen, xyz, rgb)
     return len(xyz)
 
 
@@ -158,19 +164,35 @@ def _write_model(folder, views, xyz, rgb):
     write_model(folder, {1: lens}, images, ColmapPoints(xyz, rgb, np.zeros(len(xyz))))
 
 
+def _write_transforms(out, views, xyz, rgb):
+    """As nerfstudio has them: OpenGL cameras, camera to world."""
+    first = views[0].camera
+    frames = []
+    for i, view in enumerate(views):
+        c2w = np.linalg.inv(view.camera.w2c)
+        c2w[:3, :3] = c2w[:3, :3] @ OPENGL_TO_OPENCV
+        frames.append({"file_path": f"images/{_name(i)}", "transform_matrix": c2w.tolist()})
+    lens = dict(fl_x=first.K[0, 0], fl_y=first.K[1, 1], cx=first.K[0, 2], cy=first.K[1, 2], w=first.width, h=first.height)
+    (out / "transforms.json").write_text(json.dumps({"camera_model": "OPENCV", **lens, "ply_file_path": "points.ply", "frames": frames}, indent=1))
+    kinds = [(name, "<f8") for name in "xyz"] + [(name, "u1") for name in ("red", "green", "blue")]
+    rows = np.array([(*p, *c) for p, c in zip(xyz, rgb)], kinds)
+    PlyData([PlyElement.describe(rows, "vertex")], byte_order="<").write(out / "points.ply")
+
+
 def main():
     parser = argparse.ArgumentParser(
         prog="python -m tools.make_scene",
         description="Ray-trace the courtyard scene and write it in COLMAP layout.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, default=Path("scenes/courtyard"), help="folder to write images/ and sparse/0/ into")
+    parser.add_argument("--out", type=Path, default=Path("scenes/courtyard"), help="folder to write into")
     parser.add_argument("--views", type=_at_least(3), default=40, help="number of views")
     parser.add_argument("--width", type=_at_least(8), default=160, help="image width in pixels")
     parser.add_argument("--height", type=_at_least(8), default=120, help="image height in pixels")
     parser.add_argument("--seed", type=_at_least(0), default=0, help="fixes small placements, light sampling and points")
     parser.add_argument("--points", type=_at_least(1), default=3500, help="most points to write to points3D.bin")
     parser.add_argument("--supersample", type=_at_least(1), default=3, help="samples per pixel along each axis")
+    parser.add_argument("--layout", choices=("colmap", "transforms"), default="colmap", help="sparse/0/, or transforms.json and points.ply")
     options = vars(parser.parse_args())
     count = make_scene(**options, report=lambda line: print(line, flush=True))
     print(f"{options['out']}: {options['views']} views of {options['width']}x{options['height']}, {count} points")

@@ -20,6 +20,19 @@ def read_rgb8(path: str | Path) -> np.ndarray:
     return _read(path, _rgb8)
 
 
+def read_pixels(path: str | Path) -> np.ndarray:
+    """read_rgb8, but (H, W, 4) uint8 where a pixel is not opaque: red, green and blue times alpha, and alpha."""
+    return _read(path, _pixels)
+
+
+def over(image: np.ndarray, background) -> np.ndarray:
+    """(H, W, 3) uint8 from an image of read_pixels: transparent pixels show the background, (3,) in 0..1."""
+    if image.shape[2] == 3:
+        return image
+    behind = (255 - image[..., 3:].astype(np.float32)) * np.asarray(background, np.float32)
+    return np.rint(np.minimum(image[..., :3] + behind, 255)).astype(np.uint8)
+
+
 def image_size(path: str | Path) -> tuple[int, int]:
     """(width, height) in pixels from the header of an image file; raises UserError like read_rgb8."""
     return _read(path, lambda image: image.size)
@@ -41,6 +54,10 @@ def _first_line(error, path):
 
 
 def _rgb8(image) -> np.ndarray:
+    return np.ascontiguousarray(_pixels(image)[..., :3])
+
+
+def _pixels(image) -> np.ndarray:
     if image.mode == "F":
         raise ValueError("floating-point pixels; convert it to 8 bits a channel")
     if image.mode.startswith("I"):  # 16-bit grey; 32 bits wide in some versions of Pillow
@@ -49,8 +66,12 @@ def _rgb8(image) -> np.ndarray:
             raise ValueError("pixels of more than 16 bits; convert it to 8 bits a channel")
         return np.repeat((grey >> 8).astype(np.uint8)[..., None], 3, axis=2)
     if "A" in image.getbands() or "transparency" in image.info:
-        rgba = np.array(image.convert("RGBA")).astype(np.uint16)
-        return ((rgba[..., :3] * rgba[..., 3:] + 127) // 255).astype(np.uint8)
+        rgba = np.array(image.convert("RGBA"))
+        alpha = rgba[..., 3:].astype(np.uint16)
+        if alpha.min() == 255:
+            return np.ascontiguousarray(rgba[..., :3])
+        rgba[..., :3] = (rgba[..., :3] * alpha + 127) // 255
+        return rgba
     return np.array(image.convert("RGB"))
 
 

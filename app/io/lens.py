@@ -79,7 +79,7 @@ class Lens:
         return new + _HALF
 
     def undistort(self, image: np.ndarray) -> np.ndarray:
-        """(height, width, 3) uint8 photograph -> the same view through pinhole_K, bilinear. UserError when the model does not invert."""
+        """(height, width, 3 or 4) uint8 photograph -> the same view through pinhole_K, bilinear. UserError when the model does not invert."""
         # The border is found from a few samples, so a fraction of a pixel may lie beyond it: repeat the edge there.
         return cv2.remap(image, *_maps(self), cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
 

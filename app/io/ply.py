@@ -13,6 +13,7 @@ from app.errors import UserError
 from app.gaussians import Gaussians
 
 _LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
+_ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads
 _REST = (0, 9, 24, 45)  # number of f_rest properties of SH degree 0, 1, 2, 3
 
 
@@ -25,11 +26,11 @@ def _properties(rest):
     return sum(groups, []) + _numbered("scale", 3) + _numbered("rot", 4)
 
 
-def save_ply(path: str | Path, gaussians: Gaussians) -> None:
+def save_ply(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
     """Writes float32 binary little endian; an earlier file at `path` stays whole until the new one is complete.
 
     Properties: x y z, nx ny nz (zero), f_dc_0..2, f_rest (channel-major: all bands of red, of green, of blue), opacity (logit),
-    scale_0..2 (log), rot_0..3 (wxyz). Raises UserError when the file cannot be written.
+    scale_0..2 (log), rot_0..3 (wxyz). antialiased: a comment says that they were trained so. Raises UserError when the file cannot be written.
     """
     path = Path(path)
     n, rest = len(gaussians), 3 * (gaussians.sh.shape[1] - 1)
@@ -46,7 +47,7 @@ def save_ply(path: str | Path, gaussians: Gaussians) -> None:
     partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        PlyData([PlyElement.describe(table, "vertex")], byte_order="<").write(partial)
+        PlyData([PlyElement.describe(table, "vertex")], byte_order="<", comments=[_ANTIALIASED] if antialiased else []).write(partial)
         os.replace(partial, path)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -62,11 +63,7 @@ def load_ply(path: str | Path) -> Gaussians:
     """
     path = Path(path)
     _check_header(path)
-    try:
-        vertex = PlyData.read(path)["vertex"].data
-    except Exception as error:  # the parser raises almost anything on a damaged file
-        raise UserError(f"{path}: truncated or damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
-
+    vertex = _vertices(path)
     rest = sum(name.startswith("f_rest_") for name in vertex.dtype.names)
     if rest not in _REST:
         raise UserError(f"{path}: has {rest} f_rest properties; splats have {', '.join(map(str, _REST))} for SH degrees 0 to 3")
@@ -84,6 +81,33 @@ def load_ply(path: str | Path) -> Gaussians:
     sh = np.concatenate([dc[:, None], bands.reshape(len(vertex), 3, rest // 3).transpose(0, 2, 1)], axis=1)
     # The logistic function is flat in float32 long before 100; beyond, its exponential overflows.
     return Gaussians.from_parameters(means, quats, log_scales, np.clip(opacity, -100, 100), sh)
+
+
+def is_antialiased(path: str | Path) -> bool:
+    """Whether the header of a PLY says that its splats were trained with --antialiased."""
+    with open(path, "rb") as file:
+        header = file.read(_LONGEST_HEADER).partition(b"end_header")[0]
+    return f"comment {_ANTIALIASED}".encode() in header
+
+
+def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """A point cloud: (N, 3) float64 positions from x y z, (N, 3) uint8 colours from red green blue, grey where it has none."""
+    path = Path(path)
+    _check_header(path)
+    vertex = _vertices(path)
+    positions = _columns(path, vertex, ["x", "y", "z"]).astype(np.float64)
+    names = ["red", "green", "blue"]
+    if not set(names) <= set(vertex.dtype.names):
+        return positions, np.full((len(vertex), 3), 128, np.uint8)
+    colors = _columns(path, vertex, names) * (255 if vertex["red"].dtype.kind == "f" else 1)
+    return positions, np.clip(np.rint(colors), 0, 255).astype(np.uint8)
+
+
+def _vertices(path) -> np.ndarray:
+    try:
+        return PlyData.read(path)["vertex"].data
+    except Exception as error:  # the parser raises almost anything on a damaged file
+        raise UserError(f"{path}: truncated or damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from error
 
 
 def _columns(path, vertex, names) -> np.ndarray:

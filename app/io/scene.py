@@ -1,7 +1,12 @@
-"""A COLMAP scene in the layout of MipNeRF-360: views to train on and to hold out, and the points to start from.
+"""A scene: views to train on and to hold out, and the points to start from.
+
+COLMAP, in the layout of MipNeRF-360:
 
     SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled
+    SCENE/masks                                   masks, white where a pixel counts: a.png or a.jpg.png for images/a.jpg
     SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
+
+or transforms.json, see app/io/transforms.py.
 """
 
 from __future__ import annotations
@@ -20,8 +25,11 @@ from tqdm import tqdm
 from app.camera import Camera
 from app.errors import UserError
 from app.io.colmap import read_model
-from app.io.images import image_size, read_rgb8
+from app.io.images import image_size, read_pixels
 from app.io.lens import Lens, intrinsics
+from app.io.masks import FOLDER, mask_beside, masked, read_mask
+from app.io.source import Posed, Source
+from app.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,7 @@ class View:
     """One photograph and the pinhole camera that load() makes it fit.
 
     name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
-    the camera's. lens: how the photograph is distorted, None for a pinhole.
+    the camera's. lens: how the photograph is distorted, None for a pinhole. mask: the picture of what counts, None where all does.
     """
 
     name: str
@@ -37,25 +45,37 @@ class View:
     path: Path
     stored: tuple[int, int] | None = None
     lens: Lens | None = None
+    mask: Path | None = None
 
     def load(self) -> np.ndarray:
-        """(H, W, 3) uint8 of the camera's size: down-sampled by area, then undistorted. May be called from any thread.
+        """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has transparent pixels: down-sampled by area,
+        then undistorted. May be called from any thread. With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
 
-        See read_rgb8 for other pixel types. Raises UserError naming the file when it is missing, damaged or of another size than it had.
+        See read_pixels for other pixel types. Raises UserError naming the file when it is missing, damaged or of another size than it had.
         """
-        image = read_rgb8(self.path)
+        image = read_pixels(self.path)
         size = self.camera.width, self.camera.height
         found, expected = image.shape[1::-1], self.stored or size
         if found != expected:
             raise UserError(f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed since the scene was opened")
-        if found != size:
+        image = self._fitted(image)
+        if not self.mask:
+            return image
+        keep = self._fitted(read_mask(self.mask))
+        if not (keep == 255).any():
+            raise UserError(f"{self.mask}: keeps no pixel; white is what counts, black what is ignored")
+        return masked(image, keep)
+
+    def _fitted(self, image):
+        size = self.camera.width, self.camera.height
+        if image.shape[1::-1] != size:
             image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
         return self.lens.undistort(image) if self.lens else image
 
 
 @dataclass(frozen=True)
 class Scene:
-    """views: sorted by name. points: (N, 3) float64 world units; colors: (N, 3) uint8. train, test: indices into views.
+    """views: sorted by name. points: (N, 3) float64 world units, N = 0 where the scene has none; colors: (N, 3) uint8. train, test: indices into views.
 
     extent: world units, 1.1 times the largest distance of a training camera from the mean of them, as in 3DGS.
     notes: one line each for what View.load() does to the photographs, empty when nothing.
@@ -75,7 +95,7 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
     """Opens a scene; photographs are only looked at for their size.
 
     data_factor: train on photographs this many times smaller, from images_<data_factor> or else by resampling those in images.
-    test_every: hold out every n-th view by sorted name, starting with the first; 0 or less: none.
+    test_every: hold out every n-th view by sorted name, starting with the first; 0 or less: none. A scene with a test split of its own keeps that.
     Raises UserError for anything missing, damaged or contradictory.
     """
     root = Path(data_dir)
@@ -83,26 +103,21 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
         raise UserError(f"{root}: scene folder not found")
     if data_factor < 1:
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
-    model = next((folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None)
-    if model is None and (found := next(root.glob("transforms*.json"), None)):
-        raise UserError(f"{root}: {found.name} scenes are not read yet, and there is no COLMAP model in sparse/0 or sparse; run COLMAP on the photographs")
-    if model is None:
-        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse; run COLMAP on the photographs first")
-    cameras, images, points = read_model(model)
-    images = sorted(images.values(), key=lambda image: image.name)
-    folder, divisor = _image_folder(root, data_factor)
-    paths = _paths(folder, [image.name for image in images])
-    views = [_view(image, cameras[image.camera_id], path, data_factor, divisor) for image, path in zip(images, paths)]
+    source = _read(root, data_factor)
+    views = [_view(posed, data_factor) for posed in sorted(source.photographs, key=lambda posed: posed.name)]
 
-    test = list(range(0, len(views), test_every)) if test_every > 0 else []
+    every = range(0, len(views), test_every) if test_every > 0 else []
+    test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]
     train = sorted(set(range(len(views))) - set(test))
     if not train:
         raise UserError(f"{root}: no view is left to train on, all {len(views)} are held out; use --test-every 0")
     centres = np.array([views[i].camera.position for i in train])
     extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
     if extent == 0:
-        raise UserError(f"{model}: all {len(train)} training cameras stand at one point, which gives the scene no scale; use more views")
-    return Scene(root.resolve().name, views, points.xyz, points.rgb, train, test, extent, _notes(views))
+        raise UserError(f"{source.label}: all {len(train)} training cameras stand at one point, which gives the scene no scale; use more views")
+    if (root / FOLDER).is_dir() and not any(view.mask for view in views):
+        raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
+    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views)))
 
 
 def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
@@ -123,6 +138,24 @@ def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.nda
                 bar.update()
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _read(root, data_factor) -> Source:
+    model = next((folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None)
+    if model is None and has_transforms(root):
+        return read_transforms(root, data_factor)
+    if model is None:
+        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; run COLMAP on the photographs first")
+    cameras, images, points = read_model(model)
+    folder, divisor = _image_folder(root, data_factor)
+    paths = _paths(folder, [image.name for image in images.values()])
+    photographs = []
+    for image, path in zip(images.values(), paths):
+        camera = cameras[image.camera_id]
+        pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
+        photographs.append(Posed(image.name, path, pinhole, camera, mask_beside(root, image.name), divisor))
+    both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
+    return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
 
 
 def _image_folder(root, data_factor):
@@ -152,7 +185,8 @@ def _paths(folder, names):
     return paths
 
 
-def _view(image, camera, path, data_factor, divisor) -> View:
+def _view(posed: Posed, data_factor: int) -> View:
+    camera, path, divisor = posed.lens, posed.path, posed.divisor
     full = camera.width, camera.height
     found = image_size(path)
     tolerance = 1 if divisor > 1 else 0  # tools round down-sampled sizes in different directions
@@ -160,17 +194,20 @@ def _view(image, camera, path, data_factor, divisor) -> View:
         expected = f"{_by(full)}" if divisor == 1 else f"{_by(full)}, so {_by(_divided(full, divisor))} in {path.parent.name}"
         raise UserError(f"{path}: is {_by(found)}, but its camera {camera.id} in the model is {expected}; {_advice(found, full)}")
     size = _divided(found, data_factor // divisor)
-    pinhole = Camera(image.w2c, intrinsics(camera), *full).resized(*size)
+    pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
     if lens:
-        pinhole = Camera(image.w2c, lens.pinhole_K(), *size)
-    return View(image.name, pinhole, path, found if found != size else None, lens)
+        pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
+    if posed.mask and (masks := image_size(posed.mask)) not in (full, found):
+        raise UserError(f"{posed.mask}: is {_by(masks)}, but its photograph is {_by(found)}")
+    return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
 
 
 def _notes(views):
     resampled = [view for view in views if view.stored]
     distorted = [view for view in views if view.lens]
-    notes = []
+    with_mask = sum(view.mask is not None for view in views)
+    notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are ignored"] if with_mask else []
     if resampled:
         camera = resampled[0].camera
         sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"
@@ -190,8 +227,8 @@ def _by(size):
 
 def _advice(found, full):
     if found == full[::-1]:
-        return "the photograph is turned by 90 degrees; store its pixels as COLMAP saw them (EXIF orientation is ignored)"
+        return "the photograph is turned by 90 degrees; store its pixels as its camera saw them (EXIF orientation is ignored)"
     times = round(full[0] / found[0])
     if times > 1 and all(abs(f - c / times) <= 1 for f, c in zip(found, full)):
         return f"pictures {times} times smaller belong in a folder images_{times}, used with --data-factor {times}"
-    return "use the photographs that COLMAP was run on"
+    return "use the photographs that the cameras were made from"

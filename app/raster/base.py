@@ -89,23 +89,23 @@ SINKS = {
 }
 
 
-def project_forward(sh_planes: int) -> ComputePass:
+def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
     return ComputePass(
         name="project",
         shader="project/forward.comp",
         reads=(*_STEPPED, "camera", "frame", "counts"),
         writes=("splats2d", "keys"),
-        spec={"SH_PLANES": sh_planes},
+        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
     )
 
 
-def project_backward(sh_planes: int, sink: str) -> ComputePass:
+def project_backward(sh_planes: int, sink: str, antialiased: bool) -> ComputePass:
     row = SINKS[sink]
     return ComputePass(
         name="project backward",
         shader="project/backward.comp",
         reads=("camera", "frame", "counts", "splats2d", "d_splats2d", *row.reads),
         writes=("d_splats2d", *row.writes),
-        spec={"SH_PLANES": sh_planes},
+        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
         slots={"sink": row.slot},
     )

@@ -46,6 +46,7 @@ class HardwareOptions:
     block: str = "auto"
     shape: str = "auto"
     segments: int = 1  # depth segments, each drawn to a canvas of its own
+    antialiased: bool = False  # opacities times the compensation of the dilation
 
     @classmethod
     def of(cls, config) -> HardwareOptions:
@@ -105,16 +106,16 @@ class Rows:
         )
 
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1) -> list[ComputePass | DrawPass]:
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1, antialiased: bool = False) -> list[ComputePass | DrawPass]:
     """Every pass of a frame, forward and backward, on a canvas of width x height px."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
     return [
         *sort_passes(rows.shape.command),
-        project_forward(sh_planes),
+        project_forward(sh_planes, antialiased),
         *_forward_passes(rows, canvas),
         *_backward_passes(rows, canvas, threshold),
-        project_backward(sh_planes, sink),
+        project_backward(sh_planes, sink, antialiased),
     ]
 
 
@@ -230,7 +231,7 @@ class HardwareRasterizer:
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments))
+        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased))
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)

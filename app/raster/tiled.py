@@ -40,6 +40,7 @@ class TiledOptions:
     tile_backward: str = "auto"
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
+    antialiased: bool = False  # opacities times the compensation of the dilation
 
     @classmethod
     def of(cls, config) -> TiledOptions:
@@ -83,7 +84,7 @@ def bucket_of(row: TileBackward, lanes: int) -> int:
     return 0 if row.bucket is None else row.bucket or lanes
 
 
-def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8) -> list[ComputePass]:
+def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8, antialiased: bool = False) -> list[ComputePass]:
     """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
     across, down = grid(width, height)
     tiles = {"TILES_X": across, "TILES_Y": down}
@@ -99,14 +100,14 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
     return [
         *SORT_PASSES,
-        project_forward(sh_planes),
+        project_forward(sh_planes, antialiased),
         ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=emitted, spec=emit, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
         _backward_pass(rows, (*lists, *stored), {**walk, **share}, threshold),
-        project_backward(sh_planes, sink),
+        project_backward(sh_planes, sink, antialiased),
     ]
 
 
@@ -139,7 +140,7 @@ class TiledRasterizer:
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
         threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold))
+        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold, options.antialiased))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
         self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)

@@ -20,8 +20,9 @@ from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
 from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
-from app.io.images import save_png, side_by_side
-from app.io.ply import load_ply
+from app.io.images import over, save_png, side_by_side
+from app.io.masks import kept_pixels
+from app.io.ply import is_antialiased, load_ply
 from app.io.scene import Scene, load_scene
 from app.presets import SAVED_NAME, config_from_file
 from app.raster import BACKENDS
@@ -41,7 +42,7 @@ class Measured:
     psnr: float
     ssim: float
     image: np.ndarray  # (H, W, 3) float32, not clamped
-    photo: np.ndarray  # (H, W, 3) uint8
+    photo: np.ndarray  # (H, W, 3) uint8, over the background
 
 
 class Evaluator:
@@ -72,8 +73,8 @@ class Evaluator:
             self._record()
             self._recorder.run_once()
         image, _ = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])
-        psnr, ssim = read_metrics(self.resources, camera)
-        return Measured(name, psnr, ssim, image, photo)
+        psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
+        return Measured(name, psnr, ssim, image, over(photo, frame["background"]))
 
     def destroy(self) -> None:
         self._recorder.destroy()
@@ -124,7 +125,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
         raise UserError(f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat train {shlex.quote(str(folder))} --resume")
     if not ply.is_file():
         raise UserError(f"{ply}: no such file; give a run folder of hardsplat train, or a .ply")
-    config = config_from_file(saved) if saved.is_file() else TrainConfig()
+    config = config_from_file(saved) if saved.is_file() else TrainConfig(antialiased=is_antialiased(ply))
     config = replace(config, **({"data_dir": Path(data_dir)} if data_dir else {}), **({"device": device} if device else {}))
     if config.data_dir is None:
         raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")

@@ -4,6 +4,9 @@ Loss: L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM), Kerbl et al. 2023, 
 Metrics: PSNR and SSIM as torchmetrics defines them for data range 1: SSIM reflected at the border and averaged over the whole image,
 here of renderings clamped to 0..1. One shader measures both.
 
+Pixels that a mask leaves out (IGNORED in `photos`) read as black in both images and no window is centred on them, as if they lay beyond
+the border. The loss counts them as matched: it stays a mean over all pixels, so a view weighs as much as it shows. Metrics are means over the rest.
+
 The image (camera.size) may be smaller than the canvas, whose width and height the functions below take.
 Memory: 36 bytes a pixel of the canvas for `ssim_grads`, 16 for `d_image`.
 """
@@ -68,8 +71,11 @@ def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, 
     recorder.run(run["metrics"], threads=(width, -(-height // 2)))
 
 
-def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera) -> tuple[float, float]:
-    """(PSNR in dB, mean SSIM) of the last submission of record_metrics, which must be done. PSNR is infinite for equal images."""
+def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera, kept: int | None = None) -> tuple[float, float]:
+    """(PSNR in dB, mean SSIM) of the last submission of record_metrics, which must be done. PSNR is infinite for equal images.
+
+    kept: pixels that are not IGNORED, over which both are means; all by default.
+    """
     sums = resources["loss_sums"].download(np.float32, 3 * _tiles(camera.width, camera.height)).reshape(-1, 3).sum(0, dtype=np.float64)
-    _, ssim, squared_error = sums / (3 * camera.width * camera.height)
+    _, ssim, squared_error = sums / (3 * (camera.width * camera.height if kept is None else kept))
     return (-10 * math.log10(squared_error) if squared_error else math.inf), float(ssim)

@@ -12,14 +12,14 @@ SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are stre
 
 
 def pack(image: np.ndarray) -> np.ndarray:
-    """(H, W, 3) uint8 -> (H * W,) uint32, red in the low byte."""
-    rgba = np.zeros((*image.shape[:2], 4), np.uint8)
-    rgba[..., :3] = image
+    """(H, W, 3) uint8, or (H, W, 4) with premultiplied colour -> (H * W,) uint32, red in the low byte, alpha in the high one."""
+    rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
+    rgba[..., : image.shape[2]] = image
     return rgba.view(np.uint32).reshape(-1)
 
 
 class Photos:
-    """images: (H, W, 3) uint8 each, sizes may differ. ring: steps that may be in flight at once. mode: auto, gpu or stream.
+    """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once. mode: auto, gpu or stream.
 
     `place(step, view)` gives the first word of a view's photograph in `buffer`; when streaming it writes the photograph there first,
     so the step that used the same place `ring` steps ago must be done.
@@ -42,8 +42,15 @@ class Photos:
             self.buffer = Buffer(device, ring * self._stride * 4, "photos", host=True)
         else:
             self.buffer = Buffer(device, total, "photos")
-            for start, image in zip(self._starts, images):
-                self.buffer.upload(pack(image), offset=int(start) * 4)
+            self.show(images)
+
+    def show(self, images: list[np.ndarray]) -> None:
+        """Puts others, none larger than the one it replaces, in the place of these; no step may be in flight."""
+        if self.streamed:
+            self.images = images
+            return
+        for start, image in zip(self._starts, images):
+            self.buffer.upload(pack(image), offset=int(start) * 4)
 
     def place(self, step: int, view: int) -> int:
         if not self.streamed:

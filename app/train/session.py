@@ -139,6 +139,12 @@ class Session:
         if n > limit:
             raise OutOfMemory(f"{n} splats do not fit: {self._limit()} is {limit} at --sh-degree {self.config.sh_degree}")
 
+    def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
+        """Trains on the same views at another size, none larger than at first, from the next step on."""
+        self.drain()
+        self._shared["views"].upload(np.stack([camera_row(v) for v in views]))
+        self.photos.show(images)
+
     # -- running ---------------------------------------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:

@@ -21,6 +21,7 @@ from app.errors import UserError
 from app.gaussians import Gaussians
 from app.gpu.context import DeviceLost, OutOfMemory
 from app.gpu.probe import open_device
+from app.io.masks import downsampled
 from app.io.ply import save_ply
 from app.io.scene import Scene, load_images, load_scene
 from app.presets import SAVED_NAME, save_config
@@ -32,6 +33,7 @@ from app.train.report import Log, make_folder, set_aside, stage_table, write_met
 from app.train.session import LONGEST_BATCH, BatchResult, Session
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
+DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
@@ -78,12 +80,15 @@ class Run:
         self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
+        if config.init_type == "sfm" and not len(self.scene.points):
+            tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
         make_folder(self.folder)
         self.device = open_device(config.device)
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
+        self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
         start = self._start_from(start)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
@@ -114,7 +119,7 @@ class Run:
 
     def _start_from(self, start: Checkpoint | None) -> Checkpoint:
         """Puts the session there, or at the first step when there is nothing to go on from."""
-        drawn = self.config.init_num_pts if start is None and self.config.init_type == "random" else 0
+        drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
         try:
             self.session.check_fit(drawn)
             start = start or Checkpoint.initial(initial_gaussians(self.config, self.scene), self.session.sh_planes)
@@ -132,6 +137,7 @@ class Run:
                     s.wait_for_turn()
                     if self.stopping.asked:
                         break
+                    self._resize(s.step)
                     stop = self._next_stop(s.step)
                     s.run(min(self._batch_steps(), stop - s.step))
                     self._publish(s.step)
@@ -142,7 +148,7 @@ class Run:
                 if s.step < c.max_steps:
                     with self.log.aside():
                         self._save_checkpoint()
-                        save_ply(self.folder / "splats.ply", s.gaussians())
+                        save_ply(self.folder / "splats.ply", s.gaussians(), self.config.antialiased)
                     tqdm.write(f"interrupted at step {s.step}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
                     raise KeyboardInterrupt(self.stopping.asked)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
@@ -161,11 +167,21 @@ class Run:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
+        stops += [n * c.resolution_schedule for n in range(1, DOUBLINGS + 1) if n * c.resolution_schedule > step]
         periods = [c.checkpoint_every]
         if c.strategy != "none" and step < c.refine_stop_iter:
             periods += [c.refine_every, c.reset_every if c.strategy == "adaptive" else 0]
         stops += [(step // p + 1) * p for p in periods if p]
         return min(stops)
+
+    def _resize(self, step: int) -> None:
+        """Photographs and cameras of the size that --resolution-schedule has at this step."""
+        every = self.config.resolution_schedule
+        divisor = 2 ** max(DOUBLINGS - step // every, 0) if every else 1
+        if divisor != self._divisor:
+            sizes = [[max(1, round(side / divisor)) for side in (c.width, c.height)] for c in self._full[0]]
+            self.session.show([c.resized(*size) for c, size in zip(self._full[0], sizes)], [downsampled(i, *size) for i, size in zip(self._full[1], sizes)])
+            self._divisor = divisor
 
     def _refine(self, step: int) -> None:
         """Densification, and the opacity resets of the adaptive one, on the original schedule."""
@@ -230,9 +246,9 @@ class Run:
 
     def _save_ply(self, step: int) -> None:
         gaussians = self.session.gaussians()
-        save_ply(self.folder / "splats.ply", gaussians)
+        save_ply(self.folder / "splats.ply", gaussians, self.config.antialiased)
         if step != self.config.max_steps:
-            save_ply(self.folder / f"splats_{step}.ply", gaussians)
+            save_ply(self.folder / f"splats_{step}.ply", gaussians, self.config.antialiased)
 
     def _save_checkpoint(self) -> None:
         self._keep_safe()
@@ -273,10 +289,14 @@ class Run:
         return metrics
 
 
+def starts_random(config: TrainConfig, scene: Scene) -> bool:
+    return config.init_type == "random" or not len(scene.points)
+
+
 def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
     """Splats at the SfM points, or random ones in a cube."""
     rng = np.random.default_rng(config.seed)
-    if config.init_type == "random":
+    if starts_random(config, scene):
         points = rng.uniform(-config.init_extent, config.init_extent, (config.init_num_pts, 3))
         colors = rng.integers(0, 256, (config.init_num_pts, 3))
     else:

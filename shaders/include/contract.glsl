@@ -19,6 +19,7 @@ const uint MAX_GROUPS_X = 65535u;  // maxComputeWorkGroupCount guaranteed by Vul
 const uint GRADIENTS = 9u;  // numbers a splat's fragments add up in the backward draw, see d_splats2d
 const uint GRADIENT_STRIDE = 9u;  // floats from a splat's nine to the next one's; 16 would align them to 64 bytes
 const int SSIM_RADIUS = 5;  // 11x11 window, sigma 1.5 (Wang et al. 2004)
+const uint IGNORED = 16777215u;  // word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it
 const uint HISTORY = 4096u;  // steps kept in the ring of losses, and of scheduled views
 
 struct Camera {
@@ -232,7 +233,7 @@ struct StepRecord {
 // schedule [HISTORY]; (view, first element of its photograph) of step s at s % HISTORY
 #define BINDING_schedule 35
 #define BUFFER_schedule(access) layout(set = 0, binding = BINDING_schedule, scalar) access buffer schedule_block { uvec2 schedule[]; };
-// photos [sum of image sizes]; photographs, RGBA8 with red in the low byte, rows of camera.size.x
+// photos [sum of image sizes]; photographs, RGBA8 with red in the low byte, colour times alpha, rows of camera.size.x
 #define BINDING_photos 36
 #define BUFFER_photos(access) layout(set = 0, binding = BINDING_photos, scalar) access buffer photos_block { uint photos[]; };
 // ssim_grads [3, 3, P]; per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size

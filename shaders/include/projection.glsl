@@ -26,6 +26,7 @@ struct Projection {
     vec3 a0, a1;  // rows of A
     vec3 cov;     // (xx, xy, yy), px^2, dilated
     float det;    // of cov, px^4
+    float sharp;  // det before the dilation
     vec2 mean;    // px
 };
 
@@ -50,7 +51,8 @@ Projection project(Camera c, vec3 mean, vec4 unit_quat, vec3 scale) {
     o.cov = vec3(dot(o.a0, o.a0) + DILATION, dot(o.a0, o.a1), dot(o.a1, o.a1) + DILATION);
     // Lagrange's identity: xx yy - xy^2 would cancel to nothing, or below it, for splats that are long and thin on screen.
     vec3 area = cross(o.a0, o.a1);
-    o.det = dot(area, area) + DILATION * (o.cov.x + o.cov.z - DILATION);
+    o.sharp = dot(area, area);
+    o.det = o.sharp + DILATION * (o.cov.x + o.cov.z - DILATION);
     o.mean = c.focal * ratio + c.centre;
     return o;
 }
@@ -62,6 +64,18 @@ void d_rows(Projection o, vec3 conic, vec3 d_conic, out vec3 d_a0, out vec3 d_a1
     float slope = conic.z * d_conic.y;
     d_a0 = -2.0 * conic.x * conic.x * d_conic.x * beside - slope * o.a1;
     d_a1 = conic.y * d_a0 - slope * beside - 2.0 * conic.z * conic.z * d_conic.z * o.a1;
+}
+
+// The 2D filter of Mip-Splatting (Yu et al. 2024, section 5.2): times the opacity, it keeps a splat that dilation makes larger from getting brighter.
+float compensation(Projection o) { return sqrt(o.sharp / o.det); }
+
+// Adds what the rows of A get through log(compensation) = 1/2 (log sharp - log det): with n = a0 x a1, sharp = n.n has the gradients
+// 2 a1 x n and 2 n x a0, and det = sharp + DILATION (a0.a0 + a1.a1 + DILATION).
+void d_compensation(Projection o, float d_log, inout vec3 d_a0, inout vec3 d_a1) {
+    vec3 n = cross(o.a0, o.a1);
+    float per_det = d_log * DILATION / o.det, both = per_det * (o.cov.x + o.cov.z - DILATION) / o.sharp;  // d_log (1/sharp - 1/det)
+    d_a0 += both * cross(o.a1, n) - per_det * o.a0;
+    d_a1 += both * cross(n, o.a0) - per_det * o.a1;
 }
 
 void d_project(Camera c, Projection o, vec4 unit_quat, vec3 scale, vec2 d_mean2d, vec3 d_a0, vec3 d_a1, out vec3 d_mean, out vec4 d_unit_quat, out vec3 d_scale) {

@@ -53,10 +53,13 @@ vec3[2] sum_columns() {
 void main() {
     ivec2 at = ivec2(gl_GlobalInvocationID.xy) * ivec2(1, 2), last = ivec2(camera.size) - 1;
     vec3 x[2], y[2], d_x[2];
+    bool kept[2];
     [[unroll]] for (int r = 0; r < 2; r++) {
         ivec2 nearest = min(at + ivec2(0, r), last);
         x[r] = rendered(nearest);
-        y[r] = unpackUnorm4x8(packed_photograph(nearest)).rgb;
+        uint packed = packed_photograph(nearest);
+        y[r] = photograph(packed);
+        kept[r] = packed != IGNORED && at.y + r <= last.y && at.x <= last.x;
         d_x[r] = vec3(0.0);
     }
     if (all(lessThan(gl_WorkGroupID.xy, ssim_tiles(camera.size)))) {  // the canvas may be larger than this image
@@ -72,8 +75,7 @@ void main() {
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y), weight = hyper.ssim_lambda;
     [[unroll]] for (int r = 0; r < 2; r++) {
         ivec2 pixel = at + ivec2(0, r);
-        bool inside = all(lessThanEqual(pixel, last));
-        vec3 d = inside ? per_value * ((1.0 - weight) * sign(x[r] - y[r]) - weight * d_x[r]) : vec3(0.0);
+        vec3 d = kept[r] ? per_value * ((1.0 - weight) * sign(x[r] - y[r]) - weight * d_x[r]) : vec3(0.0);
         imageStore(d_image, pixel, vec4(d, 0.0));  // stores outside the canvas are dropped
     }
 }

@@ -20,18 +20,19 @@ struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in r
 Pixel load(ivec2 local, inout vec3 sums) {
     ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + local, last = ivec2(camera.size) - 1;
     bool inside = at == clamp(at, ivec2(0), last);
-    if (!METRIC && !inside) return Pixel(vec3(0.0), 0u);
+    if (!METRIC && !inside) return Pixel(vec3(0.0), OPAQUE_BLACK);
     at = clamp(last - abs(last - abs(at)), ivec2(0), last);  // reflected: the border pixel is not repeated
     Pixel pixel = Pixel(rendered(at), packed_photograph(at));
+    if (pixel.y == IGNORED) return Pixel(vec3(0.0), OPAQUE_BLACK);  // as beyond the border
     if (METRIC) pixel.x = clamp(pixel.x, 0.0, 1.0);
-    vec3 difference = pixel.x - unpackUnorm4x8(pixel.y).rgb;
+    vec3 difference = pixel.x - photograph(pixel.y);
     ivec2 in_tile = local - SSIM_RADIUS;
     bool own = inside && in_tile == clamp(in_tile, ivec2(0), SSIM_TILE - 1);
     if (own) sums += vec3(dot(abs(difference), vec3(1.0)), 0.0, dot(difference, difference));
     return pixel;
 }
 
-vec2 channel(Pixel pixel, int c) { return vec2(pixel.x[c], unpackUnorm4x8(pixel.y)[c]) - SSIM_GREY; }
+vec2 channel(Pixel pixel, int c) { return vec2(pixel.x[c], photograph(pixel.y)[c]) - SSIM_GREY; }
 
 void sum_rows(int pair) {
     int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
@@ -74,6 +75,12 @@ void main() {
         if (i < SSIM_LOADS) loaded[r] = Pixel[2](load(local, sums), load(local + ivec2(1, 0), sums));
     }
     uvec2 at = gl_GlobalInvocationID.xy * uvec2(1u, 2u);
+    bool inside[2], kept[2];
+    [[unroll]] for (uint r = 0u; r < 2u; r++) {
+        inside[r] = at.x < camera.size.x && at.y + r < camera.size.y;
+        kept[r] = inside[r] && packed_photograph(ivec2(at) + ivec2(0, r)) != IGNORED;
+        if (inside[r] && !kept[r] && !METRIC) sums.y += 3.0;  // counts as matched
+    }
     uint plane = camera.size.x * camera.size.y, pixel = at.y * camera.size.x + at.x;
     [[unroll]] for (int c = 0; c < 3; c++) {
         [[unroll]] for (int r = 0; r < ROUNDS; r++) {
@@ -87,10 +94,9 @@ void main() {
         [[unroll]] for (uint r = 0u; r < 2u; r++) {
             vec3 d;
             float value = ssim(moments[r], d);
-            bool inside = at.x < camera.size.x && at.y + r < camera.size.y;
-            if (inside) sums.y += value;
-            if (inside && !METRIC) {
-                [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = d[m];
+            if (kept[r]) sums.y += value;
+            if (inside[r] && !METRIC) {
+                [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
             }
         }
     }

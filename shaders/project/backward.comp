@@ -7,6 +7,7 @@
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
+layout(constant_id = 1) const bool ANTIALIASED = false;
 
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
@@ -41,6 +42,7 @@ void main() {
         Projection o = project(camera, mean, quat / len, scale);
         vec3 d_a0, d_a1, d_scale;
         d_rows(o, s2.conic, d_conic, d_a0, d_a1);
+        if (ANTIALIASED) d_compensation(o, m[0] * s2.opacity, d_a0, d_a1);
         vec4 d_unit;
         d_project(camera, o, quat / len, scale, d_mean2d, d_a0, d_a1, d_mean, d_unit, d_scale);
         d_quat = d_normalize(quat / len, len, d_unit);

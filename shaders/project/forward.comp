@@ -7,6 +7,7 @@
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
+layout(constant_id = 1) const bool ANTIALIASED = false;
 
 BUFFER_means(readonly)
 BUFFER_quats(readonly)
@@ -32,6 +33,8 @@ void main() {
     if (!(len > 0.0) || isinf(len)) return;
     Projection o = project(camera, mean, quats[g] / len, exp(log_scales[g]));
     if (!(o.p.z >= frame.near_plane && o.det > 0.0)) return;
+    if (ANTIALIASED) opacity *= compensation(o);
+    if (!(opacity > ALPHA_MIN)) return;
     vec2 axis1, axis2;
     quad_axes(o.cov, o.det, opacity, axis1, axis2);
     vec2 reach = abs(axis1) + abs(axis2);

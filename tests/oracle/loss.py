@@ -17,34 +17,46 @@ WINDOW = np.exp(-0.5 * (np.arange(-5, 6) / 1.5) ** 2)
 WINDOW /= WINDOW.sum()
 
 
-def l1_dssim(image, target, lam=0.2):
-    """(1 - lam) mean|image - target| + lam (1 - mean SSIM), and d_image (H, W, 3). Kerbl et al. 2023, equation 7; sign(0) = 0."""
-    image, target = np.asarray(image, np.float64), np.asarray(target, np.float64)
+def l1_dssim(image, target, lam=0.2, keep=None):
+    """(1 - lam) mean|image - target| + lam (1 - mean SSIM), and d_image (H, W, 3). Kerbl et al. 2023, equation 7; sign(0) = 0.
+
+    keep: (H, W) bool. Where it is False both images are black, |image - target| is 0 and SSIM 1, whatever they were.
+    """
+    image, target, keep = _kept(image, target, keep)
     difference = image - target
     mu1, mu2, var1, var2, cov = _moments(image, target, "constant")
     A1, A2, B1, B2, S = _ssim_map(mu1, mu2, var1, var2, cov)
-    loss = (1 - lam) * np.mean(np.abs(difference)) + lam * (1 - np.mean(S))
+    loss = (1 - lam) * np.mean(np.abs(difference)) + lam * np.mean(np.where(keep, 1 - S, 0))
 
-    d_S = -lam / image.size
+    d_S = np.where(keep, -lam / image.size, 0)
     d_var1 = d_S * -S / B2
     d_cov = d_S * 2 * A1 / (B1 * B2)
     # var1 = blur(x^2) - mu1^2 and cov = blur(x y) - mu1 mu2 also depend on mu1
     d_mu1 = d_S * (2 * mu2 * A2 / (B1 * B2) - 2 * mu1 * S / B1) - 2 * mu1 * d_var1 - mu2 * d_cov
     # a symmetric window with zero padding is its own transpose
     d_image = _blur(d_mu1, "constant") + 2 * image * _blur(d_var1, "constant") + target * _blur(d_cov, "constant")
-    return loss, d_image + (1 - lam) * np.sign(difference) / image.size
+    return loss, np.where(keep, d_image + (1 - lam) * np.sign(difference) / image.size, 0)
 
 
-def psnr(a, b):
-    """10 log10(1 / mean squared error) in dB, for data range 1."""
-    return 10 * np.log10(1 / np.mean((np.asarray(a, np.float64) - np.asarray(b, np.float64)) ** 2))
+def psnr(a, b, keep=None):
+    """10 log10(1 / mean squared error) in dB, for data range 1, over the pixels of keep (H, W)."""
+    a, b, keep = _kept(a, b, keep)
+    return 10 * np.log10(1 / np.mean((a - b)[keep[..., 0]] ** 2))
 
 
-def ssim(a, b):
-    """Mean SSIM as torchmetrics computes it (see above); needs at least 6 x 6 pixels."""
+def ssim(a, b, keep=None):
+    """Mean SSIM as torchmetrics computes it (see above), over the pixels of keep (H, W), others black; needs at least 6 x 6 pixels."""
+    a, b, keep = _kept(a, b, keep)
     # scipy's "mirror" is what torch and numpy call "reflect": the border pixel is not repeated
-    mu1, mu2, var1, var2, cov = _moments(np.asarray(a, np.float64), np.asarray(b, np.float64), "mirror")
-    return np.mean(_ssim_map(mu1, mu2, np.maximum(var1, 0), np.maximum(var2, 0), cov)[-1])
+    mu1, mu2, var1, var2, cov = _moments(a, b, "mirror")
+    return np.mean(_ssim_map(mu1, mu2, np.maximum(var1, 0), np.maximum(var2, 0), cov)[-1][keep[..., 0]])
+
+
+def _kept(a, b, keep):
+    """Both images in float64, black where keep (H, W) is False, and keep as (H, W, 1)."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    keep = np.ones(a.shape[:2], bool) if keep is None else np.asarray(keep, bool)
+    return np.where(keep[..., None], a, 0), np.where(keep[..., None], b, 0), keep[..., None]
 
 
 def _moments(a, b, border):

@@ -22,7 +22,7 @@ class Frame:
     image: np.ndarray
     T: np.ndarray
     projection: Projection
-    opacities: np.ndarray
+    antialiased: bool
     inputs: dict
     termination: str
     detach_dir: bool
@@ -42,7 +42,7 @@ class Frame:
         d_T = np.zeros_like(self.T) if d_T is None else np.asarray(d_T, np.float64)
         d_image = np.asarray(d_image, np.float64)
         remaining = self.image.copy()  # colour of this splat and all behind it, background included
-        for i, window, (dx, dy), gauss, alpha, T in _fragments(p, self.opacities, *self.T.shape, self.termination):
+        for i, window, (dx, dy), gauss, alpha, T in _fragments(p, *self.T.shape, self.termination):
             d_pixel, color = d_image[window], p.color[i]
             live = (alpha > 0) & (T >= T_MIN)
             # image = ... + T alpha c + T (1 - alpha) (what is behind), and remaining = both terms
@@ -53,41 +53,43 @@ class Frame:
             d_color[i] = np.sum(d_pixel * np.where(live, T * alpha, 0)[..., None], axis=(0, 1))
             d_opacities[i] = np.sum(d_alpha * gauss)
             # gauss = exp(-0.5 (A dx^2 + 2 B dx dy + C dy^2)), (dx, dy) = pixel - mean
-            d_exponent = d_alpha * self.opacities[i] * gauss
+            d_exponent = d_alpha * p.opacity[i] * gauss
             A, B, C = p.conic[i]
             d_mean2d[i] = np.sum(d_exponent * (A * dx + B * dy)), np.sum(d_exponent * (B * dx + C * dy))
             d_conic[i] = np.sum(d_exponent * -0.5 * dx * dx), np.sum(d_exponent * -dx * dy), np.sum(d_exponent * -0.5 * dy * dy)
 
+        d_log_compensation = d_opacities * p.opacity if self.antialiased else None
         d_inputs = project_backward(
-            **self.inputs, visible=p.visible, d_mean2d=d_mean2d, d_conic=d_conic, d_color=d_color, detach_dir=self.detach_dir
+            **self.inputs, visible=p.visible, d_mean2d=d_mean2d, d_conic=d_conic, d_color=d_color, detach_dir=self.detach_dir,
+            d_log_compensation=d_log_compensation,
         )
-        return d_inputs | {"opacities": d_opacities, "mean2d": d_mean2d, "conic": d_conic, "color": d_color}
+        return d_inputs | {"opacities": d_opacities * p.compensation, "mean2d": d_mean2d, "conic": d_conic, "color": d_color}
 
 
 def render(
     means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree,
-    background=(0, 0, 0), near=0.01, termination="after", detach_dir=False,
+    background=(0, 0, 0), near=0.01, termination="after", detach_dir=False, antialiased=False,
 ) -> Frame:
     """Splats (see `project`) over background (3,).
 
     termination: "none"   every splat is blended (fixed-function blending);
                  "after"  a splat is skipped at a pixel where T < 1e-4 before it;
                  "before" a pixel stops before the splat that would bring T to 1e-4 or below (Inria, gsplat).
+    antialiased: opacities compensate for the dilation, see `project`.
     """
     if termination not in TERMINATIONS:
         raise ValueError(f"termination is {termination!r}, expected one of {TERMINATIONS}")
     inputs = dict(means=means, quats=quats, scales=scales, sh=sh, w2c=w2c, K=K, width=width, height=height, sh_degree=sh_degree)
-    projection = project(**inputs, opacities=opacities, near=near)
-    opacities = np.asarray(opacities, np.float64)
+    projection = project(**inputs, opacities=opacities, near=near, antialiased=antialiased)
     image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
-    for i, window, _, _, alpha, T in _fragments(projection, opacities, height, width, termination):
+    for i, window, _, _, alpha, T in _fragments(projection, height, width, termination):
         image[window] += (T * alpha)[..., None] * projection.color[i]
         T_final[window] = T * (1 - alpha)
     image += T_final[..., None] * np.asarray(background, np.float64)
-    return Frame(image, T_final, projection, opacities, inputs, termination, detach_dir)
+    return Frame(image, T_final, projection, antialiased, inputs, termination, detach_dir)
 
 
-def _fragments(projection, opacities, height, width, termination):
+def _fragments(projection, height, width, termination):
     """The fragments of each visible splat, nearest first (ties by index), over the pixels of its bounding box.
 
     Yields (splat, window, (dx (1, w), dy (h, 1)), gauss, alpha, T) with (h, w) arrays: offsets pixel - mean, the Gaussian's value,
@@ -106,7 +108,7 @@ def _fragments(projection, opacities, height, width, termination):
         dy = np.arange(top, bottom)[:, None] + 0.5 - mean[1]
         A, B, C = projection.conic[i]
         gauss = np.exp(-0.5 * (A * dx * dx + C * dy * dy) - B * dx * dy)
-        alpha = np.minimum(opacities[i] * gauss, ALPHA_MAX)
+        alpha = np.minimum(projection.opacity[i] * gauss, ALPHA_MAX)
         blended = alpha >= ALPHA_MIN
         T_here = T[window].copy()
         if termination == "after":

@@ -24,6 +24,8 @@ class Projection:
     conic:   (N, 3) px^-2, upper triangle of its inverse.
     color:   (N, 3) max(SH + 0.5, 0).
     depth:   (N,) camera z, world units.
+    opacity: (N,) 0..1, what the splat is drawn with: times the compensation where that is asked for.
+    compensation: (N,) 0..1, sqrt(det of the 2D covariance before dilation / after), else 1.
     extent:  (N, 2) px, half size of the bounding box of the ellipse alpha = 1/255.
     visible: (N,) bool: in front of the near plane, opacity > 1/255, and that box touches the image.
     """
@@ -33,13 +35,16 @@ class Projection:
     conic: np.ndarray
     color: np.ndarray
     depth: np.ndarray
+    opacity: np.ndarray
+    compensation: np.ndarray
     extent: np.ndarray
     visible: np.ndarray
 
 
-def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree, near=0.01) -> Projection:
+def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree, near=0.01, antialiased=False) -> Projection:
     """means (N, 3), quats (N, 4) wxyz of any length, scales (N, 3) linear, opacities (N,) in 0..1, sh (N, K, 3);
     w2c (4, 4) world to camera, K (3, 3) pixels without skew. A splat with z < near is culled.
+    antialiased: the 2D Mip filter, Yu et al. 2024, section 5.2 (gsplat rasterize_mode="antialiased").
     """
     means, quats, scales, opacities, sh, w2c, K = _float64(means, quats, scales, opacities, sh, w2c, K)
     cam, in_front = _to_camera(means, w2c, near)
@@ -49,7 +54,10 @@ def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degre
     M = quat.to_matrix(quats) * scales[:, None, :]  # columns: the scaled axes; 3D covariance is M M^T
     J, _, _ = _jacobian(cam, K, width, height)
     axes = J @ w2c[:3, :3] @ M  # (N, 2, 3): the same axes on the image
-    cov = axes @ axes.transpose(0, 2, 1) + DILATION * np.eye(2)
+    sharp = axes @ axes.transpose(0, 2, 1)
+    cov = sharp + DILATION * np.eye(2)
+    compensation = np.sqrt(np.maximum(np.linalg.det(sharp), 0) / np.linalg.det(cov)) if antialiased else np.ones(len(means))
+    opacities = opacities * compensation
     a, b, c = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
     conic = np.stack([c, -b, a], axis=1) / (a * c - b * b)[:, None]
 
@@ -60,13 +68,13 @@ def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degre
     radius = np.sqrt(2 * np.log(np.where(opaque, opacities / ALPHA_MIN, 1)))
     extent = radius[:, None] * np.sqrt(np.stack([a, c], axis=1))
     touches = np.all((mean2d + extent > 0) & (mean2d - extent < [width, height]), axis=1)
-    return Projection(mean2d, np.stack([a, b, c], axis=1), conic, color, cam[:, 2], extent, in_front & opaque & touches)
+    return Projection(mean2d, np.stack([a, b, c], axis=1), conic, color, cam[:, 2], opacities, compensation, extent, in_front & opaque & touches)
 
 
-def project_backward(means, quats, scales, sh, w2c, K, width, height, sh_degree, visible, d_mean2d, d_conic, d_color, detach_dir=False):
+def project_backward(means, quats, scales, sh, w2c, K, width, height, sh_degree, visible, d_mean2d, d_conic, d_color, detach_dir=False, d_log_compensation=None):
     """d_mean2d (N, 2) per pixel, d_conic (N, 3), d_color (N, 3) -> dict of d_means, d_quats, d_scales, d_sh under "means" ...
 
-    Rows that are not visible get zero. detach_dir holds the SH view direction fixed.
+    Rows that are not visible get zero. detach_dir holds the SH view direction fixed. d_log_compensation: (N,), None where there is none.
     """
     means, quats, scales, sh, w2c, K = _float64(means, quats, scales, sh, w2c, K)
     d_mean2d, d_conic, d_color = (np.where(visible[:, None], d, 0.0) for d in (d_mean2d, d_conic, d_color))
@@ -79,11 +87,16 @@ def project_backward(means, quats, scales, sh, w2c, K, width, height, sh_degree,
     M = rotation * scales[:, None, :]
     J, (u, v), inside = _jacobian(cam, K, width, height)
     axes = J @ W @ M
-    conic = np.linalg.inv(axes @ axes.transpose(0, 2, 1) + DILATION * np.eye(2))
+    sharp = axes @ axes.transpose(0, 2, 1)
+    conic = np.linalg.inv(sharp + DILATION * np.eye(2))
 
     # conic = cov^-1: d_cov = -conic d_conic conic, with full symmetric matrices, so the off-diagonal gradient is shared by two entries
     d_conic_full = _symmetric(d_conic * [1, 0.5, 1])
     d_cov = -conic @ d_conic_full @ conic
+    if d_log_compensation is not None:
+        # log of it = (log det sharp - log det cov) / 2, and d log det S = S^-1
+        through = np.where(visible[:, None, None], sharp, np.eye(2))
+        d_cov += 0.5 * np.where(visible, d_log_compensation, 0)[:, None, None] * (np.linalg.inv(through) - conic)
     # cov = axes axes^T + 0.3 I, axes = J W M
     d_axes = 2 * d_cov @ axes
     d_M = (J @ W).transpose(0, 2, 1) @ d_axes
