@@ -37,7 +37,7 @@ class Refiner:
         self.own = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in rows.items()}
         self.scratch = allocate_densify(device, capacity)
         self.resources = {**self.parameters.all, **self.own, **self.scratch}
-        run = build_all(device, [*MCMC_PASSES(planes), project_backward(planes, "adam")])
+        run = build_all(device, [*MCMC_PASSES(planes), project_backward(planes, "adam", antialiased=False)])
         self.recorders = {name: Recorder(device, self.resources) for name in ("refine", "noise", "adam")}
         record_mcmc(self.recorders["refine"], run)
         record_noise(self.recorders["noise"], run)
