@@ -110,6 +110,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("pair_blocks", "uvec3", "sort blocks over the pairs of tile and splat"),
         Field("pair_groups", "uvec3", "GROUP pairs a workgroup, one of them behind the last"),
         Field("buckets", "uvec3", "workgroups of the backward pass over all buckets of splats"),
+        Field("sink", "uvec3", "x: geometry, then one for each SH plane to be handed over; y, z: GROUP splats a workgroup"),
     ),
     "Splat2D": (
         Field("mean", "vec2", "px"),
@@ -127,6 +128,16 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("cutoff", "float", "d^T cov^-1 d at alpha = 1/255"),
         Field("splat", "uint", "its row in splats2d"),
         Field("tiles", "uint", "how many tiles it touches"),
+    ),
+    "GeometryGradient": (
+        Field("mean", "vec3", "dL/d means"),
+        Field("quat", "vec4", "dL/d quats"),
+        Field("log_scale", "vec3", "dL/d log_scales"),
+        Field("logit", "float", "dL/d logit_opacities"),
+    ),
+    "ColorGradient": (
+        Field("color", "vec3", "dL/d color, 0 where that was cut off; times the basis it is dL/d sh"),
+        Field("direction", "vec3", "unit vector from camera to splat, where the basis is evaluated"),
     ),
     "GrowStat": (
         Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat"),
@@ -183,6 +194,9 @@ BUFFERS: tuple[BufferRow, ...] = (
         f"N, {CONSTANTS['GRADIENT_STRIDE'][0]}",
         "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)",
     ),
+    BufferRow("seen", "uint", "N", "1 where a splat was visible, whose rows in d_geometry and d_colors are of this frame; else 0"),
+    BufferRow("d_geometry", "GeometryGradient", "N", "written where visible"),
+    BufferRow("d_colors", "ColorGradient", "N", "written where visible"),
     BufferRow("keys", "uint", "N", "depth as ordered bits, or NOT_VISIBLE; then sort scratch"),
     BufferRow("keys_alt", "uint", "N", "sort scratch"),
     BufferRow("order", "uint", "N", "visible splats, nearest first"),
@@ -278,7 +292,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
     "tiles": ("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches", "pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits"),
     "target": ("target", "layers"),
     "state": ("state", "blocks"),
-    "gradients": ("d_splats2d", "d_image", *(f"d_{name}" for name in _TRAINED)),
+    "gradients": ("d_splats2d", "seen", "d_geometry", "d_colors", "d_image", *(f"d_{name}" for name in _TRAINED)),
     "loss": ("ssim_grads", "loss_sums"),
     "photographs": ("photos",),
 }

@@ -12,7 +12,7 @@ from app.gpu.memory import POISON, Buffer
 from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder
 from app.presets import config_from_file, load_config
-from app.raster.base import project_backward
+from app.raster.base import PROJECTED, project_backward, record_project_backward
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
 from app.train.densify import allocate_densify
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
@@ -33,15 +33,15 @@ class Refiner:
 
     def __init__(self, device, capacity: int, planes: int):
         self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"))
-        rows = {"hyper": 1, "frame": 1, "camera": 1, "splats2d": capacity, "d_splats2d": capacity * contract.CONSTANTS["GRADIENT_STRIDE"][0]}
+        rows = {"hyper": 1, "frame": 1, "camera": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": capacity * contract.CONSTANTS["GRADIENT_STRIDE"][0]}
         self.own = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in rows.items()}
         self.scratch = allocate_densify(device, capacity)
         self.resources = {**self.parameters.all, **self.own, **self.scratch}
-        run = build_all(device, [*MCMC_PASSES(planes), project_backward(planes, "adam", antialiased=False)])
+        run = build_all(device, [*MCMC_PASSES(planes), *project_backward(planes, "adam", antialiased=False)])
         self.recorders = {name: Recorder(device, self.resources) for name in ("refine", "noise", "adam")}
         record_mcmc(self.recorders["refine"], run)
         record_noise(self.recorders["noise"], run)
-        self.recorders["adam"].run(run["project backward"], indirect="splat_groups")
+        record_project_backward(self.recorders["adam"], run)
         for recorder in self.recorders.values():
             recorder.end()
 

@@ -8,7 +8,7 @@ Contract of a rasterizer, all through named buffers and images (shapes in app/co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from app.camera import Camera
 from app.errors import UserError
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image
-from app.gpu.passes import ComputePass, DrawPass
+from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 
 
@@ -74,19 +74,29 @@ def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
 
 @dataclass(frozen=True)
 class Sink:
-    """Where gradients of parameters go: the slot file of project/backward.comp and the rows it touches."""
+    """Where gradients of parameters go: the slot file of project/sink.comp and the rows it touches.
+
+    grows: the densification statistics are wanted. all_planes: SH planes above the degree in use are handed over too. visible_only: rows
+    of splats that were not visible are not.
+    """
 
     slot: str
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    grows: bool = True
+    all_planes: bool = False
+    visible_only: bool = False
 
 
 _STEPPED = ("means", "quats", "log_scales", "logit_opacities", "sh")
 _MOMENTS = tuple(f"adam_{name}" for name in _STEPPED)
+_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED, *_MOMENTS), (*_STEPPED, *_MOMENTS))
 SINKS = {
-    "store": Sink("optim/store.glsl", _STEPPED, tuple(f"d_{name}" for name in _STEPPED)),
-    "adam": Sink("optim/adam.glsl", ("hyper", *_STEPPED, *_MOMENTS, "grow_stats"), (*_STEPPED, *_MOMENTS, "grow_stats")),
+    "store": Sink("optim/store.glsl", (), tuple(f"d_{name}" for name in _STEPPED), grows=False, all_planes=True),
+    "adam": _ADAM,
+    "visible adam": replace(_ADAM, visible_only=True),
 }
+PROJECTED = ("splats2d", "seen", "d_geometry", "d_colors")  # rows of a rasterizer that the projection passes share, one element a splat
 
 
 def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
@@ -99,13 +109,32 @@ def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
     )
 
 
-def project_backward(sh_planes: int, sink: str, antialiased: bool) -> ComputePass:
+def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[ComputePass]:
+    """Of the visible splats, then of all parameters; in this order, see record_project_backward."""
     row = SINKS[sink]
-    return ComputePass(
-        name="project backward",
-        shader="project/backward.comp",
-        reads=("camera", "frame", "counts", "splats2d", "d_splats2d", *row.reads),
-        writes=("d_splats2d", *row.writes),
-        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
-        slots={"sink": row.slot},
-    )
+    stats = ("grow_stats",) if row.grows else ()
+    passed_on = ("seen", "d_geometry", "d_colors")
+    return [
+        ComputePass(
+            name="project backward",
+            shader="project/backward.comp",
+            reads=(*_STEPPED, "camera", "frame", "counts", "splats2d", "d_splats2d", *stats),
+            writes=("indirect", "d_splats2d", *passed_on, *stats),
+            spec={"SH_PLANES": sh_planes, "ALL_PLANES": row.all_planes, "ANTIALIASED": antialiased},
+            slots={"stats": f"optim/{'grow' if row.grows else 'no'}_stats.glsl"},
+        ),
+        ComputePass(
+            name="project backward sink",
+            shader="project/sink.comp",
+            reads=("frame", "counts", *passed_on, *row.reads),
+            writes=row.writes,
+            spec={"VISIBLE_ONLY": row.visible_only},
+            slots={"sink": row.slot},
+        ),
+    ]
+
+
+def record_project_backward(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    """d_splats2d, splats2d, parameters -> the sink."""
+    recorder.run(run["project backward"], indirect="splat_groups")
+    recorder.run(run["project backward sink"], indirect="sink")

@@ -15,7 +15,7 @@ from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import project_backward, project_forward, resolve, runnable
+from app.raster.base import PROJECTED, project_backward, project_forward, record_project_backward, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.raster.sort import allocate_sort, record_sort, sort_passes
@@ -115,7 +115,7 @@ def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, thres
         project_forward(sh_planes, antialiased),
         *_forward_passes(rows, canvas),
         *_backward_passes(rows, canvas, threshold),
-        project_backward(sh_planes, sink, antialiased),
+        *project_backward(sh_planes, sink, antialiased),
     ]
 
 
@@ -242,7 +242,7 @@ class HardwareRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
+        sizes = {"camera": 1, "frame": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
@@ -276,7 +276,7 @@ class HardwareRasterizer:
         across, down = blocks_of(self.rows.block, self.width, self.height)
         recorder.run(run["begin backward"], threads=(across, down))
         recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
-        recorder.run(run["project backward"], indirect="splat_groups")
+        record_project_backward(recorder, run)
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""

@@ -16,7 +16,7 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import project_backward, project_forward, resolve
+from app.raster.base import PROJECTED, project_backward, project_forward, record_project_backward, resolve
 from app.raster.parameters import Parameters
 from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
@@ -107,7 +107,7 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
         _backward_pass(rows, (*lists, *stored), {**walk, **share}, threshold),
-        project_backward(sh_planes, sink, antialiased),
+        *project_backward(sh_planes, sink, antialiased),
     ]
 
 
@@ -158,7 +158,7 @@ class TiledRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": 9 * capacity}
+        sizes = {"camera": 1, "frame": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": 9 * capacity}
         sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * TILE * TILE // (device.subgroup_size * pixels_of(device.subgroup_size))
@@ -194,7 +194,7 @@ class TiledRasterizer:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
         run = self.pipelines["draw backward"]
         recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
-        recorder.run(self.pipelines["project backward"], indirect="splat_groups")
+        record_project_backward(recorder, self.pipelines)
 
     def _threads(self, pipeline: Pipeline) -> tuple[int]:
         """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""

@@ -255,7 +255,7 @@ class Session:
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink="adam")
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink="visible adam" if self.config.visible_adam else "adam")
         self._parts = [self.raster]
         scratch = allocate_densify(self.device, self.parameters.capacity)
         self._parts += scratch.values()

@@ -1,4 +1,5 @@
 // Real spherical harmonics up to degree 3 in the order and signs of the original 3DGS (basis as in Sloan, JCGT 2013).
+#extension GL_EXT_control_flow_attributes : require
 
 const float SH_C0 = 0.28209479177387814;
 const float SH_C1 = 0.4886025119029199;
@@ -6,26 +7,33 @@ const float SH_C2[5] = float[](1.0925484305920792, -1.0925484305920792, 0.315391
 const float SH_C3[7] = float[](-0.5900435899266435, 2.890611442640554, -0.4570457994644658, 0.3731763325901154,
                                -0.4570457994644658, 1.445305721320277, -0.5900435899266435);
 
+// Value of basis function k for a unit direction.
+float sh_basis_of(uint k, vec3 n) {
+    float x = n.x, y = n.y, z = n.z, xx = x * x, yy = y * y, zz = z * z;
+    switch (k) {
+    case 0u: return SH_C0;
+    case 1u: return -SH_C1 * y;
+    case 2u: return SH_C1 * z;
+    case 3u: return -SH_C1 * x;
+    case 4u: return SH_C2[0] * x * y;
+    case 5u: return SH_C2[1] * y * z;
+    case 6u: return SH_C2[2] * (2.0 * zz - xx - yy);
+    case 7u: return SH_C2[3] * x * z;
+    case 8u: return SH_C2[4] * (xx - yy);
+    case 9u: return SH_C3[0] * y * (3.0 * xx - yy);
+    case 10u: return SH_C3[1] * x * y * z;
+    case 11u: return SH_C3[2] * y * (4.0 * zz - xx - yy);
+    case 12u: return SH_C3[3] * z * (2.0 * zz - 3.0 * xx - 3.0 * yy);
+    case 13u: return SH_C3[4] * x * (4.0 * zz - xx - yy);
+    case 14u: return SH_C3[5] * z * (xx - yy);
+    case 15u: return SH_C3[6] * x * (xx - 3.0 * yy);
+    }
+    return 0.0;
+}
+
 // Values of the 16 basis functions for a unit direction; those above `degree` are 0.
 void sh_basis(vec3 n, uint degree, out float b[16]) {
-    float x = n.x, y = n.y, z = n.z, xx = x * x, yy = y * y, zz = z * z;
-    bool d1 = degree > 0u, d2 = degree > 1u, d3 = degree > 2u;
-    b[0] = SH_C0;
-    b[1] = d1 ? -SH_C1 * y : 0.0;
-    b[2] = d1 ? SH_C1 * z : 0.0;
-    b[3] = d1 ? -SH_C1 * x : 0.0;
-    b[4] = d2 ? SH_C2[0] * x * y : 0.0;
-    b[5] = d2 ? SH_C2[1] * y * z : 0.0;
-    b[6] = d2 ? SH_C2[2] * (2.0 * zz - xx - yy) : 0.0;
-    b[7] = d2 ? SH_C2[3] * x * z : 0.0;
-    b[8] = d2 ? SH_C2[4] * (xx - yy) : 0.0;
-    b[9] = d3 ? SH_C3[0] * y * (3.0 * xx - yy) : 0.0;
-    b[10] = d3 ? SH_C3[1] * x * y * z : 0.0;
-    b[11] = d3 ? SH_C3[2] * y * (4.0 * zz - xx - yy) : 0.0;
-    b[12] = d3 ? SH_C3[3] * z * (2.0 * zz - 3.0 * xx - 3.0 * yy) : 0.0;
-    b[13] = d3 ? SH_C3[4] * x * (4.0 * zz - xx - yy) : 0.0;
-    b[14] = d3 ? SH_C3[5] * z * (xx - yy) : 0.0;
-    b[15] = d3 ? SH_C3[6] * x * (xx - 3.0 * yy) : 0.0;
+    [[unroll]] for (uint k = 0u; k < 16u; ++k) b[k] = k < (degree + 1u) * (degree + 1u) ? sh_basis_of(k, n) : 0.0;
 }
 
 // Sum over k of s[k] * grad basis_k(n): the gradient of the direction when s[k] = dot(sh_k, d_color).

@@ -1,8 +1,7 @@
-// <sink> of project/backward.comp that takes an Adam step at once (Kingma & Ba 2015, algorithm 1), so that gradients never reach memory,
-// and gathers the densification statistics (Kerbl et al. 2023, section 5.2; |d_mean2d| in NDC units as published).
+// <sink> of project/sink.comp that takes an Adam step at once (Kingma & Ba 2015, algorithm 1), so that gradients of the 59 never reach memory.
+// SH planes above the degree in use are not dispatched: parameter and moments of who never had a gradient stay as they are.
 BUFFER_hyper(readonly)
 #include "trained.glsl"
-BUFFER_grow_stats(restrict)
 #include "optim/regularize.glsl"
 
 #define ADAM(type, name, moments, row, gradient, rate)                                             \
@@ -15,20 +14,24 @@ BUFFER_grow_stats(restrict)
         name[row] -= (rate) / frame.bias1 * m_ / (sqrt(v_ / frame.bias2) + hyper.eps);             \
     }
 
-void sink_view(uint g, vec2 d_mean2d, float radius) {
-    GrowStat stat = grow_stats[g];
-    stat.grad += length(d_mean2d * 0.5 * vec2(camera.size));
-    stat.views += 1.0;
-    stat.radius = max(stat.radius, radius);
-    grow_stats[g] = stat;
-}
-
-// Returns dot(sh, d_color) before the step, which the view-direction gradient needs.
-float sink_sh(uint g, uint k, vec3 d_sh_k, vec3 d_color) {
-    uint row = k * counts.capacity + g;
-    float before = dot(sh[row], d_color);
-    ADAM(vec3, sh, adam_sh, row, d_sh_k, k == 0u ? hyper.lr_sh0 : hyper.lr_shN)
-    return before;
+// Three floats of plane k, each `channel` of a row, with their gradients; all are read before any is written.
+void sink_sh(uint k, uvec3 row, uvec3 channel, vec3 d_sh_k, bvec3 taken) {
+    vec3 value = vec3(0.0), m = vec3(0.0), v = vec3(0.0);
+    [[unroll]] for (uint j = 0u; j < 3u; ++j)
+        if (taken[j]) {
+            value[j] = sh[row[j]][channel[j]];
+            m[j] = adam_sh[2u * row[j]][channel[j]];
+            v[j] = adam_sh[2u * row[j] + 1u][channel[j]];
+        }
+    m = mix(d_sh_k, m, hyper.beta1);
+    v = mix(d_sh_k * d_sh_k, v, hyper.beta2);
+    value -= (k == 0u ? hyper.lr_sh0 : hyper.lr_shN) / frame.bias1 * m / (sqrt(v / frame.bias2) + hyper.eps);
+    [[unroll]] for (uint j = 0u; j < 3u; ++j)
+        if (taken[j]) {
+            sh[row[j]][channel[j]] = value[j];
+            adam_sh[2u * row[j]][channel[j]] = m[j];
+            adam_sh[2u * row[j] + 1u][channel[j]] = v[j];
+        }
 }
 
 void sink_geometry(uint g, vec3 d_mean, vec4 d_quat, vec3 d_log_scale, float d_logit) {

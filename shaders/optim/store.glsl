@@ -1,22 +1,13 @@
-// <sink> of project/backward.comp that writes the gradients out, for the Python API.
-BUFFER_means(readonly)
-BUFFER_quats(readonly)
-BUFFER_log_scales(readonly)
-BUFFER_logit_opacities(readonly)
-BUFFER_sh(readonly)
+// <sink> of project/sink.comp that writes the gradients out, for the Python API.
 BUFFER_d_means(writeonly)
 BUFFER_d_quats(writeonly)
 BUFFER_d_log_scales(writeonly)
 BUFFER_d_logit_opacities(writeonly)
 BUFFER_d_sh(writeonly)
 
-void sink_view(uint g, vec2 d_mean2d, float radius) {}
-
-// Returns dot(sh, d_color), which the view-direction gradient needs.
-float sink_sh(uint g, uint k, vec3 d_sh_k, vec3 d_color) {
-    uint row = k * counts.capacity + g;
-    d_sh[row] = d_sh_k;
-    return dot(sh[row], d_color);
+void sink_sh(uint k, uvec3 row, uvec3 channel, vec3 d_sh_k, bvec3 taken) {
+    [[unroll]] for (uint j = 0u; j < 3u; ++j)
+        if (taken[j]) d_sh[row[j]][channel[j]] = d_sh_k[j];
 }
 
 void sink_geometry(uint g, vec3 d_mean, vec4 d_quat, vec3 d_log_scale, float d_logit) {

@@ -15,5 +15,6 @@ void main() {
     indirect.pair_blocks = fold(0u);
     indirect.pair_groups = fold(1u);
     indirect.buckets = fold(0u);
+    indirect.sink = uvec3(0u);
     counts.visible = counts.pairs = counts.pairs_wanted = 0u;
 }
