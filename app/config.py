@@ -90,7 +90,8 @@ class Rasterizing:
 
     device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
         shown="chosen automatically")
-    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders", choices=RASTERIZERS, aka="backend")
+    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here",
+        choices=("auto", *RASTERIZERS), aka="backend")
     antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves",

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from app.errors import UserError
+from app.gpu.context import Device
+from app.raster.choose import choose
 from app.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
 from app.raster.tiled import BYTES_PER_SPLAT, TiledOptions, TiledRasterizer, TiledRows
 
@@ -20,3 +23,34 @@ BACKENDS = {
     "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, "quads through the graphics pipeline, gradients reduced in the fragment shader"),
     "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, "splats listed by tile of 16x16 pixels, in compute shaders alone", BYTES_PER_SPLAT),
 }
+
+
+@dataclass(frozen=True)
+class _Choice:
+    rasterizer: str
+    settings: str  # what the rasterizers were given
+
+
+def fastest(device: Device, settings) -> str:
+    """The name of the rasterizer that `settings.rasterizer` names, or for `auto` of the one that draws fastest here with those settings.
+
+    settings: has fields of the options' names. Raises UserError when none runs here.
+    """
+    if settings.rasterizer != "auto":
+        return settings.rasterizer
+    options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
+    runs, why = [], []
+    for name, backend in BACKENDS.items():
+        try:
+            backend.resolve(device, options[name])
+            runs.append(name)
+        except UserError as error:
+            why.append(f"{name}: {error}")
+    if not runs:
+        raise UserError("; ".join(why))
+
+    def make(device, parameters, width, height, choice, sink):
+        return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
+
+    choice = _Choice("auto", "; ".join(map(repr, options.values())))
+    return choose(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, lambda choice: set()).rasterizer

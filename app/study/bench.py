@@ -20,13 +20,14 @@ from pathlib import Path
 from tqdm import tqdm
 
 from app import __version__
+from app.config import TrainConfig
 from app.errors import UserError
 from app.gpu.bandwidth import copy_bandwidth
 from app.gpu.context import Device, DeviceLost, OutOfMemory
 from app.gpu.probe import open_device
 from app.io.scene import Scene, load_scene
 from app.io.splats import load_splats
-from app.raster import BACKENDS
+from app.raster import BACKENDS, fastest
 from app.study.measure import Bench, Row
 from app.study.plots import write_plots
 from app.study.sizes import count_of, resized
@@ -121,6 +122,7 @@ def bench(
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(views))
     gpu = open_device(device)
+    rasterizer = list(dict.fromkeys(fastest(gpu, TrainConfig(rasterizer=name)) for name in rasterizer))
     job = Bench(gpu, [scene.views[i] for i in chosen], upstream, repeats, _bandwidth(gpu))
     about = {
         **_provenance(gpu),

@@ -25,7 +25,7 @@ from app.io.masks import kept_pixels
 from app.io.ply import is_antialiased, load_ply
 from app.io.scene import Scene, load_scene
 from app.presets import SAVED_NAME, config_from_file
-from app.raster import BACKENDS
+from app.raster import BACKENDS, fastest
 from app.raster.base import Rasterizer
 from app.raster.parameters import Parameters
 from app.train.checkpoint import newest
@@ -138,7 +138,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     gpu = open_device(config.device)
     parameters = Parameters(gpu, len(gaussians), gaussians.sh.shape[1])
     parameters.upload(gaussians)
-    backend = BACKENDS[config.rasterizer]
+    backend = BACKENDS[fastest(gpu, config)]
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink="store")
     frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     rows = []

@@ -25,6 +25,7 @@ from app.io.masks import downsampled
 from app.io.ply import save_ply
 from app.io.scene import Scene, load_images, load_scene
 from app.presets import SAVED_NAME, save_config
+from app.raster import fastest
 from app.train import checkpoint as checkpoints
 from app.train.checkpoint import Checkpoint
 from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
@@ -84,6 +85,7 @@ class Run:
             tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
         make_folder(self.folder)
         self.device = open_device(config.device)
+        self.config = config = replace(config, rasterizer=fastest(self.device, config))
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
