@@ -120,10 +120,10 @@ def _lines(axes, rows: list[Row], x: Callable[[Row], float], y: Callable[[Row], 
 def threshold(axes, rows: list[Row]) -> bool:
     """The sweep of --hybrid-threshold."""
     swept = [r for r in rows if "hybrid_threshold" in r.options and r.stages["backward draw"]]
-    names = [n for n in varying(rows) if n not in ("hybrid_threshold", "reduction")]
+    names = [n for n in varying(rows) if n != "hybrid_threshold"]
     axes.set_xlabel("hybrid threshold [contributing lanes of 32]")
     axes.set_ylabel("backward draw [ms]")
-    axes.set_title("Backward draw by threshold of the hybrid reduction")
+    axes.set_title("Backward draw by threshold of the reduction")
     return _lines(axes, swept, lambda r: r.options["hybrid_threshold"], lambda r: r.stages["backward draw"], names)
 
 
