@@ -83,7 +83,7 @@ FEATURES: tuple[Feature, ...] = (
 LIMITS = {
     "shared_memory": ("maxComputeSharedMemorySize", 24 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
-    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 17, "buffers a stage, for the Adam step"),
+    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 16, "buffers a stage, for the Adam step"),
 }
 REQUIRED = (*(f.name for f in FEATURES if f.required), *LIMITS)
 

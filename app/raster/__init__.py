@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.errors import UserError
 from app.gpu.context import Device
-from app.raster.choose import choose
+from app.raster.choose import choose as timed_choice
 from app.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
 from app.raster.tiled import BYTES_PER_SPLAT, TiledOptions, TiledRasterizer, TiledRows
 
@@ -53,4 +53,4 @@ def fastest(device: Device, settings) -> str:
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
 
     choice = _Choice("auto", "; ".join(map(repr, options.values())))
-    return choose(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, lambda choice: set()).rasterizer
+    return timed_choice(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, lambda choice: set()).rasterizer
