@@ -1,0 +1,75 @@
+"""Depth segments: shares of the splats on canvases of their own give the image and the gradients of one canvas, with fewer roundings."""
+
+import numpy as np
+import pytest
+from goldens import random_scene, relative_l2, second_scene_allowed
+from test_hardware import PARAMETERS, TOLERANCE, compare, fresh_seed, gaussians_of, in_range
+
+from app.api import Renderer
+from app.variants.blocks import BLOCKS
+from app.variants.formats import FORMATS
+from app.variants.shapes import SHAPES
+
+SIZE = (61, 47)  # no multiple of a block
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("block", BLOCKS)
+@second_scene_allowed
+def test_segments_agree_with_the_oracle(device, block, format):
+    seed = fresh_seed()
+    scene = in_range(random_scene(seed, 200, *SIZE, 2, overlap=12))
+    for segments in (2, 7):
+        with Renderer(device, format=format, block=block, segments=segments) as renderer:
+            image, gradients = compare(renderer, scene)
+            assert renderer.raster.segments == segments
+        image_limit, gradient_limit = TOLERANCE[format]
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{segments} segments, seed {seed}: {image}, {gradients}"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@second_scene_allowed
+def test_splats_that_reach_over_their_canvas_stay_on_it(device, shape):
+    """Large and thin splats, which would cover the canvases above and below."""
+    if missing := device.capabilities.missing(SHAPES[shape].needs):
+        pytest.skip(f"lacks {', '.join(missing)}")
+    for options in (dict(n=40, overlap=200), dict(n=60, anisotropy=200)):
+        seed = fresh_seed()
+        for block in BLOCKS:
+            with Renderer(device, format="float32", shape=shape, block=block, segments=5) as renderer:
+                image, gradients = compare(renderer, random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))
+            assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{block}, {options}, seed {seed}: {image}, {gradients}"
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9])
+@second_scene_allowed
+def test_fewer_splats_than_segments(device, n):
+    with Renderer(device, format="float32", segments=8) as renderer:
+        image, gradients = compare(renderer, random_scene(fresh_seed(), n, *SIZE, 1, overlap=2))
+    assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (image, gradients)
+
+
+def test_halves_lose_less(device):
+    """float16 behind 16 segments is closer to float32 than behind one, in every class."""
+    scene = random_scene(3, 600, *SIZE, 1, overlap=40)
+    gaussians, camera = gaussians_of(scene)
+    gradients = {}
+    for format, segments in (("float32", 1), ("float16", 1), ("float16", 16)):
+        with Renderer(device, format=format, segments=segments) as renderer:
+            renderer.forward(gaussians, camera)
+            gradients[format, segments] = renderer.backward(scene["weight"])
+    for name in PARAMETERS[:-1]:  # colours' gradients hang on T alone, which is exact enough in halves
+        one, many = (relative_l2(gradients["float16", s][name], gradients["float32", 1][name]) for s in (1, 16))
+        assert many < one, (name, one, many)
+
+
+def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(device, monkeypatch):
+    scene = random_scene(1, 20, *SIZE, 0)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, format="float32") as renderer:
+        wanted, _ = renderer.forward(gaussians, camera)
+    for options, segments in (({"blending": "programmable"}, 1), ({}, 3)):
+        monkeypatch.setattr(device, "max_image", 3 * SIZE[1] + 5)
+        with Renderer(device, format="float32", segments=8, **options) as renderer:
+            image, _ = renderer.forward(gaussians, camera)
+            assert renderer.raster.segments == segments and np.abs(image - wanted).max() < 1e-3
