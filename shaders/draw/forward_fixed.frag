@@ -8,10 +8,12 @@
 layout(location = 0) out vec4 color_alpha;
 
 layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
+#include "draw/segments.glsl"
 
 void main() {
     vec2 at = gl_FragCoord.xy - vec2(0, v_top);
     float alpha = v_opacity * gaussian(v_mean - at, v_conic);
-    if (alpha < ALPHA_MIN || at.y < 0.0 || at.y > float(CANVAS_HEIGHT)) discard;  // or on the canvas of another segment
+    bool elsewhere = SEGMENTS > 1u && (at.y < 0.0 || at.y > float(CANVAS_HEIGHT));  // on the canvas of another segment
+    if (alpha < ALPHA_MIN || elsewhere) discard;
     color_alpha = vec4(v_color, min(alpha, ALPHA_MAX));
 }
