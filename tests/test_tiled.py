@@ -253,7 +253,7 @@ def test_workgroups_of_other_sizes(device, monkeypatch):
     for pixels, parts in ((64, 1), (8, 1), (32, 4), (128, 2)):
         monkeypatch.setattr(tiled, "SUBGROUP_PIXELS", pixels)
         monkeypatch.setattr(tiled, "PARTS", parts)
-        for row in ("reduce-scatter", "per-splat"):
+        for row in ("reduce-scatter", "per-splat", "gather"):
             with Renderer(device, "tiled", tile_backward=row) as renderer:
                 check(renderer, scene, (pixels, parts, row, scene["seed"]))
 
@@ -279,7 +279,43 @@ def test_buckets_of_splats(device, monkeypatch, bucket):
             assert error <= 1e-4, (row, name, error, options, seed)  # sums in another order, and of what is left after other subtractions
 
 
-@pytest.mark.parametrize("row", ["reduce-scatter", "per-splat", "atomic"])
+def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
+    """With many splats a tile, several buckets of them, and many tiles a splat: more than a subgroup has lanes, and fewer."""
+    monkeypatch.setitem(TILE_BACKWARDS, "gather", replace(TILE_BACKWARDS["gather"], bucket=64))
+    scene = clear_scene(400, 150, 110, 1, seed=1, overlap=60)
+    with Renderer(device, "tiled", tile_backward="gather") as renderer:
+        renderer.forward(*gaussians_of(scene))
+        first = renderer.backward(scene["weight"])
+        touched = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["tiles"][: renderer.parameters.counts["visible"]]
+        assert (touched > device.subgroup_size).any() and (touched <= device.subgroup_size).any()
+        assert np.diff(renderer.resources["tile_starts"].download(np.uint32, renderer.raster.tiles + 1).astype(int)).max() > 128
+        for _ in range(19):
+            again = renderer.backward(scene["weight"])
+            for name in PARAMETERS:
+                assert first[name].any() and first[name].tobytes() == again[name].tobytes(), name
+        other = clear_scene(50, 150, 110, 1, seed=2)
+        check(renderer, other, "records of a frame before are not taken for its own")
+
+
+def test_gathered_pairs_that_do_not_fit(device, monkeypatch):
+    """Dropped pairs add nothing: gradients are those of atomics in as little room, zero for splats without pairs."""
+    scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
+    monkeypatch.setattr(tiled, "FEWEST_PAIRS", 1)
+    monkeypatch.setattr(tiled, "PAIRS_PER_SPLAT", 1)
+    monkeypatch.setattr(tiled.TiledRasterizer, "make_room", lambda self: False)
+    gradients = {}
+    for row in ("atomic", "gather"):
+        with Renderer(device, "tiled", tile_backward=row) as renderer:
+            renderer.forward(*gaussians_of(scene))
+            gradients[row] = renderer.backward(scene["weight"])
+            dropped = np.setdiff1d(np.arange(200), np.concatenate(lists(renderer)))
+            assert renderer.parameters.counts["pairs"] < renderer.parameters.counts["pairs_wanted"] and len(dropped)
+    for name in PARAMETERS:
+        assert relative_l2(gradients["gather"][name], gradients["atomic"][name]) <= 1e-4, name
+        assert not gradients["gather"][name][dropped].any(), name
+
+
+@pytest.mark.parametrize("row", ["reduce-scatter", "per-splat", "atomic", "gather"])
 def test_no_hazards_between_passes(monkeypatch, row):
     """What synchronization validation says of a frame, and that it would have found a missing barrier, as in test_api.py."""
     device = Device(validation="sync")

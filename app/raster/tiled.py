@@ -84,6 +84,11 @@ def bucket_of(row: TileBackward, lanes: int) -> int:
     return 0 if row.bucket is None else row.bucket or lanes
 
 
+def subgroups_of(lanes: int) -> int:
+    """Subgroups that have the pixels of a tile."""
+    return TILE * TILE // (lanes * pixels_of(lanes))
+
+
 def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8, antialiased: bool = False) -> list[ComputePass]:
     """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
     across, down = grid(width, height)
@@ -106,7 +111,7 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
-        _backward_pass(rows, (*lists, *stored), {**walk, **share}, threshold),
+        *_backward_passes(rows, (*lists, *stored), {**walk, **share}, tiles, threshold),
         *project_backward(sh_planes, sink, antialiased),
     ]
 
@@ -115,7 +120,7 @@ def _by_splat(row: TileBackward) -> bool:
     return not row.slots
 
 
-def _backward_pass(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshold: int) -> ComputePass:
+def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int) -> list[ComputePass]:
     row = rows.tile_backward
     if "BUCKET" in walk:
         walk = {**walk, "GROUP_PIXELS": walk["LANES"] * walk["PER_LANE"]}
@@ -124,8 +129,15 @@ def _backward_pass(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshol
     else:
         walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
     slots = {"atomics": rows.atomics.slot, **dict(row.slots)}
-    reads = (*reads, "target", "d_image", "frame", "d_splats2d")
-    return ComputePass("draw backward", row.shader, reads=reads, writes=("d_splats2d",), spec=walk, slots=slots, full_subgroups=True)
+    reads = (*reads, "target", "d_image", "frame")
+    if not row.gathers:
+        return [ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True)]
+    records, lanes = ("pair_records", "pair_subgroups"), walk["LANES"]
+    gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", *records), {**tiles, "LANES": lanes, "SUBGROUPS": subgroups_of(lanes)}
+    return [
+        ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True),
+        ComputePass("draw backward gather", "tiled/gather.comp", gathered, ("d_splats2d",), spec, full_subgroups=True),
+    ]
 
 
 class TiledRasterizer:
@@ -146,6 +158,9 @@ class TiledRasterizer:
         self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)
         if self.bucket:
             self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
+        self.record_bytes = subgroups_of(device.subgroup_size) * contract.CONSTANTS["GRADIENTS"][0] * contract.itemsize("pair_records")  # of a pair
+        if rows.tile_backward.gathers:
+            self.most = min(self.most, device.max_buffer // self.record_bytes)
         self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
         try:
@@ -161,7 +176,7 @@ class TiledRasterizer:
         sizes = {"camera": 1, "frame": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": 9 * capacity}
         sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
         if self.bucket:
-            sizes["reaches"] = self.tiles * TILE * TILE // (device.subgroup_size * pixels_of(device.subgroup_size))
+            sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
@@ -176,6 +191,8 @@ class TiledRasterizer:
         nbytes = {name: n * contract.itemsize(name) for name, n in sizes.items()}
         if self.bucket:
             nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES
+        if self.rows.tile_backward.gathers:
+            nbytes |= {"pair_records": room * self.record_bytes, "pair_subgroups": room * contract.itemsize("pair_subgroups")}
         return allocate_all(self.device, nbytes)
 
     def record_forward(self, recorder: Recorder) -> None:
@@ -192,8 +209,12 @@ class TiledRasterizer:
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
-        run = self.pipelines["draw backward"]
+        run, gathers = self.pipelines["draw backward"], self.rows.tile_backward.gathers
+        if gathers:
+            recorder.fill("pair_subgroups")
         recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
+        if gathers:
+            recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
         record_project_backward(recorder, self.pipelines)
 
     def _threads(self, pipeline: Pipeline) -> tuple[int]:

@@ -12,6 +12,7 @@ class TileBackward:
     bucket: int | None  # splats between the checkpoints of the forward pass; 0: as many as a subgroup has lanes; None: there are none
     needs: tuple[str, ...]
     note: str
+    gathers: bool = False  # pairs' records, summed splat by splat afterwards, in the place of atomics
 
 
 def _by_pixel(reduce: str, share: str, spec: tuple[str, ...], cull: bool, bucket: int | None, note: str) -> TileBackward:
@@ -33,4 +34,14 @@ TILE_BACKWARDS = {
         "reduce/serial.glsl", "tiled/share_tile.glsl", ("THRESHOLD",), False, None, "by pixel, one lane adds up the others where enough contribute (DISTWAR SW-S)"
     ),
     "atomic": _by_pixel("reduce/atomic.glsl", "tiled/share_tile.glsl", (), False, None, "by pixel, nine atomics a pixel and splat: the canonical baseline"),
+    "gather": TileBackward(
+        "tiled/backward.comp",
+        (("atomics", "tiled/records.glsl"), ("reduce", "tiled/halving.glsl"), ("share", "tiled/share_bucket.glsl")),
+        (),
+        True,
+        512,
+        ("subgroup_tiles",),
+        "as reduce-scatter, but a splat's sums are stored by pair and added in one order: bit-identical from run to run, for up to 292 bytes a pair",
+        gathers=True,
+    ),
 }

@@ -45,7 +45,7 @@ void visit(uint i) {
             second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
         }
     }
-    reduce_gradients(batch_splat[i], contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
+    reduce_gradients(batch_row[i], contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
 }
 
 void main() {

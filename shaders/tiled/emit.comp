@@ -45,16 +45,7 @@ void main() {
             uint middle = (low + high) / 2u;
             if (firsts[middle] <= j) low = middle; else high = middle;
         }
-        Ellipse e = ellipse_of(tile_splats[block * BLOCK + low]);
-        uvec2 rows = rows_of(e);
-        uint left = j - firsts[low], tile = 0u;
-        for (uint y = rows.x; y < rows.y; ++y) {
-            uvec2 columns = columns_of(e, y);
-            tile = y * TILES_X + columns.x + left;
-            if (left < columns.y - columns.x) break;
-            left -= columns.y - columns.x;
-        }
-        pair_tiles[before + j] = min(tile, TILES - 1u);  // a number that is always one, whatever a driver makes of `precise`
+        pair_tiles[before + j] = tile_at(ellipse_of(tile_splats[block * BLOCK + low]), j - firsts[low]);
         pair_splats[before + j] = block * BLOCK + low;
     }
     if (t == 0u && (block + 1u) * BLOCK >= visible) {  // the last block knows the total

@@ -35,3 +35,16 @@ uvec2 columns_of(Ellipse e, uint row) {
     precise float x0 = -sqrt(max(e.cutoff - e.c * left * left, 0.0) / e.A) - e.k * left;
     return tiles_in(e.mean.x + x0, e.mean.x + x1, TILES_X);
 }
+
+// Tile k of those that it touches, row by row.
+uint tile_at(Ellipse e, uint k) {
+    uvec2 rows = rows_of(e);
+    uint left = k, tile = 0u;
+    for (uint y = rows.x; y < rows.y; ++y) {
+        uvec2 columns = columns_of(e, y);
+        tile = y * TILES_X + columns.x + left;
+        if (left < columns.y - columns.x) break;
+        left -= columns.y - columns.x;
+    }
+    return min(tile, TILES - 1u);  // a number that is always one, whatever a driver makes of `precise`
+}

@@ -13,6 +13,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint LANES = 32u;     // of a subgroup
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
+layout(constant_id = 9) const bool BY_PAIR = false;  // gradients have a row a pair, not a splat
 
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
@@ -21,7 +22,7 @@ BUFFER_tile_splats(readonly)
 const uint BATCH = gl_WorkGroupSize.x, PARTS = TILE * TILE / (BATCH * PER_LANE), WORDS = (LANES + 31u) / 32u;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
 shared vec2 batch_opacity[BATCH];  // and cutoff
-shared uint batch_splat[BATCH];
+shared uint batch_row[BATCH];  // of its gradients
 shared uint finished_subgroups;
 
 uint tile, begin, end;      // of this workgroup: its tile, and its pairs
@@ -61,7 +62,7 @@ void walk() {
             batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
             batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
             batch_opacity[gl_LocalInvocationIndex] = vec2(s.opacity, s.cutoff);
-            batch_splat[gl_LocalInvocationIndex] = s.splat;
+            batch_row[gl_LocalInvocationIndex] = BY_PAIR ? i : s.splat;
         }
         barrier();
         uint in_batch = min(BATCH, end - first);

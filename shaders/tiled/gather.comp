@@ -1,0 +1,67 @@
+// The records of a splat's pairs -> its gradients, always added in the same order: tile by tile, of each subgroup by subgroup. A pair is found
+// by its rank, which ascends within a tile, so nothing needs to remember where the sort put it; one that was dropped is not found.
+// A lane has a splat; one with many tiles it shares with its whole subgroup.
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#include "common.glsl"
+#include "tiled/grid.glsl"
+
+layout(local_size_x = GROUP) in;
+layout(constant_id = 1) const uint LANES = 32u;
+layout(constant_id = 2) const uint SUBGROUPS = 8u;  // of the backward pass, a tile
+BUFFER_counts(readonly)
+BUFFER_tile_starts(readonly)
+BUFFER_pair_splats(readonly)
+BUFFER_tile_splats(readonly)
+BUFFER_pair_records(readonly)
+BUFFER_pair_subgroups(readonly)
+BUFFER_d_splats2d(writeonly)
+
+const uint WORDS = (LANES + 31u) / 32u;
+float sum[GRADIENTS];
+
+void add_pair(uint tile, uint rank) {
+    uint pair = tile_starts[tile], behind = tile_starts[tile + 1u], high = behind;
+    while (pair < high) {
+        uint middle = (pair + high) / 2u;
+        if (pair_splats[middle] < rank) pair = middle + 1u; else high = middle;
+    }
+    if (pair == behind || pair_splats[pair] != rank) return;
+    for (uint bits = pair_subgroups[pair]; bits != 0u; bits &= bits - 1u) {
+        uint record = (pair * SUBGROUPS + uint(findLSB(bits))) * GRADIENTS;
+        for (uint i = 0u; i < GRADIENTS; ++i) sum[i] += pair_records[record + i];
+    }
+}
+
+// Tiles first, first + step, ... of a splat.
+void add_pairs(TileSplat s, uint rank, uint first, uint step) {
+    for (uint i = 0u; i < GRADIENTS; ++i) sum[i] = 0.0;
+    Ellipse e = ellipse_of(s);
+    for (uint k = first; k < s.tiles; k += step) add_pair(tile_at(e, k), rank);
+}
+
+void store(uint splat) {
+    for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * splat + i] = sum[i];
+}
+
+void main() {
+    uint lane = gl_SubgroupInvocationID, first = group_index() * GROUP + gl_SubgroupID * LANES, rank = first + lane;
+    if (first >= counts.visible) return;
+    bool mine = rank < counts.visible;
+    TileSplat s = tile_splats[mine ? rank : first];
+    bool large = mine && s.tiles > LANES;
+    if (mine && !large) {
+        add_pairs(s, rank, 0u, 1u);
+        store(s.splat);
+    }
+    uvec4 shared_ones = subgroupBallot(large);
+    for (uint w = 0u; w < WORDS; ++w)
+        for (uint bits = shared_ones[w]; bits != 0u; bits &= bits - 1u) {
+            uint one = first + 32u * w + uint(findLSB(bits));
+            s = tile_splats[one];
+            add_pairs(s, one, lane, LANES);
+            for (uint i = 0u; i < GRADIENTS; ++i) sum[i] = subgroupAdd(sum[i]);
+            if (lane == 0u) store(s.splat);
+        }
+}
