@@ -108,6 +108,7 @@ class Rasterizing:
         min=1)
     tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
+    deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
     cap_max: int = option(0, "most splats; 0: what fits on the device", unit="splats", aka="max_splats")
 
@@ -173,6 +174,9 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
             object.__setattr__(self, name, checked(name, getattr(self, name), where=name))
         if self.resume and self.ckpt:
             raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
+        if self.deterministic:
+            object.__setattr__(self, "rasterizer", "tiled")
+            object.__setattr__(self, "tile_backward", "gather")
 
 
 GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__: fields(group) for group in TrainConfig.__bases__}

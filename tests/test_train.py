@@ -124,6 +124,14 @@ def test_resolution_doubles_by_the_schedule(on_device, scene, tmp_path, monkeypa
     assert [s[:2] for s in sizes] == [(30, 16)]  # a resumed run goes on at the size of its step
 
 
+def test_deterministic_runs_leave_the_same_bytes(on_device, scene, tmp_path):
+    """With densification, and several tiles; other rasterizers differ after a few steps."""
+    for name in ("a", "b"):
+        train(settings(scene, tmp_path / name, deterministic=True, max_steps=60))
+    a, b = ((tmp_path / name / "splats.ply").read_bytes() for name in ("a", "b"))
+    assert a == b and json.loads((tmp_path / "a" / "metrics.json").read_text())["variants"]["tile_backward"] == "gather"
+
+
 def test_metrics_are_plausible(run):
     config, m = run
     assert m["steps"] == 80 and m["curve"]["step"] == list(range(5, 81, 5))
