@@ -1,6 +1,6 @@
 """Every setting of a training run: defaults, help, units and limits live here and nowhere else.
 
-Flags (`cli.py`), presets and the file saved beside a result (`presets.py`) all come from these fields.
+Flags (`app.cli`), presets and the file saved beside a result (`presets.py`) all come from these fields.
 Names follow gsplat's simple_trainer; values are those of the original 3DGS (Kerbl et al. 2023).
 """
 
