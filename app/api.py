@@ -146,6 +146,8 @@ class Renderer:
         if d_image.shape != (camera.height, camera.width, 3):
             raise ValueError(f"d_image has shape {d_image.shape}, expected ({camera.height}, {camera.width}, 3)")
         self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
+        if self._differentiated:
+            self._forward.run_once()  # the backward pass uses up what the forward leaves it
         self._backward.run_once()
         self._differentiated = True
         means, quats, log_scales, logits, sh = (self._gradients.read(f"d_{f}", n) for f in FIELDS)

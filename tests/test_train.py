@@ -362,7 +362,7 @@ def test_growth_keeps_splats_and_moments(device):
     rng = np.random.default_rng(0)
     before = {}
     for name in names:
-        before[name] = rng.random((parameters.planes(name), 90, parameters.width(name) // 4), np.float32)
+        before[name] = rng.random((parameters.planes(name), 90, contract.itemsize(name) // 4), np.float32)
         parameters.write(name, before[name])
     for capacity in (101, 257, 1000, 90):
         parameters.grow(capacity, 90)

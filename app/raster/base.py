@@ -2,7 +2,7 @@
 
 Contract of a rasterizer, all through named buffers and images (shapes in app/contract.py):
   forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
-  backward: `d_image` (dL/d colour), the forward's leftovers -> `d_splats2d` -> gradients of the parameters, handed to a sink
+  backward: `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ class Sink:
 
 
 _STEPPED = ("means", "quats", "log_scales", "logit_opacities", "sh")
+_GEOMETRY = _STEPPED[:-1]
 _MOMENTS = tuple(f"adam_{name}" for name in _STEPPED)
 _ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED, *_MOMENTS), (*_STEPPED, *_MOMENTS))
 SINKS = {
@@ -104,7 +105,7 @@ def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
         name="project",
         shader="project/forward.comp",
         reads=(*_STEPPED, "camera", "frame", "counts"),
-        writes=("splats2d", "keys"),
+        writes=("splats2d", "keys", "seen", "d_geometry"),
         spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
     )
 
@@ -113,20 +114,19 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
     """Of the visible splats, then of all parameters; in this order, see record_project_backward."""
     row = SINKS[sink]
     stats = ("grow_stats",) if row.grows else ()
-    passed_on = ("seen", "d_geometry", "d_colors")
     return [
         ComputePass(
             name="project backward",
             shader="project/backward.comp",
-            reads=(*_STEPPED, "camera", "frame", "counts", "splats2d", "d_splats2d", *stats),
-            writes=("indirect", "d_splats2d", *passed_on, *stats),
+            reads=(*_GEOMETRY, "camera", "frame", "counts", "splats2d", "d_splats2d", "seen", "d_geometry", *stats),
+            writes=("indirect", "d_splats2d", "d_geometry", "d_colors", *stats),
             spec={"SH_PLANES": sh_planes, "ALL_PLANES": row.all_planes, "ANTIALIASED": antialiased},
             slots={"stats": f"optim/{'grow' if row.grows else 'no'}_stats.glsl"},
         ),
         ComputePass(
             name="project backward sink",
             shader="project/sink.comp",
-            reads=("frame", "counts", *passed_on, *row.reads),
+            reads=("frame", "counts", "seen", "d_geometry", "d_colors", *row.reads),
             writes=row.writes,
             spec={"VISIBLE_ONLY": row.visible_only},
             slots={"sink": row.slot},

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from app import contract
 from app.errors import UserError
 from app.gaussians import Gaussians
-from app.raster.parameters import FIELDS, MOMENTS, SplatBuffers
+from app.raster.parameters import FIELDS, MOMENTS, planes_of
 
 STATE = (*FIELDS, *MOMENTS, "grow_stats")
-VALUES = {name: SplatBuffers.width(name) // 4 for name in STATE}  # floats of a splat in a plane
-VERSION = 1
+VALUES = {name: contract.itemsize(name) // 4 for name in STATE}  # floats of a splat in a plane
+VERSION = 2
 
 
 @dataclass
@@ -48,10 +49,6 @@ class Checkpoint:
             buffers[name] = getattr(gaussians, name).reshape(1, n, -1)
         buffers["sh"][:k] = gaussians.sh.transpose(1, 0, 2)
         return cls(0, sh_planes, buffers)
-
-
-def planes_of(name: str, sh_planes: int) -> int:
-    return sh_planes if name.endswith("sh") else 1
 
 
 def path_of(result_dir: Path, step: int) -> Path:
