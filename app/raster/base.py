@@ -17,7 +17,7 @@ from app import contract
 from app.camera import Camera
 from app.errors import UserError
 from app.gpu.context import Device
-from app.gpu.memory import Buffer, Image
+from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 
@@ -97,6 +97,14 @@ SINKS = {
     "visible adam": replace(_ADAM, visible_only=True),
 }
 PROJECTED = ("splats2d", "seen", "d_geometry", "d_colors")  # rows of a rasterizer that the projection passes share, one element a splat
+
+
+def allocate_projected(device: Device, capacity: int) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera and for up to `capacity` projected splats; d_splats2d is zero."""
+    sizes = {"camera": 1, "frame": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+    return buffers
 
 
 def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:

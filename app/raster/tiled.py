@@ -16,7 +16,7 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import PROJECTED, project_backward, project_forward, record_project_backward, resolve
+from app.raster.base import allocate_projected, project_backward, project_forward, record_project_backward, resolve
 from app.raster.parameters import Parameters
 from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
@@ -173,12 +173,11 @@ class TiledRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": 9 * capacity}
-        sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
+        own |= allocate_projected(device, capacity)
+        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-        own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= allocate_sort(device, capacity)
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
