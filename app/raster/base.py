@@ -8,8 +8,8 @@ Contract of a rasterizer, all through named buffers and images (shapes in app/co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -49,6 +49,15 @@ class Rasterizer(Protocol):
     def record_backward(self, recorder: Recorder) -> None: ...
     def make_room(self, wanted: int | None = None) -> bool: ...  # for the pairs of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
+
+
+class Options:
+    """What a rasterizer can be told: a dataclass of settings."""
+
+    @classmethod
+    def of(cls, config) -> Self:
+        """From settings that have fields of these names."""
+        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
 
 
 def runnable(device: Device, registry: dict) -> list[str]:

@@ -5,7 +5,7 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
+from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.raster.sort import allocate_sort, record_sort, sort_passes
@@ -32,7 +32,7 @@ TIMED = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": A
 
 
 @dataclass(frozen=True)
-class HardwareOptions:
+class HardwareOptions(Options):
     """Rows of the registries in app/variants; 'auto' takes what app/raster/choose.py found the fastest."""
 
     format: str = "float16"
@@ -46,11 +46,6 @@ class HardwareOptions:
     shape: str = "auto"
     segments: int = 1  # depth segments, each drawn to a canvas of its own
     antialiased: bool = False  # opacities times the compensation of the dilation
-
-    @classmethod
-    def of(cls, config) -> HardwareOptions:
-        """From settings that have fields of these names."""
-        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
 
 
 @dataclass(frozen=True)
