@@ -97,11 +97,10 @@ class Sink:
     visible_only: bool = False
 
 
-_STEPPED = ("means", "quats", "log_scales", "logit_opacities", "sh")
-_MOMENTS = tuple(f"adam_{name}" for name in _STEPPED)
-_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED, *_MOMENTS), (*_STEPPED, *_MOMENTS))
+_STEPPED = (*contract.PARAMETERS, *contract.MOMENTS)
+_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED), _STEPPED)
 SINKS = {
-    "store": Sink("optim/store.glsl", (), tuple(f"d_{name}" for name in _STEPPED), grows=False, all_planes=True),
+    "store": Sink("optim/store.glsl", (), contract.PARAMETER_GRADIENTS, grows=False, all_planes=True),
     "adam": _ADAM,
     "visible adam": replace(_ADAM, visible_only=True),
 }
@@ -120,7 +119,7 @@ def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
     return ComputePass(
         name="project",
         shader="project/forward.comp",
-        reads=(*_STEPPED, "camera", "frame", "counts"),
+        reads=(*contract.PARAMETERS, "camera", "frame", "counts"),
         writes=("splats2d", "keys"),
         spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
     )
@@ -135,7 +134,7 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
         ComputePass(
             name="project backward",
             shader="project/backward.comp",
-            reads=(*_STEPPED, "camera", "frame", "counts", "splats2d", "d_splats2d", *stats),
+            reads=(*contract.PARAMETERS, "camera", "frame", "counts", "splats2d", "d_splats2d", *stats),
             writes=("indirect", "d_splats2d", *passed_on, *stats),
             spec={"SH_PLANES": sh_planes, "ALL_PLANES": row.all_planes, "ANTIALIASED": antialiased},
             slots={"stats": f"optim/{'grow' if row.grows else 'no'}_stats.glsl"},
