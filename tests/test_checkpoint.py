@@ -22,7 +22,8 @@ from app.train import session as sessions
 from app.train import trainer
 from app.train.checkpoint import Checkpoint
 from app.train.evaluate import evaluate_run
-from app.train.trainer import StopRequest, train
+from app.train.stop import StopRequest
+from app.train.trainer import train
 from tests.training import open_session, same_state, settings
 
 ROOT = Path(__file__).parents[1]
