@@ -16,7 +16,7 @@ from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.trainer import train
 from tests.oracle.mcmc import noise, regularizers, relocated
 from tests.refining import STATE, Refining, maker, random_bits, random_state
-from tests.training import open_session, same_state, settings
+from tests.training import densified, open_session, same_state, settings
 
 CONFIG = TrainConfig(strategy="mcmc")
 RATE, STEP = 3e-4, 600
@@ -365,13 +365,7 @@ def test_growth_in_several_reallocations(device, scene):
     counts = []
     for room in (0, 5000):
         session = open_session(device, settings(scene, **MCMC))
-        if room:
-            session._grow(room, session.count())
-        capacities = {session.parameters.capacity}
-        for _ in range(12):
-            session.run(1)
-            session.densify()
-            capacities.add(session.parameters.capacity)
+        capacities = densified(session, 12, room)
         counts.append(session.count())
         assert session._splats == counts[-1] and len(capacities) == (1 if room else 3)
         session.destroy()
