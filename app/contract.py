@@ -151,9 +151,6 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
 }
 
 
-STREAMED = ("means", "quats", "log_scales", "logit_opacities", "sh")  # and moments and gradients of these
-
-
 @dataclass(frozen=True)
 class BufferRow:
     """`single` rows hold one element and are addressed as `name.field`; the others as `name[i]`."""
@@ -167,7 +164,7 @@ class BufferRow:
     @property
     def streamed(self) -> bool:
         """Shaders may open it as FOURS_ too, four floats an element: rows that Adam goes through in the order of memory."""
-        return self.name.removeprefix("adam_") in STREAMED or self.name.removeprefix("d_") in STREAMED
+        return self.name in (*PARAMETERS, *MOMENTS, *PARAMETER_GRADIENTS)
 
 
 @dataclass(frozen=True)
@@ -262,6 +259,11 @@ IMAGES: tuple[ImageRow, ...] = (
 BINDINGS: dict[str, int] = {row.name: i for i, row in enumerate((*BUFFERS, *IMAGES))}
 ROWS: dict[str, BufferRow | ImageRow] = {row.name: row for row in (*BUFFERS, *IMAGES)}
 
+# Rows of what is trained, and of what follows it name by name.
+PARAMETERS = ("means", "quats", "log_scales", "logit_opacities", "sh")
+MOMENTS = tuple(f"adam_{name}" for name in PARAMETERS)
+PARAMETER_GRADIENTS = tuple(f"d_{name}" for name in PARAMETERS)
+
 _SCALARS = {"float": np.float32, "uint": np.uint32, "int": np.int32}
 
 
@@ -284,20 +286,18 @@ def bytes_per_splat(sh_degree: int) -> dict[str, float]:
     """Bytes that one splat takes in training, by row: parameters, Adam moments, projection, sort, densification."""
     block = CONSTANTS["GROUP"][0] * CONSTANTS["SORT_ROWS"][0]
     sizes = {"N": 1, "C": 1, "S": 1, "K": (sh_degree + 1) ** 2, "RADIX": CONSTANTS["RADIX"][0], "blocks": 1 / block}
-    of_the_api = {f"d_{row.name}" for row in BUFFERS} - {"d_splats2d"}
     out = {}
     for row in BUFFERS:
         axes = row.shape.split(", ")
-        if row.name not in of_the_api and {"N", "C", "S", "blocks"} & set(axes):
+        if row.name not in PARAMETER_GRADIENTS and {"N", "C", "S", "blocks"} & set(axes):
             out[row.name] = itemsize(row.name) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
     return out
 
 
 # What memory is for; `by_purpose` adds up what is in use. Rows in none of these are "other".
-_TRAINED = ("means", "quats", "log_scales", "logit_opacities", "sh")
 PURPOSES: dict[str, tuple[str, ...]] = {
-    "parameters": _TRAINED,
-    "optimizer": tuple(f"adam_{name}" for name in _TRAINED),
+    "parameters": PARAMETERS,
+    "optimizer": MOMENTS,
     "projected splats": ("splats2d",),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
     "tiles": (
@@ -306,7 +306,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
     ),
     "target": ("target", "layers"),
     "state": ("state", "blocks"),
-    "gradients": ("d_splats2d", "seen", "d_geometry", "d_colors", "d_image", *(f"d_{name}" for name in _TRAINED)),
+    "gradients": ("d_splats2d", "seen", "d_geometry", "d_colors", "d_image", *PARAMETER_GRADIENTS),
     "loss": ("ssim_grads", "loss_sums"),
     "photographs": ("photos",),
 }

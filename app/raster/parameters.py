@@ -11,8 +11,7 @@ from app.gaussians import Gaussians
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, copy_regions
 
-FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
-MOMENTS = tuple(f"adam_{name}" for name in FIELDS)
+FIELDS, MOMENTS = contract.PARAMETERS, contract.MOMENTS
 
 
 def planes_of(name: str, sh_planes: int) -> int:

@@ -6,7 +6,6 @@ The random state is the step itself: view order, backgrounds and split noise are
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 
 from app import contract
 from app.errors import UserError
+from app.files import replacing
 from app.gaussians import Gaussians
 from app.raster.parameters import FIELDS, MOMENTS, planes_of
 
@@ -63,18 +63,12 @@ def newest(result_dir: Path) -> Path | None:
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Writes beside and renames, so that a crash leaves the old file or the new one. Raises UserError when it cannot."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
     c = checkpoint
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as f:
+        with replacing(path) as partial, open(partial, "wb") as f:
             np.savez(f, version=VERSION, step=c.step, sh_planes=c.sh_planes, log=json.dumps(c.log), **c.buffers)
-        os.replace(temporary, path)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir") from None
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def load(path: Path) -> Checkpoint:
