@@ -46,7 +46,7 @@ class Refining:
         indirect = np.zeros((), contract.dtype("Indirect"))
         indirect["splat_groups"] = -(-n // 256), 1, 1
         self.resources["indirect"].upload(indirect)
-        self.resources["splats2d"].fill(0)
+        self.resources["seen"].fill(0)
         values = np.zeros((), contract.dtype("Frame"))
         for field, value in frame.items():
             values[field] = value
@@ -96,7 +96,7 @@ def random_state(n: int, planes: int, seed: int = 0) -> dict:
         "log_scales": np.log(EXTENT) + rng.uniform(np.log(1e-3), np.log(0.3), (1, n, 3)),
         "logit_opacities": rng.uniform(-8, 4, (1, n, 1)),
         "sh": rng.normal(size=(planes, n, 3)),
-        **{f"adam_{name}": rng.normal(size=(planes if name == "sh" else 1, n, 2 * width)) for name, width in zip(FIELDS, (3, 4, 3, 1, 3))},
+        **{f"adam_{name}": rng.normal(size=(2 * (planes if name == "sh" else 1), n, width)) for name, width in zip(FIELDS, (3, 4, 3, 1, 3))},
     }
     state["sh"][0, :, 0] = np.arange(n)
     return {name: values.astype(np.float32) for name, values in state.items()}
