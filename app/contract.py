@@ -129,7 +129,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("opacity", "float", "0..1"),
         Field("cutoff", "float", "d^T cov^-1 d at alpha = 1/255"),
         Field("splat", "uint", "its row in splats2d"),
-        Field("tiles", "uint", "how many tiles it touches"),
+        Field("first", "uint", "pairs of tile and splat that others of its sort block have before it"),
     ),
     "ColorGradient": (
         Field("color", "vec3", "dL/d color, 0 where that was cut off; times the basis it is dL/d sh"),
@@ -211,7 +211,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("digit_totals", "uint", "RADIX", "keys per digit"),
     # tiles
     BufferRow("tile_splats", "TileSplat", "visible", "visible splats, nearest first, as the tiles take them"),
-    BufferRow("pair_sums", "uint", "visible blocks", "pairs of every sort block of visible splats"),
+    BufferRow("pair_sums", "uint", "visible blocks + 1", "pairs of each sort block of visible splats, then of all blocks before it; behind the last their sum"),
     BufferRow("pair_tiles", "uint", "pairs", "tile of every pair of tile and splat, by tile, then depth"),
     BufferRow("pair_tiles_alt", "uint", "pairs", "sort scratch"),
     BufferRow("pair_splats", "uint", "pairs", "rank of the splat of every pair, an index into tile_splats"),

@@ -258,7 +258,9 @@ def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
     with Renderer(device, "tiled", tile_backward="gather") as renderer:
         renderer.forward(*gaussians_of(scene))
         first = renderer.backward(scene["weight"])
-        touched = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["tiles"][: renderer.parameters.counts["visible"]]
+        counts = renderer.parameters.counts
+        firsts = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["first"][: counts["visible"]].astype(int)  # of one sort block
+        touched = np.diff(firsts, append=counts["pairs"])
         assert (touched > device.subgroup_size).any() and (touched <= device.subgroup_size).any()
         assert np.diff(renderer.resources["tile_starts"].download(np.uint32, renderer.raster.tiles + 1).astype(int)).max() > 128
         for _ in range(19):

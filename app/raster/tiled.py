@@ -95,14 +95,15 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     bucket = bucket_of(rows.tile_backward, lanes)
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
-    emitted, emit = ("counts", "indirect", "pair_tiles", "pair_splats"), {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
+    summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
     checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
     return [
         *SORT_PASSES,
         project_forward(sh_planes, antialiased),
         ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=emitted, spec=emit, bind=other),
+        ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
@@ -169,7 +170,7 @@ class TiledRasterizer:
     def _allocate(self, capacity: int, sink: str) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
         own |= allocate_projected(device, capacity)
-        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
+        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
@@ -196,7 +197,8 @@ class TiledRasterizer:
         recorder.run(run["project"], indirect="splat_groups")
         record_sort(recorder, run)
         recorder.run(run["tile count"], indirect="visible_blocks")
-        recorder.run(run["tile emit"], indirect="visible_blocks")
+        recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run["tile emit"], indirect="pair_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
         recorder.run(run["draw"], threads=self._threads(run["draw"]))

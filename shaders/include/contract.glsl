@@ -110,7 +110,7 @@ struct TileSplat {
     float opacity;  // 0..1
     float cutoff;  // d^T cov^-1 d at alpha = 1/255
     uint splat;  // its row in splats2d
-    uint tiles;  // how many tiles it touches
+    uint first;  // pairs of tile and splat that others of its sort block have before it
 };
 
 struct ColorGradient {
@@ -201,7 +201,7 @@ struct StepRecord {
 // tile_splats [visible]; visible splats, nearest first, as the tiles take them
 #define BINDING_tile_splats 20
 #define BUFFER_tile_splats(access) layout(set = 0, binding = BINDING_tile_splats, scalar) access buffer tile_splats_block { TileSplat tile_splats[]; };
-// pair_sums [visible blocks]; pairs of every sort block of visible splats
+// pair_sums [visible blocks + 1]; pairs of each sort block of visible splats, then of all blocks before it; behind the last their sum
 #define BINDING_pair_sums 21
 #define BUFFER_pair_sums(access) layout(set = 0, binding = BINDING_pair_sums, scalar) access buffer pair_sums_block { uint pair_sums[]; };
 // pair_tiles [pairs]; tile of every pair of tile and splat, by tile, then depth
