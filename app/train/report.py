@@ -16,13 +16,13 @@ from app import __version__
 from app.errors import UserError
 from app.train.session import BatchResult
 
-OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
-KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "evaluations")  # what a resumed run goes on with
+OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
+KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
 
 
 @dataclass
 class Log:
-    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not clamped), splats at its end, ms by stage."""
+    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not clamped), splats and seconds of training at its end, ms by stage."""
 
     started: float = field(default_factory=time.perf_counter)
     startup_seconds: float = 0.0
@@ -31,6 +31,7 @@ class Log:
     losses: list[float] = field(default_factory=list)
     psnrs: list[float] = field(default_factory=list)
     splats: list[int] = field(default_factory=list)
+    seconds: list[float | None] = field(default_factory=list)
     stages: list[dict[str, float]] = field(default_factory=list)
     gpu_busy_ns: float = 0.0
     gpu_span_ns: float = 0.0
@@ -45,6 +46,7 @@ class Log:
         self.losses.append(float(np.mean(loss)))
         self.psnrs.append(float(-10 * np.log10(max(np.mean(r["mse"]), 1e-12))))
         self.splats.append(int(r["splats"][-1]))
+        self.seconds.append(self.training_seconds + time.perf_counter() - self._begun)
         self.stages.append(result.stages)
         begin, end = result.busy
         self.gpu_busy_ns += end - begin
@@ -77,6 +79,7 @@ class Log:
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
+        self.seconds = [None] * (len(self.steps) - len(self.seconds)) + self.seconds  # checkpoints of before these were kept
 
     @property
     def gpu_idle(self) -> float:
@@ -153,7 +156,7 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
         "step_ms": sum(stages.values()),
         "memory_bytes": session.memory(),
         "evaluations": log.evaluations,
-        "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats},
+        "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats, "seconds": log.seconds},
     }
     write_json(folder / "metrics.json", metrics)
     return metrics
