@@ -33,7 +33,7 @@ def write_report(folder: Path) -> Path:
         wanted=config["max_steps"],
         views=views,
         shown=shown,
-        curves=plot(_curves(metrics)) if metrics["curve"]["step"] else None,
+        curves=plot(curves(metrics)) if metrics["curve"]["step"] else None,
         growth=plot(_growth(metrics)) if len(metrics["curve"]["step"]) > 1 else None,
         stages=stages,
         passes=passes,
@@ -73,7 +73,7 @@ def _settings(config: dict) -> list[tuple[str, list[dict]]]:
     return out
 
 
-def _curves(metrics: dict):
+def curves(metrics: dict):
     """Loss, PSNR and number of splats by step."""
     curve, evaluations = metrics["curve"], metrics["evaluations"]
     page = figure(8, 8)

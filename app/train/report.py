@@ -14,6 +14,8 @@ import numpy as np
 
 from app import __version__
 from app.errors import UserError
+from app.report.charts import save
+from app.report.run import curves
 from app.train.session import BatchResult
 
 OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
@@ -162,33 +164,7 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
     return metrics
 
 
-def write_pictures(folder: Path, log) -> None:
-    """loss.png: loss, PSNR and number of splats over steps."""
-    if not log.steps:
-        return
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(8, 6), layout="constrained")
-    top.semilogy(log.steps, log.losses, color="black", linewidth=1)
-    top.set_ylabel("loss (L1 + D-SSIM), mean of a batch")
-    top.grid(alpha=0.3)
-    right = top.twinx()
-    right.plot(log.steps, log.psnrs, color="tab:blue", linewidth=1, alpha=0.6, label="training views")
-    if log.evaluations:
-        right.plot([e["step"] for e in log.evaluations], [e["psnr"] for e in log.evaluations], "o", color="tab:blue", label="held-out views")
-    right.set_ylabel("PSNR [dB]", color="tab:blue")
-    right.legend(loc="lower right")
-    bottom.plot(log.steps, [n / 1000 for n in log.splats], color="black", linewidth=1)
-    bottom.set_ylabel("splats [thousands]")
-    bottom.set_xlabel("step")
-    bottom.grid(alpha=0.3)
-    figure.suptitle(folder.name)
-    try:
-        figure.savefig(folder / "loss.png", dpi=110)
-    except OSError as error:
-        raise UserError(f"cannot write {folder / 'loss.png'}: {error.strerror}") from None
-    finally:
-        plt.close(figure)
+def write_pictures(folder: Path, metrics: dict) -> None:
+    """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be written."""
+    if metrics["curve"]["step"]:
+        save(curves(metrics), folder / "loss.png")

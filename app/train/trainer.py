@@ -282,7 +282,7 @@ class Run:
 
     def _write_results(self) -> dict:
         metrics = write_metrics(self.folder, self.config, self.device, self.session, self.log)
-        write_pictures(self.folder, self.log)
+        write_pictures(self.folder, metrics)
         try:
             write_report(self.folder)
         except Exception as error:  # whatever it is: the page is made of files that are there already
