@@ -60,12 +60,16 @@ def stacked(axes, labels: Sequence[str], parts: dict[str, Sequence[float]], titl
 
 
 def grouped(axes, labels: Sequence[str], series: dict[str, Sequence[float]], title: str, unit: str) -> bool:
-    """Upright bars on a logarithmic axis, one of each series a label; zeros, which such an axis has no place for, are left out."""
+    """Upright bars on a logarithmic axis, one of each series a label; zeros, which such an axis has no place for, are left out, or said where all are."""
     width, places = 0.8 / len(series), np.arange(len(labels))
     for i, (name, values) in enumerate(series.items()):
         axes.bar(places + (i - len(series) // 2) * width, [v or np.nan for v in values], width, label=name, **patch(i))
+    for place, values in zip(places, zip(*series.values())):
+        if not any(values):
+            axes.annotate("0", (place, 0.01), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=7)
     axes.set_yscale("log")
     axes.set_ylabel(unit)
+    axes.set_xlim(-0.6, len(labels) - 0.4)
     axes.set_xticks(places, [label.replace(" ", "\n") for label in labels], fontsize=7)
     axes.set_title(title)
     axes.grid(axis="y", alpha=0.3)

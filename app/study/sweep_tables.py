@@ -32,7 +32,7 @@ class Point:
         values = [v for r in self.runs if (v := get(r)) is not None]
         if not values:
             return "-"
-        return format(np.mean(values), form) + (f" ± {np.std(values, ddof=1):{form.replace(',', '')}}" if len(values) > 1 else "")
+        return format(np.mean(values), form) + (f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else "")
 
 
 def last_evaluation(record: dict) -> dict | None:
@@ -107,15 +107,24 @@ COLUMNS = (  # title, number of a run, form
 )
 
 
+def chosen(records: list[dict]) -> list[str]:
+    """Variants in which runs differ though nobody asked for that: `auto` took another row."""
+    variants = [r["metrics"]["variants"] for r in done(records)]
+    names = dict.fromkeys(n for v in variants for n in v if n not in axes_of(records))
+    follows = all(v.get("state_format") == v.get("format") for v in variants)
+    return [n for n in names if len({v[n] for v in variants if n in v}) > 1 and not (n == "state_format" and follows)]
+
+
 def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     """Head and rows."""
     found = points(records)
     names = [n for n in axes_of(records) if n != "seed"]
-    several = any(len(p.runs) > 1 for p in found)
-    head = [*(n.replace("_", " ") for n in names), *(["seeds"] if several else []), *(title for title, _, _ in COLUMNS)]
+    several, auto = any(len(p.runs) > 1 for p in found), chosen(records)
+    head = [*(n.replace("_", " ") for n in names), *(f"{n.replace('_', ' ')} (auto)" for n in auto), *(["seeds"] if several else []), *(title for title, _, _ in COLUMNS)]
     rows = []
     for p in found:
         cells = ["-" if (v := p.settings[n]) is None else str(v) for n in names]
+        cells += [", ".join(dict.fromkeys(str(r["metrics"]["variants"].get(n, "-")) for r in p.runs)) for n in auto]
         rows.append([*cells, *([str(len(p.runs))] if several else []), *(p.text(get, form) for _, get, form in COLUMNS)])
     return head, rows
 
