@@ -73,7 +73,7 @@ def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
     picture = Image.fromarray(image)
     picture.thumbnail((side, side), Image.Resampling.BOX)
     out = io.BytesIO()
-    picture.save(out, format="WEBP", lossless=picture.width * picture.height <= _LOSSLESS, quality=88)
+    picture.save(out, format="WEBP", lossless=picture.width * picture.height <= _LOSSLESS and picture.width == image.shape[1], quality=88)
     return out.getvalue(), picture.size
 
 
