@@ -27,6 +27,7 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
 
     An interrupted run goes on from its checkpoint; whatever else is in the folder is half a run, and made anew.
     """
+    interrupted: KeyboardInterrupt | None = None
     before = run_file.read(folder)
     if before is None or before["status"] != "interrupted":
         shutil.rmtree(folder, ignore_errors=True)
@@ -35,6 +36,8 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
         run_file.write(folder, run_file.new(job))
         with open(folder / "log.txt", "ab") as log:
             code = _process(folder, device, log, show)
+    except KeyboardInterrupt as interrupt:  # the run has ended too
+        interrupted, code = interrupt, 130
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror}") from None
     record = run_file.read(folder) or run_file.new(job)
@@ -43,6 +46,8 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
         how = f"by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"with exit code {code}"
         record |= {"status": "interrupted" if stopped else "failed", "error": None if stopped else f"the process ended {how}; see {folder / 'log.txt'}"}
         run_file.write(folder, record)
+    if interrupted:
+        raise interrupted
     return record
 
 
@@ -104,6 +109,7 @@ def dask(jobs: Sequence[tuple[Path, Job]], devices: Sequence[str | None], schedu
 
     Raises UserError where distributed is not installed, or no worker of the cluster offers a device.
     """
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "error")  # here and in workers: the rest is of no use to people
     try:
         from distributed import Client, Nanny, Scheduler, SpecCluster, as_completed
     except ImportError:
@@ -111,9 +117,9 @@ def dask(jobs: Sequence[tuple[Path, Job]], devices: Sequence[str | None], schedu
     cluster = None
     if scheduler is None:
         workers = {i: {"cls": Nanny, "options": _worker(device)} for i, device in enumerate(devices)}
-        cluster = SpecCluster(workers=workers, scheduler={"cls": Scheduler, "options": {"dashboard": False, "host": "127.0.0.1", "port": 0}}, silence_logs="ERROR")
+        cluster = SpecCluster(workers=workers, scheduler={"cls": Scheduler, "options": _LOCAL_SCHEDULER})
     try:
-        client = Client(cluster or scheduler, timeout="30s", set_as_default=False)
+        client = Client(cluster or scheduler, timeout="30s")
     except (OSError, TimeoutError) as error:
         raise UserError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
     try:
@@ -133,6 +139,9 @@ def dask(jobs: Sequence[tuple[Path, Job]], devices: Sequence[str | None], schedu
         client.close()
         if cluster is not None:
             cluster.close()
+
+
+_LOCAL_SCHEDULER = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 
 
 def _worker(device: str | None) -> dict:

@@ -32,6 +32,7 @@ class Job:
 def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Sequence]) -> list[Job]:
     """A job for every combination of the axes; those that differ only in what the rasterizer does not know are one. Raises UserError like load_config."""
     jobs: dict[str, Job] = {}
+    axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}  # seeds of one combination follow each other
     for values in itertools.product(*axes.values()):
         config = load_config(preset, {**common, **dict(zip(axes, values))})
         unknown = meaningless(config)

@@ -44,6 +44,8 @@ def sweep(
     A run that fails is recorded, and made again by the next sweep into the folder. Raises UserError for bad input, before anything is trained, and when no
     run was done; KeyboardInterrupt after saving.
     """
+    if executor == "local" and (len(devices) > 1 or scheduler):
+        raise UserError(f"{f'--scheduler {scheduler}' if scheduler else '--device ' + ' '.join(devices)} takes --executor dask")
     jobs = plan(preset, common, axes)
     make_folder(result_dir)
     make_folder(result_dir / "runs")
@@ -95,8 +97,6 @@ def line(record: dict) -> str:
 def _executed(todo: list[tuple[Path, Job]], executor: str, devices: Sequence[str], scheduler: str | None, show: bool) -> Iterator[tuple[Job, dict]]:
     if executor == "dask":
         return executors.dask(todo, devices or [None], scheduler)
-    if len(devices) > 1:
-        raise UserError(f"--device {' '.join(devices)}: several devices at a time take --executor dask")
     return executors.local(todo, devices[0] if devices else None, show)
 
 
