@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import functools
 import io
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from PIL import Image
 
 from app.errors import UserError
+from app.files import replacing
 from app.report import charts
 
 BUDGET = 6_000_000  # bytes of a page's pictures before base64, which adds a third
@@ -34,12 +34,10 @@ class Picture:
 def write_page(path: Path, template: str, **values) -> Path:
     """Renders a template of this package, where all text is escaped, into a file that appears whole or not at all. UserError where it cannot be written."""
     text = _templates().get_template(template).render(**values)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
+        with replacing(path) as partial:
+            partial.write_text(text, encoding="utf-8")
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}") from None
     return path
 

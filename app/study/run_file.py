@@ -13,10 +13,10 @@ gradients  view, errors, cosines: gradients of the result against a float32 targ
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 from app.errors import UserError
+from app.files import replacing
 from app.study.plan import Job
 
 NAME, SCHEMA = "run.json", 1
@@ -28,12 +28,14 @@ def new(job: Job) -> dict:
     return record | {"hardsplat": None, "commit": None, "started": None, "seconds": None, "metrics": None, "gradients": None}
 
 
+KEYS = new(Job("", "", {}, {})).keys()
+
+
 def write(folder: Path, record: dict) -> dict:
     """Whole or not at all, so that a file which says `done` is."""
-    temporary = folder / f"{NAME}.{os.getpid()}.tmp"
     try:
-        temporary.write_text(json.dumps(record, indent=1) + "\n")
-        os.replace(temporary, folder / NAME)
+        with replacing(folder / NAME) as partial:
+            partial.write_text(json.dumps(record, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"cannot write {folder / NAME}: {error.strerror}") from None
     return record
@@ -43,13 +45,9 @@ def read(folder: Path) -> dict | None:
     """None where there is no such file, or not one of ours."""
     try:
         record = json.loads((folder / NAME).read_text())
-        return record if record["schema"] == SCHEMA and {*new_keys()} <= record.keys() else None
+        return record if record["schema"] == SCHEMA and KEYS <= record.keys() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def new_keys() -> tuple[str, ...]:
-    return tuple(new(Job("", "", {}, {})))
 
 
 def find(runs: Path, job: Job) -> tuple[Path, dict | None]:

@@ -16,7 +16,7 @@ from app import __version__
 from app.errors import UserError
 from app.report.charts import save
 from app.report.run import curves
-from app.train.session import BatchResult
+from app.train.batch import BatchResult
 
 OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
 KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
