@@ -7,6 +7,7 @@ gone.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -105,11 +106,10 @@ def _stop_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    from app.cli.flags import show_log
-
     _stop_with_parent()
     silent = sys.argv[2:] == ["--quiet"]
-    show_log(quiet=silent)
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("hardsplat").setLevel(logging.WARNING if silent else logging.INFO)
     try:
         sys.exit(run(Path(sys.argv[1]), os.environ.get("HARDSPLAT_DEVICE") or None, silent)["status"] == "failed")
     except KeyboardInterrupt:

@@ -10,7 +10,8 @@ from app.contract import PURPOSES
 from app.report import charts
 from app.report.stages import STAGES
 from app.study.measure import GRADIENTS
-from app.study.sweep_tables import Point, devices, gradient, number, points, stage_ms
+from app.study.sweep_tables import Point, devices, gradient, label_of, number, points, stage_ms
+from app.study.tables import telling
 
 ROUNDING = ("rasterizer", "format", "state_format", "block", "segments", "blending", "tile_backward")  # settings that decide how exact gradients are
 
@@ -53,8 +54,15 @@ def stages(axes, found: list[Point]) -> bool:
 
 
 def memory(axes, found: list[Point]) -> bool:
-    parts = {name: [(p.mean(number("memory_bytes", name)) or 0.0) / 2**20 for p in found] for name in (*PURPOSES, "other")}
-    return charts.stacked(axes, [p.label for p in found], parts, "Memory on the device by purpose", "memory [MiB]")
+    """A bar for each combination of the settings that it depends on."""
+
+    def used(p: Point) -> dict[str, float]:
+        return {name: round((p.mean(number("memory_bytes", name)) or 0.0) / 2**20, 2) for name in (*PURPOSES, "other")}
+
+    names, found = telling(found, list(found[0].settings), used, lambda p, name: p.settings[name])
+    labels = [label_of({n: p.settings[n] for n in names}) or "all runs" for p in found]
+    parts = {name: [used(p)[name] for p in found] for name in (*PURPOSES, "other")}
+    return charts.stacked(axes, labels, parts, "Memory on the device by purpose", "memory [MiB]")
 
 
 def gradient_error(axes, found: list[Point]) -> bool:
@@ -69,6 +77,7 @@ def gradient_error(axes, found: list[Point]) -> bool:
         return False
     series = {g: [float(np.median(row)) for row in rows] for g, rows in values.items()}
     charts.grouped(axes, list(groups), series, "Gradient error by format" if names[:1] == ["format"] else "Gradient error", "relative L2 against a float32 target")
+    axes.figure.set_size_inches(max(8, axes.figure.get_figwidth()), 4.5)
     width = 0.8 / len(GRADIENTS)
     for i, rows in enumerate(values.values()):
         for place, row in enumerate(rows):
