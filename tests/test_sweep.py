@@ -36,7 +36,7 @@ def in_process(device, monkeypatch):
     monkeypatch.setattr("app.train.trainer.write_pictures", lambda folder, metrics: None)
     monkeypatch.setattr("app.study.sweep.write_plots", lambda folder, records: {})
 
-    def process(folder, wanted, log, show):
+    def process(folder, wanted, show):
         made.append(folder)
         try:
             return int(one_run.run(folder)["status"] == "failed")

@@ -11,7 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.errors import UserError
@@ -19,6 +21,7 @@ from app.study import run_file
 from app.study.plan import Job
 
 _running: set[subprocess.Popen] = set()
+_GLANCE = 0.2  # seconds between looks at what a run says
 RESOURCE = "device"  # of a Dask worker: one run at a time
 
 
@@ -34,8 +37,7 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
     try:
         folder.mkdir(parents=True, exist_ok=True)
         run_file.write(folder, run_file.new(job))
-        with open(folder / "log.txt", "ab") as log:
-            code = _process(folder, device, log, show)
+        code = _process(folder, device, show)
     except KeyboardInterrupt as interrupt:  # the run has ended too
         interrupted, code = interrupt, 130
     except OSError as error:
@@ -51,35 +53,34 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
     return record
 
 
-def _process(folder: Path, device: str | None, log, show: bool) -> int:
+def _process(folder: Path, device: str | None, show: bool) -> int:
     """The exit code. A first Ctrl-C asks the run to save and end, and is raised again when it has; a second one kills it."""
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", "app.study.one_run", str(folder), *([] if show else ["--quiet"])]
-    # a session of its own: the terminal's Ctrl-C reaches it through us, once
-    run = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-    _running.add(run)
     interrupted: KeyboardInterrupt | None = None
-    try:
-        while True:
-            try:
-                while piece := os.read(run.stdout.fileno(), 1 << 16):
-                    log.write(piece)
-                    log.flush()
+    # Output goes to a file, not a pipe, which would break with us; a session of its own: the terminal's Ctrl-C reaches the run through us, once.
+    with open(folder / "log.txt", "ab") as log, open(folder / "log.txt", "rb") as said:
+        said.seek(0, os.SEEK_END)
+        run = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        _running.add(run)
+        try:
+            code = None
+            while code is None:
+                try:
+                    with suppress(subprocess.TimeoutExpired):
+                        code = run.wait(_GLANCE)
                     if show:
-                        sys.stderr.write(piece.decode(errors="replace"))
+                        sys.stderr.write(said.read().decode(errors="replace"))
                         sys.stderr.flush()
-                code = run.wait()
-                break
-            except KeyboardInterrupt as again:
-                if interrupted:
-                    run.kill()
-                    raise
-                interrupted = again
-                stop()
-    finally:
-        _running.discard(run)
-        run.stdout.close()
-        run.stdin.close()
+                except KeyboardInterrupt as again:
+                    if interrupted:
+                        run.kill()
+                        raise
+                    interrupted = again
+                    stop()
+        finally:
+            _running.discard(run)
+            run.stdin.close()
     if interrupted:
         raise interrupted
     return code
@@ -117,7 +118,8 @@ def dask(jobs: Sequence[tuple[Path, Job]], devices: Sequence[str | None], schedu
     cluster = None
     if scheduler is None:
         workers = {i: {"cls": Nanny, "options": _worker(device)} for i, device in enumerate(devices)}
-        cluster = SpecCluster(workers=workers, scheduler={"cls": Scheduler, "options": _LOCAL_SCHEDULER})
+        with _deaf():
+            cluster = SpecCluster(workers=workers, scheduler={"cls": Scheduler, "options": _LOCAL_SCHEDULER})
     try:
         client = Client(cluster or scheduler, timeout="30s")
     except (OSError, TimeoutError) as error:
@@ -141,6 +143,19 @@ def dask(jobs: Sequence[tuple[Path, Job]], devices: Sequence[str | None], schedu
             cluster.close()
 
 
+@contextmanager
+def _deaf():
+    """Processes begun in here leave Ctrl-C, which a terminal sends to all of them, to this one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 _LOCAL_SCHEDULER = {"host": "127.0.0.1", "port": 0, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
 
 
@@ -154,4 +169,4 @@ def _result(future, job: Job) -> dict:
     except UserError as error:
         return run_file.new(job) | {"status": "failed", "error": str(error)}
     except Exception as error:  # of the worker, not of the run
-        return run_file.new(job) | {"status": "failed", "error": f"its worker failed: {type(error).__name__}: {error}"}
+        return run_file.new(job) | {"status": "failed", "error": " ".join(f"its worker failed: {type(error).__name__}: {error}".split())}

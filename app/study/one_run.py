@@ -106,6 +106,7 @@ def _stop_with_parent() -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would this
     _stop_with_parent()
     silent = sys.argv[2:] == ["--quiet"]
     logging.basicConfig(format="%(message)s")

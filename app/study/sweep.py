@@ -48,11 +48,11 @@ def sweep(
         raise UserError(f"{f'--scheduler {scheduler}' if scheduler else '--device ' + ' '.join(devices)} takes --executor dask")
     jobs = plan(preset, common, axes)
     make_folder(result_dir)
-    make_folder(result_dir / "runs")
+    make_folder(runs := (result_dir / "runs").resolve())  # workers may be elsewhere
     scene = load_scene(*(jobs[0].settings[n] for n in ("data_dir", "data_factor", "test_every")))
     if not scene.test:
         print("note: no view is held out, so quality is not measured", flush=True)
-    found = {job.id: run_file.find(result_dir / "runs", job) for job in jobs}
+    found = {job.id: run_file.find(runs, job) for job in jobs}
     records = {job.id: record for job in jobs if (record := found[job.id][1]) and record["status"] == "done"}
     todo = [(found[job.id][0], job) for job in jobs if job.id not in records]
     print(f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do; results in {result_dir}", flush=True)
@@ -70,7 +70,7 @@ def sweep(
                     _write_tables(result_dir, results(), about)
     except KeyboardInterrupt:
         for job in jobs:  # what was saved on the way out
-            record = run_file.find(result_dir / "runs", job)[1]
+            record = run_file.find(runs, job)[1]
             if job.id not in records and record:
                 records[job.id] = record
         if records:
