@@ -14,6 +14,7 @@ AXES = [name for name, f in FIELDS.items() if name not in _OTHER and (f.metadata
 
 def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"
+    parser.epilog = "Settings that are choices or numbers take one or more values, and every combination is trained; `all` stands for every choice."
     parser.add_argument("scene", metavar="SCENE", help="scene folder, COLMAP or transforms.json")
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
     parser.add_argument("--result-dir", metavar="PATH", help="folder for tables, plots and runs; runs that are done there are not made again (default: results/<scene name>_sweep)")
@@ -22,7 +23,7 @@ def add_flags(parser):
     parser.add_argument("--device", metavar="INDEX|NAME", nargs="+", help="Vulkan device; with --executor dask one or more, each with a worker of its own")
     add_setting(parser, "quiet")
     for title, fields in GROUPS.items():
-        group = parser.add_argument_group(title, "All that are choices or numbers take one or more values; every combination is trained. `all`: every choice.")
+        group = parser.add_argument_group(title)
         for f in fields:
             if f.name in AXES:
                 choices = f.metadata["choices"]
