@@ -6,6 +6,7 @@ An executor takes jobs and yields (job, record) as runs end. Every run is a proc
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import shutil
 import signal
@@ -58,6 +59,7 @@ def _process(folder: Path, device: str | None, show: bool) -> int:
     environment = os.environ | ({"HARDSPLAT_DEVICE": device} if device else {})
     command = [sys.executable, "-m", "app.study.one_run", str(folder), *([] if show else ["--quiet"])]
     interrupted: KeyboardInterrupt | None = None
+    text = codecs.getincrementaldecoder("utf-8")("replace").decode
     # Output goes to a file, not a pipe, which would break with us; a session of its own: the terminal's Ctrl-C reaches the run through us, once.
     with open(folder / "log.txt", "ab") as log, open(folder / "log.txt", "rb") as said:
         said.seek(0, os.SEEK_END)
@@ -70,7 +72,7 @@ def _process(folder: Path, device: str | None, show: bool) -> int:
                     with suppress(subprocess.TimeoutExpired):
                         code = run.wait(_GLANCE)
                     if show:
-                        sys.stderr.write(said.read().decode(errors="replace"))
+                        sys.stderr.write(text(said.read()))
                         sys.stderr.flush()
                 except KeyboardInterrupt as again:
                     if interrupted:
