@@ -16,6 +16,8 @@ from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
+from app.variants.gathers import GATHERS
+from app.variants.gradients import GRADIENTS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
@@ -138,6 +140,16 @@ class Learning:
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
     adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
+    gradient: str = option("analytic", "analytic; stochastic: from two perturbed images, on any device that blends, with --strategy mcmc or none", choices=tuple(GRADIENTS))
+    gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
+    gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
+    gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
+    means_perturbation: float = option(0.1, "stochastic: what means move by", unit="of the splat's shorter half axis on screen", min=1e-6, max=10)
+    quats_perturbation: float = option(0.05, "stochastic: what quaternions move by", min=1e-6, max=10)
+    scales_perturbation: float = option(0.05, "stochastic: what log scales move by", min=1e-6, max=10)
+    opacities_perturbation: float = option(0.1, "stochastic: what logit opacities move by", min=1e-6, max=10)
+    sh0_perturbation: float = option(0.05, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
+    shN_perturbation: float = option(0.02, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 
@@ -176,6 +188,8 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
             object.__setattr__(self, name, checked(name, getattr(self, name), where=name))
         if self.resume and self.ckpt:
             raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
+        if self.strategy == "adaptive" and not GRADIENTS[self.gradient].statistics:
+            raise UserError(f"gradient {self.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
         if self.deterministic:
             check_deterministic({name: value for name in DETERMINISTIC if (value := getattr(self, name)) != FIELDS[name].default})
             for name, needed in DETERMINISTIC.items():

@@ -42,11 +42,16 @@ def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
 
 
 class Rasterizer(Protocol):
+    """With `stochastic` in its options, record_backward is missing, and instead there are record_pair, record_gather and record_estimate."""
+
     resources: Mapping[str, Buffer | Image]
     room: int  # pairs of tile and splat that fit; a frame that asks for more (counts.pairs_wanted) is drawn without the farthest
 
     def record_forward(self, recorder: Recorder) -> None: ...
     def record_backward(self, recorder: Recorder) -> None: ...
+    def record_pair(self, recorder: Recorder, pair: int) -> None: ...  # parameters -> target, target_minus; the first pair sorts
+    def record_gather(self, recorder: Recorder, pair: int) -> None: ...  # loss_differences -> splat_differences
+    def record_estimate(self, recorder: Recorder) -> None: ...  # of all pairs -> gradients of the parameters, handed to the sink
     def make_room(self, wanted: int | None = None) -> bool: ...  # for the pairs of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
 
@@ -56,8 +61,26 @@ class Options:
 
     @classmethod
     def of(cls, config) -> Self:
-        """From settings that have fields of these names."""
-        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
+        """From settings that have fields of these names. `stochastic` is made of those that it has, where they ask for it."""
+        found = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
+        if getattr(config, "gradient", "analytic") == "stochastic" and "stochastic" in cls.__dataclass_fields__:
+            found["stochastic"] = Stochastic.of(config)
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class Stochastic(Options):
+    """Training by stochastic gradients, see app/raster/stochastic.py. Perturbations: of the parameters, but for means a share of the splat's shorter half axis on screen."""
+
+    gather: str = "auto"
+    gradient_pairs: int = 1
+    gradient_hold: int = 1
+    means_perturbation: float = 0.1
+    quats_perturbation: float = 0.05
+    scales_perturbation: float = 0.05
+    opacities_perturbation: float = 0.1
+    sh0_perturbation: float = 0.05
+    shN_perturbation: float = 0.02
 
 
 def runnable(device: Device, registry: dict) -> list[str]:
@@ -106,12 +129,17 @@ SINKS = {
 }
 
 
+def allocate_rows(device: Device, elements: Mapping[str, int]) -> dict[str, Buffer]:
+    """Buffers of so many elements of contract rows."""
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in elements.items()})
+
+
 def allocate_projected(device: Device, capacity: int) -> dict[str, Buffer]:
     """What every rasterizer has for its camera and for up to `capacity` projected splats; d_splats2d is zero."""
     stride, per_splat = contract.plane_stride(capacity), contract.CONSTANTS["GRADIENT_STRIDE"][0]
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "seen": capacity, "d_splats2d": per_splat * capacity}
     sizes |= {"d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    buffers = allocate_rows(device, sizes)
     buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
     return buffers
 
@@ -145,7 +173,7 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
             reads=("frame", "counts", "seen", "d_geometry", "d_colors", *row.reads),
             writes=row.writes,
             spec={"VISIBLE_ONLY": row.visible_only},
-            slots={"sink": row.slot},
+            slots={"sink": row.slot, "gradient": "project/analytic.glsl"},
         ),
     ]
 

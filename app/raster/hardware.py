@@ -14,7 +14,9 @@ from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
+from app.errors import UserError
+from app.raster import stochastic
+from app.raster.base import Options, Stochastic, allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.raster.sort import allocate_sort, record_sort, sort_passes
@@ -22,6 +24,7 @@ from app.variants.atomics import ATOMICS, Atomics
 from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
 from app.variants.formats import FORMATS, Format
+from app.variants.gathers import GATHERS, Gather
 from app.variants.ordering import ORDERINGS, Ordering
 from app.variants.quads import QUADS, Quads
 from app.variants.reductions import REDUCTIONS, Reduction
@@ -46,6 +49,7 @@ class HardwareOptions(Options):
     shape: str = "auto"
     segments: int = 1  # depth segments, each drawn to a canvas of its own
     antialiased: bool = False  # opacities times the compensation of the dilation
+    stochastic: Stochastic | None = None  # gradients from perturbed images
 
 
 @dataclass(frozen=True)
@@ -56,16 +60,19 @@ class Rows:
     state_format: Format
     blending: Blending
     reduction: Reduction
-    ordering: Ordering
+    ordering: Ordering | None  # none where nothing is taken apart or blended in order
     atomics: Atomics
     quads: Quads
     block: Block
     shape: Shape = SHAPES["quad"]
+    gather: Gather | None = None  # of stochastic gradients
     names: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
         """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run."""
+        if options.stochastic:  # what is timed are passes of the analytic gradient
+            return cls.first(device, options)
         names = cls.first(device, options).names
         knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
         return cls.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
@@ -81,8 +88,12 @@ class Rows:
             return found
 
         format = row("format", "target format", FORMATS, options.format)
+        if options.stochastic and np.dtype(format.texel).itemsize == 1:
+            raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
+        if options.stochastic:
+            return cls._unordered(row, names, blendings, format, options)
         ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
@@ -96,14 +107,38 @@ class Rows:
             row("quads", "quad control", QUADS, "auto"),
             row("block", "block of pixels", blocks, options.block),
             row("shape", "shape of splats", SHAPES, options.shape),
-            names,
+            names=names,
         )
 
+    @classmethod
+    def _unordered(cls, row, names: dict, blendings: dict, format: Format, options: HardwareOptions) -> Rows:
+        """Of stochastic gradients: fragments are ordered only where blending is programmable. `row` takes one from a registry, by field and title."""
+        blending = row("blending", "blending", blendings, options.blending)
+        ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering) if blending.ordered else None
+        gather = row("gather", "gather of differences", GATHERS, options.stochastic.gather)
+        reductions = {name: r for name, r in REDUCTIONS.items() if r.any_number}
+        reduction, atomics = row("reduction", "reduction", reductions, options.reduction), row("atomics", "float atomics", ATOMICS, options.atomics)
+        quads, shape = row("quads", "quad control", QUADS, "auto"), row("shape", "shape of splats", SHAPES, options.shape)
+        return cls(format, format, blending, reduction, ordering, atomics, quads, BLOCKS["2x2"], shape, gather, names)
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1, antialiased: bool = False) -> list[ComputePass | DrawPass]:
-    """Every pass of a frame, forward and backward, on a canvas of width x height px."""
+
+def passes(
+    rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1, antialiased: bool = False, estimator: Stochastic | None = None
+) -> list[ComputePass | DrawPass]:
+    """Every pass of a frame, forward and backward, on a canvas of width x height px; with an estimator, of pairs of perturbed frames."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
+    if estimator:
+        forward = _forward_passes(rows, canvas)
+        return [
+            *sort_passes(rows.shape.command),
+            stochastic.without_derivative(project_forward(sh_planes, antialiased)),
+            *stochastic.perturb_passes(estimator, sh_planes, sink, antialiased),
+            *forward,
+            *map(stochastic.minus, forward),
+            *(_gather_draws(rows, canvas, threshold, estimator.gradient_pairs) if rows.gather.draws else stochastic.gather_passes(estimator)),
+            stochastic.estimate_pass(estimator, sink),
+        ]
     return [
         *sort_passes(rows.shape.command),
         project_forward(sh_planes, antialiased),
@@ -161,10 +196,32 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
     return [begin, replace(ordered, attachment=None, clear=None)]
 
 
+def _sums(rows: Rows, threshold: int) -> tuple[dict[str, str], dict[str, int]]:
+    """Slots and constants of a draw that adds to splats."""
+    slots = {**rows.reduction.slots, "atomics": rows.atomics.slot, **({"quads": rows.quads.slot} if rows.reduction.quads else {})}
+    return slots, {"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {}
+
+
+def _gather_draws(rows: Rows, canvas: dict, threshold: int, pairs: int) -> list[DrawPass]:
+    """Of the covers of both perturbed splats, in any order, a fragment for a block."""
+    across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
+    covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height, "SEGMENTS": 1}
+    slots, limit = _sums(rows, threshold)
+    draw = DrawPass(
+        **outline(rows.shape),
+        name="gather",
+        fragment="gather/draw.frag",
+        reads=("counts", "camera", "splats2d", "order", "loss_differences", "d_splats2d"),
+        writes=("d_splats2d",),
+        spec={**canvas, **covered, **limit, "BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height},
+        slots=slots,
+        bind={"splats2d": "splats2d_cover", "d_splats2d": "splat_differences"},
+    )
+    return [replace(draw, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(pairs)]
+
+
 def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePass | DrawPass]:
-    slots = {**rows.reduction.slots, "atomics": rows.atomics.slot}
-    if rows.reduction.quads:
-        slots["quads"] = rows.quads.slot
+    slots, limit = _sums(rows, threshold)
     draw = DrawPass(
         **outline(rows.shape),
         name="draw backward",
@@ -174,7 +231,7 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
         attachment="state" if rows.ordering.attachment else None,
         format=rows.state_format.vk,
         in_order=rows.ordering.attachment,
-        spec={**canvas, **({"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {})},
+        spec={**canvas, **limit},
         slots={**slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.state_format),
     )
@@ -225,7 +282,9 @@ class HardwareRasterizer:
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased))
+        self.estimator = options.stochastic
+        owners = passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased, self.estimator)
+        self.pipelines = build_all(device, owners)
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -236,12 +295,15 @@ class HardwareRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        own |= allocate_projected(device, capacity)
+        own |= stochastic.allocate_perturbed(device, capacity, self.estimator.gradient_pairs) if self.estimator else allocate_projected(device, capacity)
         own |= allocate_sort(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
+        if self.estimator:
+            own["target_minus"] = Image(device, *size, rows.format.vk, rows.format.texel, "target_minus")
+            return
         if rows.block.pixels == 1:
             own["state"] = Image(device, *tall, rows.state_format.vk, rows.state_format.texel, "state")
         else:
@@ -256,11 +318,38 @@ class HardwareRasterizer:
         recorder.run(run["sizes"], threads=(1,))
         recorder.run(run["project"], indirect="splat_groups")
         record_sort(recorder, run)
+        self._record_draw(recorder)
+
+    def _record_draw(self, recorder: Recorder, word: str = "") -> None:
+        """order -> target, or with the word " minus" target_minus."""
+        run = self.pipelines
         if "begin forward" in run:
-            recorder.run(run["begin forward"], threads=(self.width, self.height))
-        recorder.run(run["draw"], indirect="draw", extent=(self.width, self.height * self.segments))
+            recorder.run(run[f"begin forward{word}"], threads=(self.width, self.height))
+        recorder.run(run[f"draw{word}"], indirect="draw", extent=(self.width, self.height * self.segments))
         if "resolve" in run:
-            recorder.run(run["resolve"], threads=(self.width, self.height))
+            recorder.run(run[f"resolve{word}"], threads=(self.width, self.height))
+
+    def record_pair(self, recorder: Recorder, pair: int) -> None:
+        """parameters, camera, frame, counts -> target, target_minus. The first pair of a frame sorts for all."""
+        run = self.pipelines
+        if pair == 0:
+            recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run[f"perturb {pair}"], indirect="splat_groups")
+        if pair == 0:
+            record_sort(recorder, run)
+        self._record_draw(recorder)
+        self._record_draw(recorder, " minus")
+
+    def record_gather(self, recorder: Recorder, pair: int) -> None:
+        """loss_differences -> splat_differences."""
+        if self.rows.gather.draws:
+            recorder.run(self.pipelines[f"gather {pair}"], indirect="draw", extent=blocks_of(self.rows.block, self.width, self.height))
+        else:
+            stochastic.record_gather(recorder, self.pipelines, pair, self.height)
+
+    def record_estimate(self, recorder: Recorder) -> None:
+        """splat_differences -> the sink."""
+        recorder.run(self.pipelines["estimate"], indirect="sink")
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""

@@ -16,7 +16,9 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve
+from app.errors import UserError
+from app.raster import stochastic
+from app.raster.base import Options, Stochastic, allocate_projected, project_backward, project_forward, record_project_backward, resolve
 from app.raster.parameters import Parameters
 from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
@@ -43,6 +45,7 @@ class TiledOptions(Options):
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
+    stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,14 @@ class TiledRows:
 
     @classmethod
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
-        backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")
+        if options.stochastic and options.stochastic.gather == "draw":
+            raise UserError("--gather draw: takes the graphics pipeline; use --gather rows with --rasterizer tiled")
+        # stochastic gradients take none, but the forward pass has the same needs; of this one it leaves no checkpoints
+        wanted = "atomic" if options.stochastic else options.tile_backward
+        backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, wanted, "--tile-backward")
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+        if options.stochastic:
+            return cls(backward, atomics, {"gather": "rows"})
         names = {"tile_backward": next(n for n, r in TILE_BACKWARDS.items() if r is backward), "atomics": next(n for n, r in ATOMICS.items() if r is atomics)}
         return cls(backward, atomics, names)
 
@@ -86,8 +95,10 @@ def subgroups_of(lanes: int, least: int) -> int:
     return TILE * TILE // (lanes * pixels_of(lanes, least))
 
 
-def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8, antialiased: bool = False) -> list[ComputePass]:
-    """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
+def passes(
+    rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8, antialiased: bool = False, estimator: Stochastic | None = None
+) -> list[ComputePass]:
+    """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`; with an estimator, of pairs of perturbed frames."""
     across, down = grid(width, height)
     tiles = {"TILES_X": across, "TILES_Y": down}
     n = digits(across * down)
@@ -101,15 +112,34 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
     checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
-    return [
-        *SORT_PASSES,
-        project_forward(sh_planes, antialiased),
-        ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
+    count = ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles)
+    draw = ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True)
+    listing = [
+        count,
         ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
+    ]
+    project = project_forward(sh_planes, antialiased)
+    if estimator:
+        return [
+            *SORT_PASSES,
+            stochastic.without_derivative(project),
+            *stochastic.perturb_passes(estimator, sh_planes, sink, antialiased),
+            *listing,
+            stochastic.covers(count),
+            stochastic.minus(count),
+            draw,
+            stochastic.minus(draw),
+            *stochastic.gather_passes(estimator),
+            stochastic.estimate_pass(estimator, sink),
+        ]
+    return [
+        *SORT_PASSES,
+        project,
+        *listing,
+        draw,
         *_backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold),
         *project_backward(sh_planes, sink, antialiased),
     ]
@@ -156,7 +186,9 @@ class TiledRasterizer:
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
         threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold, options.antialiased))
+        self.estimator = options.stochastic
+        owners = passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold, options.antialiased, self.estimator)
+        self.pipelines = build_all(device, owners)
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
         self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)
@@ -177,7 +209,7 @@ class TiledRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
-        own |= allocate_projected(device, capacity)
+        own |= stochastic.allocate_perturbed(device, capacity, self.estimator.gradient_pairs) if self.estimator else allocate_projected(device, capacity)
         sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS)
@@ -186,7 +218,9 @@ class TiledRasterizer:
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
         own["target"] = Image(device, *size, format.vk, format.texel, "target")
-        if sink == "store":  # in training it is the loss's
+        if self.estimator:
+            own["target_minus"] = Image(device, *size, format.vk, format.texel, "target_minus")
+        elif sink == "store":  # in training it is the loss's
             own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
@@ -204,12 +238,38 @@ class TiledRasterizer:
         recorder.run(run["sizes"], threads=(1,))
         recorder.run(run["project"], indirect="splat_groups")
         record_sort(recorder, run)
-        recorder.run(run["tile count"], indirect="visible_blocks")
+        self._record_lists(recorder, "tile count")
+        recorder.run(run["draw"], threads=self._threads(run["draw"]))
+
+    def _record_lists(self, recorder: Recorder, count: str) -> None:
+        """order, splats2d -> the tiles' lists. count: the pass that packs the splats."""
+        run = self.pipelines
+        recorder.run(run[count], indirect="visible_blocks")
         recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
         recorder.run(run["tile emit"], indirect="pair_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
-        recorder.run(run["draw"], threads=self._threads(run["draw"]))
+
+    def record_pair(self, recorder: Recorder, pair: int) -> None:
+        """parameters, camera, frame, counts -> target, target_minus, from one list of the tiles that either touches. The first pair of a frame sorts for all."""
+        run = self.pipelines
+        if pair == 0:
+            recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run[f"perturb {pair}"], indirect="splat_groups")
+        if pair == 0:
+            record_sort(recorder, run)
+        self._record_lists(recorder, "tile count cover")
+        for word in ("", " minus"):
+            recorder.run(run[f"tile count{word}"], indirect="visible_blocks")
+            recorder.run(run[f"draw{word}"], threads=self._threads(run["draw"]))
+
+    def record_gather(self, recorder: Recorder, pair: int) -> None:
+        """loss_differences -> splat_differences."""
+        stochastic.record_gather(recorder, self.pipelines, pair, self.height)
+
+    def record_estimate(self, recorder: Recorder) -> None:
+        """splat_differences -> the sink."""
+        recorder.run(self.pipelines["estimate"], indirect="sink")
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""

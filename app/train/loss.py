@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,11 +31,12 @@ _TILE = contract.CONSTANTS["TILE"][0]  # a workgroup of TILE x TILE threads meas
 _GROUP = contract.CONSTANTS["GROUP"][0]
 _COMPARED = ("target", "photos", "camera", "frame")
 
-LOSS_PASSES = (
-    ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums")),
-    ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",)),
-    ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
-)
+_SSIM = ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"))
+_GRADIENT = ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",), slots={"result": "loss/derivative.glsl"})
+_DIFFERENCE = replace(_GRADIENT, reads=(*_GRADIENT.reads, "target_minus"), writes=("loss_differences",), slots={"result": "loss/difference.glsl"})
+_REDUCE = ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",))
+LOSS_PASSES = (_SSIM, _GRADIENT, _REDUCE)
+DIFFERENCE_PASSES = (_SSIM, _DIFFERENCE, _REDUCE)  # of stochastic gradients: `target` against `target_minus`, pixel by pixel; the record is of `target`
 METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
 
 
@@ -42,12 +44,15 @@ def _tiles(width: int, height: int) -> int:
     return -(-width // _TILE) * -(-height // (2 * _TILE))
 
 
-def allocate_loss(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
-    """`ssim_grads`, `loss_sums` and `d_image` for a canvas."""
-    return {
+def allocate_loss(device: Device, width: int, height: int, differences: bool = False) -> dict[str, Buffer | Image]:
+    """`ssim_grads`, `loss_sums` and `d_image` for a canvas, or for DIFFERENCE_PASSES `loss_differences` in the place of the last."""
+    if differences:
+        result = {"loss_differences": Buffer(device, width * height * contract.itemsize("loss_differences"), "loss_differences")}
+    else:
+        result = {"d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")}
+    return result | {
         "ssim_grads": Buffer(device, 9 * width * height * contract.itemsize("ssim_grads"), "ssim_grads"),
         "loss_sums": Buffer(device, _tiles(width, height) * contract.itemsize("loss_sums"), "loss_sums"),
-        "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image"),
     }
 
 

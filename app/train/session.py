@@ -28,7 +28,7 @@ from app.train.batch import HISTORY, BatchResult, Slot, nothing
 from app.train.capacity import fitting, limited_by, roomy
 from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
-from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
+from app.train.loss import DIFFERENCE_PASSES, LOSS_PASSES, allocate_loss, record_loss
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
@@ -58,6 +58,7 @@ class Session:
         self._refused = 0  # capacity that did not fit
         self.clipped_steps = 0  # drawn without their farthest pairs of tile and splat, which had no room
         self._pairs, self._pairs_refused = 0, False  # the most that a step asked for; whether there was no memory for them
+        self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
         cameras = np.stack([camera_row(v) for v in views])
         self._shared = {
             "hyper": Buffer(device, contract.itemsize("hyper"), "hyper"),
@@ -65,7 +66,7 @@ class Session:
             "schedule": Buffer(device, HISTORY * contract.itemsize("schedule"), "schedule", host=True),
             "history": Buffer(device, HISTORY * contract.itemsize("history"), "history", host=True),
             "photos": photos.buffer,
-            **allocate_loss(device, self.width, self.height),
+            **allocate_loss(device, self.width, self.height, differences=self.estimates > 0),
         }
         self._shared["hyper"].upload(hyper_row(config, extent))
         self._shared["views"].upload(cameras)
@@ -238,15 +239,23 @@ class Session:
         for recorder in self._recorders:
             recorder.destroy()
         self._recorders, self._drawn_from = [], self.raster.resources
-        self.resources = {**self._shared, **self.raster.resources, **self._scratch, "d_image": self._shared["d_image"]}
+        self.resources = {**self._shared, **self.raster.resources, **self._scratch}
         refining = MCMC_PASSES(self.sh_planes) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes), *RESET_PASSES)
-        run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *SORT_PASSES[:1], *refining])
+        loss = DIFFERENCE_PASSES if self.estimates else LOSS_PASSES
+        run = build_all(self.device, [*SCHEDULE_PASSES, *loss, *SORT_PASSES[:1], *refining])
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
-            self.raster.record_forward(recorder)
-            record_loss(recorder, run, self.width, self.height)
-            self.raster.record_backward(recorder)
+            for pair in range(self.estimates):
+                self.raster.record_pair(recorder, pair)
+                record_loss(recorder, run, self.width, self.height)
+                self.raster.record_gather(recorder, pair)
+            if self.estimates:
+                self.raster.record_estimate(recorder)
+            else:
+                self.raster.record_forward(recorder)
+                record_loss(recorder, run, self.width, self.height)
+                self.raster.record_backward(recorder)
             if self.mcmc:
                 record_noise(recorder, run)
             record_end(recorder, run)

@@ -1,13 +1,8 @@
 // One thread a splat: 3D Gaussian -> Splat2D and its depth key, or NOT_VISIBLE. Who has a number that is not finite is culled: it would
 // spread through its pixels into the gradients of others.
 #include "common.glsl"
-#include "projection.glsl"
-#include "gaussian2d.glsl"
-#include "sh.glsl"
-
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
-layout(constant_id = 1) const bool ANTIALIASED = false;
 
 BUFFER_means(readonly)
 BUFFER_quats(readonly)
@@ -21,6 +16,8 @@ BUFFER_splats2d(writeonly)
 BUFFER_keys(writeonly)
 BUFFER_seen(writeonly)
 BUFFER_d_geometry(writeonly)
+#include "splat2d.glsl"
+#include "sh.glsl"
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
@@ -29,19 +26,10 @@ void main() {
     splats2d[g].opacity = 0.0;
     seen[g] = 0u;
 
-    float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
-    if (!(opacity > ALPHA_MIN)) return;
+    Projection o;
+    Splat2D s;
     vec3 mean = means[g];
-    float len = length(quats[g]);
-    if (!(len > 0.0) || isinf(len)) return;
-    Projection o = project(camera, mean, quats[g] / len, exp(log_scales[g]));
-    if (!(o.p.z >= frame.near_plane && o.det > 0.0)) return;
-    if (ANTIALIASED) opacity *= compensation(o);
-    if (!(opacity > ALPHA_MIN)) return;
-    vec2 axis1, axis2;
-    quad_axes(o.cov, o.det, opacity, axis1, axis2);
-    vec2 reach = abs(axis1) + abs(axis2);
-    if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
+    if (!splat2d_of(mean, quats[g], log_scales[g], logit_opacities[g], o, s)) return;
 
     vec3 n = normalize(mean - camera.position), color = vec3(0.5);
     mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
@@ -53,9 +41,9 @@ void main() {
             d_direction += outerProduct(d_sh_basis_of(k, n), c);
         }
 
-    vec3 conic = conic_of(o.cov, o.det);
-    if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
-    splats2d[g] = Splat2D(o.mean, conic, max(color, vec3(0.0)), opacity, axis1, axis2);
+    if (!finite(vec4(color, 0.0))) return;
+    s.color = max(color, vec3(0.0));
+    splats2d[g] = s;
     keys[g] = floatBitsToUint(o.p.z);
     seen[g] = 1u + (color.r > 0.0 ? 2u : 0u) + (color.g > 0.0 ? 4u : 0u) + (color.b > 0.0 ? 8u : 0u);
     if (frame.sh_degree > 0u)
