@@ -145,11 +145,11 @@ class Learning:
     gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
     gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
     means_perturbation: float = option(0.1, "stochastic: what means move by", unit="of the splat's shorter half axis on screen", min=1e-6, max=10)
-    quats_perturbation: float = option(0.05, "stochastic: what quaternions move by", min=1e-6, max=10)
+    quats_perturbation: float = option(0.02, "stochastic: what quaternions move by", min=1e-6, max=10)
     scales_perturbation: float = option(0.05, "stochastic: what log scales move by", min=1e-6, max=10)
     opacities_perturbation: float = option(0.1, "stochastic: what logit opacities move by", min=1e-6, max=10)
-    sh0_perturbation: float = option(0.05, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
-    shN_perturbation: float = option(0.02, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
+    sh0_perturbation: float = option(0.2, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
+    shN_perturbation: float = option(0.05, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 

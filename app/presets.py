@@ -20,7 +20,7 @@ PRESETS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / 
 def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
     """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
 
-    A strategy with a preset of its own, mcmc, has that one's values as its defaults.
+    A strategy with a preset of its own, mcmc, has that one's values as its defaults; so have stochastic gradients.
     With `resume` and no preset, the settings saved in the result folder take the preset's place.
     Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
     """
@@ -29,6 +29,8 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
         values = _continued(values)
     elif preset:
         values = _read(_find_preset(preset)) | values
+    if values.get("gradient") == "stochastic":  # whose noise wants other rates
+        values = _read(PRESETS / "stochastic.toml") | values
     if values.get("strategy") == "mcmc":  # its settings belong together
         values = _read(PRESETS / "mcmc.toml") | values
     config = TrainConfig(**values)

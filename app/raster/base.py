@@ -76,11 +76,11 @@ class Stochastic(Options):
     gradient_pairs: int = 1
     gradient_hold: int = 1
     means_perturbation: float = 0.1
-    quats_perturbation: float = 0.05
+    quats_perturbation: float = 0.02
     scales_perturbation: float = 0.05
     opacities_perturbation: float = 0.1
-    sh0_perturbation: float = 0.05
-    shN_perturbation: float = 0.02
+    sh0_perturbation: float = 0.2
+    shN_perturbation: float = 0.05
 
 
 def runnable(device: Device, registry: dict) -> list[str]:

@@ -11,18 +11,18 @@ void main() {
     if (row >= camera.size.y) return;
     float before = 0.0;
     for (uint first = 0u; first < width; first += GROUP) {
-        uint x = first + t, line = 0u;
+        uint x = first + t, used = min(width - first, GROUP), line = 0u;
         float sum = x < width ? loss_differences[row * width + x] : 0.0;
         lines[line][t] = sum;
         barrier();
-        for (uint step = 1u; step < GROUP; step <<= 1u) {
+        for (uint step = 1u; step < used; step <<= 1u) {
             if (t >= step) sum += lines[line][t - step];
             line = 1u - line;
             lines[line][t] = sum;
             barrier();
         }
         if (x < width) loss_differences[row * width + x] = before + sum;
-        before += lines[line][GROUP - 1u];
+        before += lines[line][used - 1u];
         barrier();  // the lines are free again
     }
 }

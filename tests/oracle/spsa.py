@@ -99,7 +99,7 @@ def covers(middle, pair, height, width):
                 widest = np.linalg.eigvals(inverse @ np.array([[a, b], [b, c]])).real.max()
                 reach = max(reach, np.sqrt(away @ inverse @ away) + np.sqrt(2 * np.log(p.opacity[i] / ALPHA_MIN) * widest))
         dx, dy = x - middle.mean2d[i, 0], y - middle.mean2d[i, 1]
-        out[i] = inverse[0, 0] * dx * dx + 2 * inverse[0, 1] * dx * dy + inverse[1, 1] * dy * dy <= reach**2
+        out[i] = inverse[0, 0] * dx * dx + 2 * inverse[0, 1] * dx * dy + inverse[1, 1] * dy * dy <= (1.0001 * reach) ** 2  # for rounding
     return out
 
 
