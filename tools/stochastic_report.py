@@ -1,7 +1,7 @@
 """Stochastic gradients in numbers: what docs/RESULTS.md and docs/images/stochastic_convergence.png have of them.
 
     python -m tools.stochastic_report converge docs/images/stochastic_convergence.png
-    python -m tools.stochastic_report time SCENE [--model splats.ply] [--flag value ...]        flags as of hardsplat train
+    python -m tools.stochastic_report time SCENE [--model splats.ply|model.npz] [--flag value ...]        flags as of hardsplat train
     python -m tools.stochastic_report compare RUN RUN ...                                       run folders, of --eval-steps
 """
 
@@ -17,8 +17,8 @@ from app.config import FIELDS
 from app.gpu.context import Device
 from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
-from app.io.ply import load_ply
 from app.io.scene import load_scene
+from app.io.splats import load_splats
 from app.presets import load_config
 from app.raster import fastest
 from app.train.evaluate import canvas_of
@@ -27,6 +27,7 @@ from app.train.session import Session
 from app.train.trainer import initial_gaussians
 
 BATCH, BATCHES = 10, 8  # steps; the last of each batch is timed
+STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}  # always the same splats
 
 
 def time_steps(device: Device, config, gaussians=None) -> dict[str, float]:
@@ -62,7 +63,7 @@ def main_time(words: list[str]) -> None:
     for name in FIELDS:
         add_setting(parser, name)
     flags = vars(parser.parse_args(words))
-    model = load_ply(Path(flags.pop("model"))) if "model" in flags else None
+    model = load_splats(Path(flags.pop("model"))) if "model" in flags else None
     flags["data_dir"] = flags.pop("scene")
     given = settings(flags)
     device = open_device(given.get("device"))
@@ -73,8 +74,7 @@ def main_time(words: list[str]) -> None:
         changes = {"gradient": "stochastic", "gather": gather} if gather else {"gradient": "analytic", "strategy": "none"}
         config = load_config(None, {**given, "rasterizer": rasterizer, **changes})
         config = replace(config, rasterizer=fastest(device, config))
-        if model is not None:
-            config = replace(config, sh_degree=model.sh_degree, sh_degree_interval=1)
+        config = replace(config, sh_degree=config.sh_degree if model is None else model.sh_degree, sh_degree_interval=1, **STILL)
         found = time_steps(device, config, model)
         ratio = found["step"] / (2 * found["forward"])
         kind = f"stochastic, {gather}" if gather else "analytic"
@@ -88,26 +88,30 @@ def main_time(words: list[str]) -> None:
 def main_converge(words: list[str]) -> None:
     """The experiment of tests/test_stochastic.py, three times, drawn."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    import matplotlib
     from oracle import spsa
 
-    from app.report.charts import plt
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
     from tests.stochastic import SEED, Estimates, Scene, errors_by_samples, estimates_of
 
     counts, device = 4 ** np.arange(7), open_device(None)
     figure, axes = plt.subplots(figsize=(6, 4))
-    for label, marker, make in (("L1 + D-SSIM, float32", "o", {}), ("float16", "s", {"format": "float16"}), ("tiled", "^", {"rasterizer": "tiled"})):
-        scene = Scene(11, n=5, width=16, height=16)
+    few, many = dict(seed=11, n=5, width=16, height=16), dict(seed=12, n=16, width=32, height=24, sh_degree=2, overlap=5.0)
+    for label, marker, scene, options in (("5 splats", "o", few, {}), ("16 splats", "s", many, {}), ("16 splats, float16", "^", many, {"format": "float16"})):
+        scene = Scene(**scene)
         c = scene.steps()
         weights, samples = spsa.flat(c), []
-        run = Estimates(device, scene, gradient_pairs=16, **make)
+        run = Estimates(device, scene, gradient_pairs=16, **options)
         for step in range(int(counts[-1]) // 16):
             samples += [weights * spsa.flat(estimates_of(sums, spsa.signs(SEED, step, pair, scene.n, scene.planes), c)) for pair, sums in enumerate(run.run())]
         run.destroy()
         errors = errors_by_samples(np.array(samples), weights * spsa.flat(scene.analytic()), counts)
         slope = np.polyfit(np.log(counts), np.log(errors), 1)[0]
-        print(label, errors.round(4).tolist(), f"slope {slope:.3f}")
-        axes.loglog(counts, errors, marker=marker, label=f"{label}: slope {slope:.3f}", linewidth=1, markersize=5)
-    axes.loglog(counts, errors[0] / np.sqrt(counts), "k--", linewidth=0.8, label="1/sqrt(samples)")
+        print(f"{label}, {len(weights)} parameters:", errors.round(4).tolist(), f"slope {slope:.3f}")
+        axes.loglog(counts, errors, marker=marker, label=f"{label}, {len(weights)} parameters: slope {slope:.3f}", linewidth=1, markersize=5)
+        axes.loglog(counts, errors[0] / np.sqrt(counts), "k--", linewidth=0.8, label="1/sqrt(samples)" if scene.n > 5 and not options else None)
     axes.set_xlabel("samples averaged")
     axes.set_ylabel("relative error of the gradient")
     axes.legend(frameon=False)
