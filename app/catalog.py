@@ -20,6 +20,7 @@ from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
+from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
@@ -40,8 +41,8 @@ def sources() -> Iterator[shader.Source]:
     for backward, atomics, sink in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values(), SINKS):
         for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
             yield from p.sources()
-    training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
-    for p in (*probe.PASSES, bandwidth.COPY, *training):
+    refining = [p for m in MOMENT_FORMATS for p in (*DENSIFY_PASSES(1, m), *RESET_PASSES(m), *MCMC_PASSES(1, m))]
+    for p in (*probe.PASSES, bandwidth.COPY, *LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *refining):
         yield from p.sources()
 
 

@@ -17,9 +17,9 @@ EARLY, LATE = 600, 3100  # before and after the first opacity reset
 
 
 class Densifier(Refining):
-    def __init__(self, device, capacity: int, planes: int):
-        super().__init__(device, capacity, planes)
-        run = build_all(device, [*DENSIFY_PASSES(planes), *RESET_PASSES])
+    def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
+        super().__init__(device, capacity, planes, moments)
+        run = build_all(device, [*DENSIFY_PASSES(planes, moments), *RESET_PASSES(moments)])
         self.record("densify", lambda r: record_densify(r, run))
         self.record("reset", lambda r: record_reset(r, run))
 
