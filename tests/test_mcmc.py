@@ -70,14 +70,14 @@ def test_reference_of_relocation(opacity, n):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("n, planes", [(40, 16), (256, 4), (1000, 1), (5001, 16)])
-def test_relocation_against_reference(make, n, planes, seed):
+@pytest.mark.parametrize("n, planes, moments", [(40, 16, "float32"), (256, 4, "float32"), (1000, 1, "float32"), (5001, 16, "float32"), (999, 4, "bfloat16")])
+def test_relocation_against_reference(make, n, planes, moments, seed):
     """Without room to grow: dead rows copy live ones, which share with them by the published formula; the others do not change."""
-    state = random_state(n, planes, seed)  # 27 of 100 dead
+    state = random_state(n, planes, seed, moments)  # 27 of 100 dead
     before = opacities(state)
     dead = before <= MIN
     assert 0 < dead.sum() < n
-    got = make(n, planes)(state)
+    got = make(n, planes, moments)(state)
     source, drawn = tags(got), np.bincount(tags(got)[dead], minlength=n)
     assert not drawn[dead].any() and np.array_equal(source[~dead], np.flatnonzero(~dead))
     multiple = drawn > 0
