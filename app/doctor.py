@@ -113,18 +113,18 @@ def _limits(device) -> list[str]:
         f"  largest image   {device.max_image} px a side",
         f"  subgroup size   {device.subgroup_size}",
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
-        f"  splats          about {_room(device, 'float32')} in training at SH degree {_SH_DEGREE}, less images",
-        *(f"                  about {_room(device, name)} with --moments {name}" for name, row in MOMENT_FORMATS.items() if name != "float32" and not device.capabilities.missing(row.needs)),
+        f"  splats          about {_room(device, 4, f'in training at SH degree {_SH_DEGREE}, less images')}",
+        *(f"                  about {_room(device, row.nbytes, f'with --moments {name}')}" for name, row in MOMENT_FORMATS.items() if row.nbytes < 4 and not device.capabilities.missing(row.needs)),
     ]
 
 
-def _room(device, moments: str) -> str:
+def _room(device, moment_bytes: int, when: str) -> str:
     """How many splats fit, and what bounds them."""
-    each = contract.bytes_per_splat(_SH_DEGREE, MOMENT_FORMATS[moments].nbytes)
+    each = contract.bytes_per_splat(_SH_DEGREE, moment_bytes)
     total, largest = sum(each.values()), max(each, key=each.get)
     by_memory, by_buffer = device.memory_bytes / total, device.max_buffer / each[largest]
     bound = f"memory at {total:.0f} bytes a splat" if by_memory < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
-    return f"{min(by_memory, by_buffer) / 1e6:.2f} million, bound by {bound},"
+    return f"{min(by_memory, by_buffer) / 1e6:.2f} million {when}; bound by {bound}"
 
 
 def _auto(device) -> list[str]:
