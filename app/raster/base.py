@@ -20,7 +20,7 @@ from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
-from app.variants.moments import MOMENT_FORMATS
+from app.variants.moments import MOMENT_FORMATS, MomentFormat
 
 
 def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
@@ -99,6 +99,11 @@ class Sink:
 
 
 _STEPPED = (*contract.PARAMETERS, *contract.MOMENTS)
+
+
+def resolve_moments(device: Device, wanted: str) -> MomentFormat:
+    """The row that was asked for. Raises UserError where the device lacks what it needs."""
+    return resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
 
 
 def adam(moments: str = "float32", visible_only: bool = False) -> str:

@@ -18,7 +18,7 @@ from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder
 from app.io.scene import View
 from app.raster import BACKENDS
-from app.raster.base import Rasterizer, adam, resolve
+from app.raster.base import Rasterizer, adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
 from app.report.stages import STAGES, stage_of
 from app.study.floors import floor_bytes
@@ -27,7 +27,6 @@ from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
 from app.train.photos import pack
 from app.train.schedule import hyper_row
 from app.variants.formats import FORMATS
-from app.variants.moments import MOMENT_FORMATS
 from app.variants.reductions import REDUCTIONS
 
 DRAWS = {"draw": "forward draw", "draw backward": "backward draw"}  # pass whose fragments are counted -> its stage
@@ -83,7 +82,7 @@ class Bench:
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot run, OutOfMemory; nothing stays allocated."""
         options = {"moments": "float32", **options}
         moments = options.pop("moments")
-        moment_bytes = resolve(self.device, "storage of moments", MOMENT_FORMATS, moments, "--moments").nbytes
+        moment_bytes = resolve_moments(self.device, moments).nbytes
         with ExitStack() as stack:
 
             def owned(part):

@@ -22,7 +22,7 @@ from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder, submit
 from app.raster import BACKENDS
-from app.raster.base import adam, resolve
+from app.raster.base import adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
 from app.raster.sort import SORT_PASSES
 from app.train.batch import HISTORY, BatchResult, Slot, nothing
@@ -33,7 +33,6 @@ from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
-from app.variants.moments import MOMENT_FORMATS
 
 GROUP = contract.CONSTANTS["GROUP"][0]
 PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step asked for
@@ -60,7 +59,7 @@ class Session:
         self._refused = 0  # capacity that did not fit
         self.clipped_steps = 0  # drawn without their farthest pairs of tile and splat, which had no room
         self._pairs, self._pairs_refused = 0, False  # the most that a step asked for; whether there was no memory for them
-        resolve(device, "storage of moments", MOMENT_FORMATS, config.moments, "--moments")
+        resolve_moments(device, config.moments)
         cameras = np.stack([camera_row(v) for v in views])
         self._shared = {
             "hyper": Buffer(device, contract.itemsize("hyper"), "hyper"),
