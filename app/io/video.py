@@ -11,11 +11,11 @@ import numpy as np
 from app.errors import UserError
 
 _GIF = "split[a][b];[a]palettegen=stats_mode=single[p];[b][p]paletteuse=new=1"  # 256 colours of its own for every frame
-_H264 = "-vf scale=out_color_matrix=bt709 -colorspace bt709 -color_primaries bt709 -color_trc bt709 -c:v libx264 -crf 17 -pix_fmt yuv420p -movflags +faststart"
+_H264 = "-vf scale=out_color_matrix=bt709 -colorspace bt709 -color_primaries bt709 -color_trc bt709 -c:v libx264 -crf 17 -pix_fmt yuv420p -movflags +faststart -f mp4"
 CODECS = {  # by extension
     ".mp4": _H264.split(),
-    ".gif": ["-vf", _GIF, "-c:v", "gif", "-loop", "0"],
-    ".webp": "-c:v libwebp_anim -pix_fmt yuv420p -quality 85 -loop 0".split(),
+    ".gif": ["-vf", _GIF, "-c:v", "gif", "-loop", "0", "-f", "gif"],
+    ".webp": "-c:v libwebp_anim -pix_fmt yuv420p -quality 85 -loop 0 -f webp".split(),  # said, or a % in the name would number files
 }
 
 

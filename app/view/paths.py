@@ -152,12 +152,12 @@ def fitted(camera: Camera, width: int | None = None, height: int | None = None) 
     """The same view at another size. One side alone keeps the proportions; of both the height counts, and the picture shows more or less at its sides."""
     if width is None and height is None:
         return camera
-    height, scale = (height, height / camera.height) if height else (max(1, round(camera.height * width / camera.width)), width / camera.width)
-    width = width or max(1, round(camera.width * scale))
-    old, new = np.array([camera.width, camera.height]), np.array([width, height])
-    K = camera.K.copy()
-    K[[0, 1], [0, 1]] *= height / camera.height
-    K[:2, 2] = new / 2 + (camera.K[:2, 2] - old / 2) * (height / camera.height)
+    height = height or max(1, round(camera.height * width / camera.width))
+    width = width or max(1, round(camera.width * height / camera.height))
+    scale, K = height / camera.height, camera.K.copy()
+    K[[0, 1], [0, 1]] *= scale
+    K[:2, 2] = (width, height) + (2 * camera.K[:2, 2] - (camera.width, camera.height)) * scale
+    K[:2, 2] /= 2
     return Camera(camera.w2c, K, width, height)
 
 

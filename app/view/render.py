@@ -25,6 +25,7 @@ from app.io.splats import load_splats
 from app.io.video import CODECS
 from app.raster import BACKENDS, fastest
 from app.raster.base import frame_row
+from app.train.evaluate import BACKGROUNDS
 from app.train.result import find_model
 from app.variants.formats import FORMATS
 from app.variants.pictures import PICTURES
@@ -37,7 +38,6 @@ VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
 SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120  # of a path that says nothing else; degrees, vertical
 SAMPLES = 8  # frames that the ends of a palette are taken from
 LARGEST_SIDE = 65536
-BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # as configurations have them
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,8 @@ def render(
     scene = _scene(config, path, file)
     gaussians = load_splats(file)
     degree = gaussians.sh_degree if sh_degree is None else sh_degree
-    if degree not in (degrees := [*np.arange(gaussians.sh_degree + 1)]):
-        raise UserError(f"--sh-degree {sh_degree}: {file} has degrees {degrees[0]} to {degrees[-1]}")
+    if not 0 <= degree <= gaussians.sh_degree:
+        raise UserError(f"--sh-degree {sh_degree}: expected a degree of 0 to {gaussians.sh_degree}, which {file} has")
     shots = shots_of(path, keys, scene, gaussians, frames, fps or FPS, width, height, fov, up)
     sizes = {(s.camera.width, s.camera.height) for s in shots}
     if out.suffix and len(sizes) > 1:
@@ -109,17 +109,23 @@ def render(
         pace = fps or (keys.fps if keys else None) or FPS
         names = [n for n in modes if n in mode]
         sink = Videos(out, names, shots[0].camera, pace) if out.suffix else Stills(out, names, transparent)
-        with sink:
-            for shot in tqdm(shots, desc="rendering", unit="frame", disable=quiet):
-                for name in modes:
-                    image = painter.draw(name, shot.camera)
-                    if name in names:
-                        sink.picture(shot.name, name, image)
-                    if depth_raw and name == "depth":
-                        sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
+        where, done = ", ".join(map(str, sink.written())), 0
+        try:
+            with sink:
+                for shot in tqdm(shots, desc="rendering", unit="frame", disable=quiet):
+                    for name in modes:
+                        image = painter.draw(name, shot.camera)
+                        if name in names:
+                            sink.picture(shot.name, name, image)
+                        if depth_raw and name == "depth":
+                            sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
+                    done += 1
+        except KeyboardInterrupt:
+            log.warning("stopped: %d of %d frames are in %s", done, len(shots), where)
+            raise
+        print(f"{done} frame{'s' * (done > 1)} of {canvas[0]}x{canvas[1]} in {where}")
     finally:
         painter.destroy()
-    print(f"{len(shots)} frames of {shots[0].camera.width}x{shots[0].camera.height}: {', '.join(map(str, sink.written()))}")
     return sink.written()
 
 
