@@ -458,6 +458,14 @@ def test_videos_along_paths(result, tmp_path):
     assert len(frames_of(tmp_path / "k.webp")) == 11  # 2 s at 5 a second, both ends
 
 
+def test_folders_with_a_dot_and_videos_that_are_folders(result, tmp_path, capfd):
+    for name in ("v1.0", "film.mp4"):
+        (tmp_path / name).mkdir()
+    run(result, "--frames", 1, "--output", tmp_path / "v1.0")
+    assert (tmp_path / "v1.0" / "frame_00000.png").is_file()
+    assert main(["render", str(result), "--output", str(tmp_path / "film.mp4")]) == 2 and "film.mp4: cannot be written" in capfd.readouterr().err
+
+
 def test_splats_alone(result, tmp_path):
     """No scene, no settings; also as .npz."""
     ply = tmp_path / "alone.ply"

@@ -94,7 +94,7 @@ def render(
         raise UserError(f"--sh-degree {sh_degree}: expected a degree of 0 to {gaussians.sh_degree}, which {file} has")
     shots = shots_of(path, keys, scene, gaussians, frames, fps or FPS, width, height, fov, up)
     sizes = {(s.camera.width, s.camera.height) for s in shots}
-    if out.suffix and len(sizes) > 1:
+    if is_video(out) and len(sizes) > 1:
         raise UserError(f"{out}: the views have {len(sizes)} different sizes, a video has one; add --width and --height")
     gpu = open_device(config.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
@@ -108,7 +108,7 @@ def render(
                 painter.span(name, low, high)
         pace = fps or (keys.fps if keys else None) or FPS
         names = [n for n in modes if n in mode]
-        sink = Videos(out, names, shots[0].camera, pace) if out.suffix else Stills(out, names, transparent)
+        sink = Videos(out, names, shots[0].camera, pace) if is_video(out) else Stills(out, names, transparent)
         where, done = ", ".join(map(str, sink.written())), 0
         try:
             with sink:
@@ -219,19 +219,23 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
     stem = name if file.name == "splats.ply" else f"{file.stem}_{name}"
     stills = transparent or depth_raw or path in VIEWS
     out = Path(output) if output else file.parent / (stem if stills else f"{stem}.mp4")
-    if out.suffix and out.suffix.lower() not in CODECS:
+    if out.suffix and not is_video(out) and not out.is_dir():
         raise UserError(f"--output {out}: expected an ending of {', '.join(CODECS)}, or a folder for PNG, without ending")
-    if out.suffix and (transparent or depth_raw):
+    if is_video(out) and (transparent or depth_raw):
         raise UserError(f"--output {out}: {'--background transparent' if transparent else '--depth-raw'} is for stills; give a folder, without ending")
-    folder = out.parent if out.suffix else out
+    folder = out.parent if is_video(out) else out
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-        if out.suffix and out.exists() and not os.access(out, os.W_OK) or out.is_dir() and out.suffix:
+        if is_video(out) and out.exists() and (out.is_dir() or not os.access(out, os.W_OK)):
             raise UserError(f"--output {out}: cannot be written; choose another")
     except OSError as error:
         raise UserError(f"--output {out}: cannot be written: {error.strerror}; choose another") from None
     return out
+
+
+def is_video(path: Path) -> bool:
+    return path.suffix.lower() in CODECS
 
 
 def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
