@@ -304,7 +304,7 @@ def test_the_path_of_nerfstudio(tmp_path):
     path = read_camera_path(saved(tmp_path, {"camera_type": "perspective", "render_height": 40, "render_width": 60, "fps": 24, "seconds": 1, "camera_path": [frame] * 3}))
     assert (path.size, path.fps, path.frames, len(path.c2w)) == ((60, 40), 24, True, 3)
     np.testing.assert_allclose(path.c2w[0], [*np.column_stack([turn[:, 0], -turn[:, 1], -turn[:, 2], [1, 2, 3]]), [0, 0, 0, 1]], atol=1e-12)
-    shots = module.shots_of("x", path, None, splats(), None, 30, None, None, None, None)
+    shots = module.shots_of("x", path, None, splats())
     assert len(shots) == 3 and abs(shots[0].camera.K[0, 0] - 20 / np.tan(np.radians(30))) < 1e-9 and shots[0].camera.width == 60
 
 
@@ -456,6 +456,14 @@ def test_videos_along_paths(result, tmp_path):
     path = saved(tmp_path, {"keyframes": keyframes(3, np.random.default_rng(1)), "width": 32, "height": 24, "fps": 5})
     run(result, "--path", path, "--output", tmp_path / "k.webp", "--mode", "depth")
     assert len(frames_of(tmp_path / "k.webp")) == 11  # 2 s at 5 a second, both ends
+
+
+def test_a_run_of_another_device(result, tmp_path):
+    """Its variants are not needed here."""
+    save_config(TrainConfig(deterministic=True), result / "config.toml")
+    run(result, "--frames", 1, "--width", 32, "--output", tmp_path / "o", "--rasterizer", "hardware")
+    save_config(TrainConfig(ordering="interlock", shape="box", atomics="native"), result / "config.toml")
+    run(result, "--frames", 1, "--width", 32, "--output", tmp_path / "o")
 
 
 def test_folders_with_a_dot_and_videos_that_are_folders(result, tmp_path, capfd):
