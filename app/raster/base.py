@@ -2,7 +2,7 @@
 
 Contract of a rasterizer, all through named buffers and images (shapes in app/contract.py):
   forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
-  backward: `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
+  backward: not where the sink is None; `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
+from app.variants.pictures import PICTURES
 
 
 def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
@@ -45,7 +46,7 @@ class Rasterizer(Protocol):
     resources: Mapping[str, Buffer | Image]
     room: int  # pairs of tile and splat that fit; a frame that asks for more (counts.pairs_wanted) is drawn without the farthest
 
-    def record_forward(self, recorder: Recorder) -> None: ...
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: a row of app/variants/pictures.py
     def record_backward(self, recorder: Recorder) -> None: ...
     def make_room(self, wanted: int | None = None) -> bool: ...  # for the pairs of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
@@ -104,25 +105,32 @@ SINKS = {
     "adam": _ADAM,
     "visible adam": replace(_ADAM, visible_only=True),
 }
+_KEPT = ("seen", "d_geometry")  # what the forward projection leaves the backward one
 
 
-def allocate_projected(device: Device, capacity: int) -> dict[str, Buffer]:
-    """What every rasterizer has for its camera and for up to `capacity` projected splats; d_splats2d is zero."""
-    stride, per_splat = contract.plane_stride(capacity), contract.CONSTANTS["GRADIENT_STRIDE"][0]
-    sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "seen": capacity, "d_splats2d": per_splat * capacity}
-    sizes |= {"d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
+def allocate_projected(device: Device, capacity: int, sink: str | None) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera and for up to `capacity` projected splats; with a sink d_splats2d, which is zero, and the like."""
+    sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
+    if sink:
+        stride, per_splat = contract.plane_stride(capacity), contract.CONSTANTS["GRADIENT_STRIDE"][0]
+        sizes |= {"seen": capacity, "d_splats2d": per_splat * capacity}
+        sizes |= {"d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-    buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+    if sink:
+        buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
     return buffers
 
 
-def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
+def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True) -> ComputePass:
+    """kept: a backward pass may follow, which is of the image alone."""
+    kept, depth = kept and picture == "image", PICTURES[picture].depth
     return ComputePass(
         name="project",
         shader="project/forward.comp",
         reads=(*contract.PARAMETERS, "camera", "frame", "counts"),
-        writes=("splats2d", "keys", "seen", "d_geometry"),
-        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
+        writes=("splats2d", "keys", *(_KEPT if kept else ())),
+        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if depth else {})},
+        slots={"kept": f"project/{'kept' if kept else 'nothing_kept'}.glsl"},
     )
 
 
