@@ -12,6 +12,7 @@ from app.errors import UserError
 from app.gpu import bandwidth, probe, shader
 from app.raster import hardware, tiled
 from app.raster.base import SINKS
+from app.raster.show import show_pass
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
 from app.train.loss import LOSS_PASSES, METRIC_PASSES
 from app.train.mcmc import MCMC_PASSES
@@ -21,6 +22,7 @@ from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
+from app.variants.pictures import PICTURES
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
@@ -34,11 +36,17 @@ def sources() -> Iterator[shader.Source]:
         for sink in SINKS:
             for p in hardware.passes(rows, 1, 1, 1, sink, segments=2):
                 yield from p.sources()
+    for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES.values()):
+        for p in hardware.picture_passes(replace(rows, format=format, blending=blending, ordering=ordering), {"SEGMENTS": 1}, 1, False, picture):
+            yield from p.sources()
     for shape in SHAPES.values():  # whatever the fragments do
         for p in hardware.passes(replace(rows, shape=shape), 1, 1, 1, sink):
             yield from p.sources()
     for backward, atomics, sink in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values(), SINKS):
         for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
+            yield from p.sources()
+    for picture in PICTURES:
+        for p in (*tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, None, 32, picture=picture), show_pass(picture)):
             yield from p.sources()
     training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
     for p in (*probe.PASSES, bandwidth.COPY, *training):

@@ -2,7 +2,7 @@
 
 Contract of a rasterizer, all through named buffers and images (shapes in app/contract.py):
   forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
-  backward: `d_image` (dL/d colour), the forward's leftovers -> `d_splats2d` -> gradients of the parameters, handed to a sink
+  backward: not where the sink is None; `d_image` (dL/d colour), the forward's leftovers -> `d_splats2d` -> gradients of the parameters, handed to a sink
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from app import contract
 from app.camera import Camera
 from app.errors import UserError
 from app.gpu.context import Device
-from app.gpu.memory import Buffer, Image
+from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 
@@ -45,7 +45,7 @@ class Rasterizer(Protocol):
     resources: Mapping[str, Buffer | Image]
     room: int  # pairs of tile and splat that fit; a frame that asks for more (counts.pairs_wanted) is drawn without the farthest
 
-    def record_forward(self, recorder: Recorder) -> None: ...
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: a row of app/variants/pictures.py
     def record_backward(self, recorder: Recorder) -> None: ...
     def make_room(self, wanted: int | None = None) -> bool: ...  # for the pairs of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
@@ -96,16 +96,27 @@ SINKS = {
     "adam": _ADAM,
     "visible adam": replace(_ADAM, visible_only=True),
 }
-PROJECTED = ("splats2d", "seen", "d_geometry", "d_colors")  # rows of a rasterizer that the projection passes share, one element a splat
 
 
-def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
+def allocate_projected(device: Device, capacity: int, sink: str | None) -> dict[str, Buffer]:
+    """Rows of a rasterizer that the projection passes share; without a sink those of the forward one."""
+    sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
+    if sink:
+        sizes |= {**dict.fromkeys(("seen", "d_geometry", "d_colors"), capacity), "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
+    own = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    if sink:
+        own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+    return own
+
+
+def project_forward(sh_planes: int, antialiased: bool, depth: bool = False) -> ComputePass:
+    """depth: splats have (depth, 1, 0) as their colour."""
     return ComputePass(
         name="project",
         shader="project/forward.comp",
         reads=(*_STEPPED, "camera", "frame", "counts"),
         writes=("splats2d", "keys"),
-        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
+        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if depth else {})},
     )
 
 

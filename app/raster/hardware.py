@@ -15,7 +15,7 @@ from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import PROJECTED, project_backward, project_forward, record_project_backward, resolve, runnable
+from app.raster.base import allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.raster.sort import allocate_sort, record_sort, sort_passes
@@ -24,6 +24,7 @@ from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
 from app.variants.formats import FORMATS, Format
 from app.variants.ordering import ORDERINGS, Ordering
+from app.variants.pictures import PICTURES, Picture
 from app.variants.quads import QUADS, Quads
 from app.variants.reductions import REDUCTIONS, Reduction
 from app.variants.shapes import SHAPES, Shape
@@ -106,17 +107,21 @@ class Rows:
         )
 
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1, antialiased: bool = False) -> list[ComputePass | DrawPass]:
-    """Every pass of a frame, forward and backward, on a canvas of width x height px."""
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None, threshold: int = 16, segments: int = 1, antialiased: bool = False) -> list[ComputePass | DrawPass]:
+    """Every pass of a frame, forward and, unless the sink is None, backward, on a canvas of width x height px."""
+    canvas = _canvas(rows, width, height, segments)
+    backward = [*_backward_passes(rows, canvas, threshold), *project_backward(sh_planes, sink, antialiased)] if sink else []
+    return [*sort_passes(rows.shape.command), *picture_passes(rows, canvas, sh_planes, antialiased, PICTURES["image"]), *backward]
+
+
+def picture_passes(rows: Rows, canvas: dict, sh_planes: int, antialiased: bool, picture: Picture) -> list[ComputePass | DrawPass]:
+    """Those that differ from one picture to another."""
+    return [project_forward(sh_planes, antialiased, picture.depth), *_forward_passes(rows, canvas, picture)]
+
+
+def _canvas(rows: Rows, width: int, height: int, segments: int) -> dict:
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
-    canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
-    return [
-        *sort_passes(rows.shape.command),
-        project_forward(sh_planes, antialiased),
-        *_forward_passes(rows, canvas),
-        *_backward_passes(rows, canvas, threshold),
-        *project_backward(sh_planes, sink, antialiased),
-    ]
+    return canvas | {"VERTICES": rows.shape.vertices, **rows.shape.spec}
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
@@ -135,7 +140,7 @@ def outline(shape: Shape) -> dict:
     return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot}, rectangle=shape.rectangle)
 
 
-def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
+def _forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
     draw = DrawPass(
         **outline(rows.shape),
         name="draw",
@@ -146,6 +151,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         format=rows.format.vk,
         clear=(0.0, 0.0, 0.0, 1.0),
         spec=canvas,
+        slots={"alpha": picture.alpha},
     )
     if not rows.blending.ordered:
         fixed = replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})
@@ -157,7 +163,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         draw,
         reads=("counts", "splats2d", "order", "state"),
         writes=("state",),
-        slots={"order": rows.ordering.slot},
+        slots={**draw.slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.format),
         bind={"state": "target"},
     )
@@ -220,18 +226,19 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py, None for no backward pass. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
     """
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str | None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = Rows.resolve(device, options)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
         self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased))
+        self._pictured = rows, _canvas(rows, width, height, self.segments), parameters.sh_planes, options.antialiased
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -240,16 +247,16 @@ class HardwareRasterizer:
             raise
         self.resources = {**parameters.all, **self._own}
 
-    def _allocate(self, capacity: int, sink: str) -> None:
+    def _allocate(self, capacity: int, sink: str | None) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
-        own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-        own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+        own |= allocate_projected(device, capacity, sink)
         own |= allocate_sort(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
+        if sink is None:
+            return
         if rows.block.pixels == 1:
             own["state"] = Image(device, *tall, rows.state_format.vk, rows.state_format.texel, "state")
         else:
@@ -258,9 +265,9 @@ class HardwareRasterizer:
         if sink == "store":  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
-    def record_forward(self, recorder: Recorder) -> None:
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
         """parameters, camera, frame, counts -> target."""
-        run = self.pipelines
+        run = self.pipelines | build_all(self.device, picture_passes(*self._pictured, PICTURES[picture]))
         recorder.run(run["sizes"], threads=(1,))
         recorder.run(run["project"], indirect="splat_groups")
         record_sort(recorder, run)

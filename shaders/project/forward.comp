@@ -8,6 +8,7 @@
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 layout(constant_id = 1) const bool ANTIALIASED = false;
+layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the place of the colour
 
 BUFFER_means(readonly)
 BUFFER_quats(readonly)
@@ -40,12 +41,15 @@ void main() {
     vec2 reach = abs(axis1) + abs(axis2);
     if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
 
-    float basis[16];
-    sh_basis(normalize(mean - camera.position), frame.sh_degree, basis);
-    vec3 color = vec3(0.5);
-    uint active_planes = min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
-    for (uint k = 0u; k < SH_PLANES; ++k)
-        if (k < active_planes) color += basis[k] * sh[k * counts.capacity + g];
+    vec3 color = vec3(o.p.z, 1.0, 0.0);
+    if (!DEPTH) {
+        float basis[16];
+        sh_basis(normalize(mean - camera.position), frame.sh_degree, basis);
+        color = vec3(0.5);
+        uint active_planes = min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
+        for (uint k = 0u; k < SH_PLANES; ++k)
+            if (k < active_planes) color += basis[k] * sh[k * counts.capacity + g];
+    }
 
     vec3 conic = conic_of(o.cov, o.det);
     if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
