@@ -1,0 +1,90 @@
+"""`hardsplat view`: a window on the result of a training, on splats from a file, or on a scene before its training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tqdm import tqdm
+
+from app.config import TrainConfig
+from app.errors import UserError
+from app.gaussians import Gaussians
+from app.gpu.probe import open_device
+from app.io.ply import is_antialiased
+from app.io.scene import Scene, load_scene
+from app.io.splats import load_splats
+from app.presets import SAVED_NAME, config_from_file
+from app.raster.parameters import Parameters
+from app.train.trainer import initial_gaussians
+from app.view import window
+from app.view.controls import Controls, overview
+from app.view.inputs import Inputs
+from app.view.preview import inputs_of, look_of
+from app.view.viewer import Viewer
+
+DOTS = dict(init_opa=0.8, init_scale=0.5)  # points to be looked at: not the fog that training starts from
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is to be seen. scene: None where only splats are known."""
+
+    title: str
+    gaussians: Gaussians
+    config: TrainConfig
+    scene: Scene | None
+
+
+def find(target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None) -> Shown:
+    """target: a result folder, a .ply or .npz, or a scene. data_dir, data_factor: the scene of splats that do not say it.
+
+    Raises UserError for anything else, naming it.
+    """
+    path = Path(target)
+    if not path.exists():
+        raise UserError(f"{path}: not found; give a result folder, a .ply or .npz, or a scene")
+    ply = path / "splats.ply" if path.is_dir() else path
+    scene_flags = {k: v for k, v in (("data_dir", data_dir and Path(data_dir)), ("data_factor", data_factor)) if v is not None}
+    if not ply.is_file():
+        if (path / SAVED_NAME).is_file():
+            raise UserError(f"{path}: a run without splats.ply; go on with it first: hardsplat train {path} --resume")
+        scene = load_scene(path, data_factor or 1)
+        config = TrainConfig(data_dir=path, sh_degree=0, **DOTS)
+        return Shown(scene.name, initial_gaussians(config, scene), config, scene)
+    saved = ply.parent / SAVED_NAME
+    config = config_from_file(saved) if saved.is_file() and ply.suffix == ".ply" else TrainConfig(antialiased=ply.suffix == ".ply" and is_antialiased(ply), near_plane=0.01)
+    config = replace(config, **scene_flags)
+    scene = None
+    if config.data_dir is not None and (data_dir or config.data_dir.is_dir()):
+        scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    elif config.data_dir is not None:
+        tqdm.write(f"note: {config.data_dir}, the scene of this run, is not there; --data-dir SCENE shows its cameras and photographs")
+    return Shown(path.name if path.is_dir() else path.stem, load_splats(ply), config, scene)
+
+
+def view(target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None, device: str | None = None, format: str | None = None) -> None:
+    """Until the window is closed. Raises UserError for bad input and where no window can be had."""
+    shown = find(target, data_dir, data_factor)
+    if not len(shown.gaussians):
+        raise UserError(f"{target}: has no splats")
+    config = replace(shown.config, **({"format": format} if format else {}))
+    surfaces = window.start()
+    try:
+        gpu = open_device(device or config.device, surfaces)
+        degree = shown.gaussians.sh_degree
+        if shown.scene:
+            inputs = inputs_of(shown.scene, sh_degree=degree)
+        else:
+            inputs = Inputs(Controls(*overview(shown.gaussians.means)), sh_degree=degree)
+        parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh.shape[1])
+        parameters.upload(shown.gaussians)
+        viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(config), inputs, folder=Path())
+        try:
+            while not viewer.closed:
+                viewer.turn(parameters, degree, [f"{len(shown.gaussians)} splats"], wait=True)
+        finally:
+            viewer.close()
+            parameters.destroy()
+    finally:
+        window.stop()
