@@ -9,19 +9,12 @@ import signal
 import sys
 
 from app import __version__
-<<<<<<< HEAD
-from app.cli import bench, doctor, eval, train, view
+from app import __version__
+from app.cli import bench, doctor, eval, render, train, view
 from app.cli.flags import Parser, add_setting, unknown_flag
 from app.errors import UserError
 
-COMMANDS = {"train": train, "view": view, "eval": eval, "bench": bench, "doctor": doctor}
-=======
-from app.cli import bench, doctor, eval, render, train
-from app.cli.flags import Parser, add_setting, unknown_flag
-from app.errors import UserError
-
-COMMANDS = {"train": train, "eval": eval, "render": render, "bench": bench, "doctor": doctor}
->>>>>>> 75624d867e64a20b90be8134559f4414f3e690f8
+COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "doctor": doctor}
 
 
 def main(argv: list[str] | None = None) -> int:

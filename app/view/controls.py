@@ -5,36 +5,16 @@ Frame: OpenCV, as app/camera.py; the rows of the rotation are right, down and fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from app.camera import Camera
 
 STEEPEST = np.radians(89.0)  # elevation; at the pole there is no right and left
-FOV = np.radians(50.0)  # vertical, where no photograph says
 
 
 def unit(v) -> np.ndarray:
     v = np.asarray(v, np.float64)
     return v / np.linalg.norm(v)
-
-
-def mean_up(cameras: Sequence[Camera]) -> np.ndarray:
-    """(3,) unit vector: the mean of the cameras' upward directions, that of the first where they cancel."""
-    ups = np.array([-c.w2c[1, :3] for c in cameras])
-    mean = ups.mean(axis=0)
-    return unit(mean if np.linalg.norm(mean) > 0.1 else ups[0])
-
-
-def looked_at(cameras: Sequence[Camera]) -> np.ndarray:
-    """(3,) the point nearest to the axes of the cameras, in the least squares of distances; 0.1 % of weight keeps it at their mean where all are parallel."""
-    total, right = np.zeros((3, 3)), np.zeros(3)
-    for c in cameras:
-        across = np.eye(3) * 1.001 - np.outer(c.w2c[2, :3], c.w2c[2, :3])  # takes what is off the axis
-        total += across
-        right += across @ c.position
-    return np.linalg.solve(total, right)
 
 
 def fitted(camera: Camera, width: int, height: int) -> Camera:
@@ -50,27 +30,6 @@ def placed(camera: Camera, width: int, height: int) -> tuple[int, int, int, int]
     scale = min(width / camera.width, height / camera.height)
     w, h = max(1, round(scale * camera.width)), max(1, round(scale * camera.height))
     return max(0, (width - w) // 2), max(0, (height - h) // 2), w, h
-
-
-def overview(means: np.ndarray, up=(0.0, -1.0, 0.0), width: int = 960, height: int = 720) -> tuple[Camera, tuple, np.ndarray]:
-    """(camera, up, middle) for splats at `means` (N, 3) without photographs: it sees most of them and looks at the point in their middle.
-
-    The median and its distance to nine tenths of them: a few splats far out, which most models have, should not count.
-    """
-    means = means[np.isfinite(means).all(axis=1)]
-    middle = np.median(means, axis=0).astype(np.float64) if len(means) else np.zeros(3)
-    radius = float(np.quantile(np.linalg.norm(means - middle, axis=1), 0.9)) if len(means) else 1.0
-    controls = Controls(_pinhole(width, height), up, middle)
-    side = np.eye(3)[np.argmin(np.abs(unit(up)))]
-    controls.aim(np.cross(unit(up), side))
-    controls.look(0.0, np.radians(20.0))
-    controls.position = middle - controls.forward * max(radius, 1e-3) / np.tan(FOV / 2) * 1.2
-    return controls.camera(width, height), up, middle
-
-
-def _pinhole(width: int, height: int) -> Camera:
-    focal = height / 2 / np.tan(FOV / 2)
-    return Camera(np.eye(4), [[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]], width, height)
 
 
 class Controls:

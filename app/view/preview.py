@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from tqdm import tqdm
 
 from app.config import TrainConfig
 from app.errors import UserError
+from app.gaussians import Gaussians
 from app.gpu.context import Device, DeviceLost
 from app.io.scene import Scene
 from app.raster.hardware import HardwareOptions
@@ -15,20 +17,22 @@ from app.train.evaluate import BACKGROUNDS
 from app.train.report import Log
 from app.train.session import Session
 from app.view import window
-from app.view.controls import Controls, looked_at, mean_up
+from app.view.controls import Controls
 from app.view.inputs import Inputs, Viewpoint
+from app.view.paths import setting_of
 from app.view.screen import Look
 from app.view.viewer import REFRESH, Viewer
 
 _DRAWN = ("format", "blending", "ordering", "shape", "block", "reduction", "atomics", "state_format")
 
 
-def inputs_of(scene: Scene, can_pause: bool = False, sh_degree: int = 3) -> Inputs:
-    """Begins at the first training camera and can jump to every one."""
+def inputs_of(scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_degree: int = 3) -> Inputs:
+    """Begins at the first training camera and can jump to every one; horizons are level to all of them together. gaussians: what they show, more or less."""
     held_out = set(scene.test)
     points = [Viewpoint(v.name + " (held out)" * (i in held_out), v.camera, v.load) for i, v in enumerate(scene.views)]
     cameras = [scene.views[i].camera for i in scene.train]
-    controls = Controls(cameras[0], mean_up(cameras), looked_at(cameras))
+    setting = setting_of(gaussians, cameras)
+    controls = Controls(cameras[0], setting.up, setting.centre)
     return Inputs(controls, points, scene.train[0], can_pause, sh_degree)
 
 
@@ -52,7 +56,9 @@ class Preview:
         """The window, at the first training camera. folder: of the run, for screenshots."""
         try:
             look = look_of(config, session.raster.rows.names)
-            inputs = inputs_of(scene, can_pause=True, sh_degree=config.sh_degree)
+            n = len(scene.points)
+            points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))
+            inputs = inputs_of(scene, points, can_pause=True, sh_degree=config.sh_degree)
             self.viewer = Viewer(device, f"{scene.name} - hardsplat", look, inputs, folder, busy=True, size=self._size)
         except DeviceLost:
             raise
