@@ -9,7 +9,6 @@ import signal
 import sys
 
 from app import __version__
-from app import __version__
 from app.cli import bench, doctor, eval, render, train, view
 from app.cli.flags import Parser, add_setting, unknown_flag
 from app.errors import UserError

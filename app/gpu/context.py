@@ -87,6 +87,7 @@ class Instance:
             self.handle = vk.vkCreateInstance(info, None)
         except vk.VkErrorIncompatibleDriver:
             raise UserError(NO_DEVICE) from None
+        self.extensions = frozenset(extensions)
         self.debug_utils = "VK_EXT_debug_utils" in extensions
         self._messenger = None
         if validation and self.debug_utils:
@@ -189,7 +190,7 @@ class Device:
         if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:
             for name in self.capabilities.names & {"quad_control", "maximal_reconvergence"}:
                 self.capabilities.withdraw(name, "a validation layer of 1.3.268 or newer, the first that knows the extension")
-        if not surfaces:
+        if "VK_KHR_surface" not in self.instance.extensions:
             self.capabilities.withdraw("swapchain", "a window")
         if missing := self.capabilities.missing(capabilities.REQUIRED):
             raise UserError(f"{self.name} cannot run hardsplat: it lacks {', '.join(missing)}; update its driver or choose another --device (see hardsplat doctor)")

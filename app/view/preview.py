@@ -95,4 +95,3 @@ class Preview:
         """Before the session that is shown is destroyed. May be called again."""
         if self.viewer is not None:
             self.viewer.close()
-        window.stop()

@@ -11,19 +11,17 @@ from app.api import camera_row, frame_row
 from app.camera import Camera
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image
-from app.gpu.passes import ComputePass, build
+from app.gpu.passes import build
 from app.gpu.recorder import Recorder
 from app.raster.hardware import TIMED, HardwareOptions, HardwareRasterizer, Rows
 from app.raster.parameters import Parameters
-from app.raster.show import allocate_show, palette_row, record_show
+from app.raster.show import SCREEN_PASS, allocate_show, palette_row, record_show
 from app.variants.formats import FORMATS
 from app.variants.pictures import PICTURES
 from app.view.overlay import COLUMNS, ROWS, atlas, grid, packed
 
 STEP = 128  # px by which the canvas grows with the window, so that dragging its edge rarely makes new pipelines
 SAMPLES = 65536  # numbers that the span of a palette is taken from
-
-SCREEN_PASSES = (ComputePass("screen", "view/screen.comp", reads=("shown", "overlay", "photos", "glyphs", "text"), writes=("screen",)),)
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class Screen:
         self._recorder = Recorder(self.device, {**self._raster.resources, **self._canvas, **self._own}, timed=True)
         self._raster.record_forward(self._recorder, picture)
         record_show(self._recorder, picture, width, height)
-        self._recorder.run(build(self.device, SCREEN_PASSES[0]), threads=(width, height))
+        self._recorder.run(build(self.device, SCREEN_PASS), threads=(width, height))
         self._recorder.end()
 
     def place(self, camera: Camera, sh_degree: int, layout: Layout, lines: list[str]) -> None:

@@ -80,22 +80,15 @@ def view(target: str | Path, data_dir: str | Path | None = None, data_factor: in
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
     config = replace(shown.config, **({"format": format} if format else {}))
-    surfaces = window.start()
+    gpu = open_device(device or config.device, window.start())
+    degree = shown.gaussians.sh_degree
+    inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree) if shown.scene else Inputs(around(shown.gaussians), sh_degree=degree)
+    parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh.shape[1])
+    parameters.upload(shown.gaussians)
+    viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(config), inputs, folder=Path())
     try:
-        gpu = open_device(device or config.device, surfaces)
-        degree = shown.gaussians.sh_degree
-        if shown.scene:
-            inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree)
-        else:
-            inputs = Inputs(around(shown.gaussians), sh_degree=degree)
-        parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh.shape[1])
-        parameters.upload(shown.gaussians)
-        viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(config), inputs, folder=Path())
-        try:
-            while not viewer.closed:
-                viewer.turn(parameters, degree, [f"{len(shown.gaussians)} splats"], wait=True)
-        finally:
-            viewer.close()
-            parameters.destroy()
+        while not viewer.closed:
+            viewer.turn(parameters, degree, [f"{len(shown.gaussians)} splats"], wait=True)
     finally:
-        window.stop()
+        viewer.close()
+        parameters.destroy()

@@ -21,22 +21,17 @@ log = logging.getLogger("hardsplat")
 
 
 def start() -> list[str]:
-    """Connects to the display; the instance extensions that a device must be opened with. Raises UserError without a display."""
+    """Connects to the display; the instance extensions that a device must be opened with. Raises UserError without a display.
+
+    May be called again. The connection stays until the process ends: Mesa knows connections by their address, and would take the next one for this.
+    """
     said = []
     glfw.set_error_callback(lambda code, text: said.append(text.decode(errors="replace") if isinstance(text, bytes) else str(text)))
     if not glfw.init():
         why = said[0].rstrip(".") if said else "glfw does not start"
         raise UserError(f"no window: {why}; it takes a desktop, or DISPLAY set to one")
     glfw.set_error_callback(lambda code, text: log.debug("glfw: %s", text))
-    try:
-        return surface.extensions()
-    except UserError:
-        glfw.terminate()
-        raise
-
-
-def stop() -> None:
-    glfw.terminate()
+    return surface.extensions()
 
 
 class Window:
