@@ -36,8 +36,8 @@ def sources() -> Iterator[shader.Source]:
         for sink in SINKS:
             for p in hardware.passes(rows, 1, 1, 1, sink, segments=2):
                 yield from p.sources()
-    for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES.values()):
-        for p in hardware.picture_passes(replace(rows, format=format, blending=blending, ordering=ordering), {"SEGMENTS": 1}, 1, False, picture):
+    for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES):
+        for p in hardware.picture_passes(replace(rows, format=format, blending=blending, ordering=ordering), {"SEGMENTS": 1}, 1, False, None, picture):
             yield from p.sources()
     for shape in SHAPES.values():  # whatever the fragments do
         for p in hardware.passes(replace(rows, shape=shape), 1, 1, 1, sink):

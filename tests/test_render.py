@@ -6,6 +6,7 @@ import re
 import imageio_ffmpeg
 import numpy as np
 import pytest
+from drawing import fresh_seed, gaussians_of
 from goldens import random_scene, relative_l2, scene_of, second_scene_allowed
 from matplotlib import colormaps
 from oracle import pictures, project
@@ -31,18 +32,13 @@ from app.view.painter import Painter
 from app.view.paths import along, fitted, look_at, orbit, setting_of, spiral
 from app.view.sink import Stills, Videos
 
-PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND, SIZE, NEAR = (0.2, 0.5, 0.8), (61, 47), 0.01
 DRAWS = [("hardware", {"format": "float32", "blending": "fixed"}), ("hardware", {"format": "float32", "blending": "programmable"}),
          ("hardware", {"format": "float32", "blending": "fixed", "segments": 3}), ("tiled", {})]
 
 
 def fresh() -> dict:
-    return random_scene(np.random.SeedSequence().entropy % 2**32, 120, *SIZE, 1, overlap=10)
-
-
-def parts(scene: dict) -> tuple[Gaussians, Camera]:
-    return Gaussians(*(scene[p] for p in PARAMETERS)), Camera(scene["w2c"], scene["K"], *SIZE)
+    return random_scene(fresh_seed(), 120, *SIZE, 1, overlap=10)
 
 
 @pytest.fixture
@@ -68,7 +64,7 @@ def paint(device):
 @second_scene_allowed
 def test_pictures_agree_with_the_oracle(device, paint, rasterizer, options):
     scene = fresh()
-    gaussians, camera = parts(scene)
+    gaussians, camera = gaussians_of(scene)
     painter = paint(gaussians, rasterizer=rasterizer, options=options)
     p = project(**scene_of(scene), near=NEAR)
     depth, weight = pictures.depth(p, *SIZE[::-1])
@@ -82,7 +78,7 @@ def test_pictures_agree_with_the_oracle(device, paint, rasterizer, options):
 
 @pytest.mark.parametrize("rasterizer, options", [("hardware", {"format": "float16"}), ("tiled", {})])
 def test_the_image_is_that_of_the_api(device, paint, rasterizer, options):
-    gaussians, camera = parts(fresh())
+    gaussians, camera = gaussians_of(fresh())
     painter = paint(gaussians, rasterizer=rasterizer, options=options)
     painter.draw("outlines", camera)
     shown = painter.draw("image", camera)
@@ -98,7 +94,7 @@ def test_other_pictures_leave_a_rasterizer_as_it_was(device):
     from app.gpu.recorder import Recorder
 
     scene = fresh()
-    gaussians, camera = parts(scene)
+    gaussians, camera = gaussians_of(scene)
     for rasterizer, options in DRAWS:
         with Renderer(device, rasterizer, **options) as renderer:
             image, _ = renderer.forward(gaussians, camera)
@@ -113,7 +109,7 @@ def test_other_pictures_leave_a_rasterizer_as_it_was(device):
 
 
 def test_numbers_take_their_colours_from_the_palette(paint):
-    gaussians, camera = parts(fresh())
+    gaussians, camera = gaussians_of(fresh())
     painter = paint(gaussians, modes=("depth", "count", "alpha"))
     for picture, span in (("depth", (2.5, 4.0)), ("count", (0.0, 12.0)), ("alpha", (0.0, 1.0))):
         painter.span(picture, *span)
@@ -127,7 +123,7 @@ def test_numbers_take_their_colours_from_the_palette(paint):
 
 
 def test_where_there_is_nothing(paint):
-    gaussians, camera = parts(fresh())
+    gaussians, camera = gaussians_of(fresh())
     away = Camera(np.diag([-1.0, 1, -1, 1]) @ camera.w2c, camera.K, *SIZE)
     painter = paint(gaussians)
     for picture, row in PICTURES.items():
@@ -139,7 +135,7 @@ def test_where_there_is_nothing(paint):
 
 def test_straight_alpha(paint):
     """Over the background, what is transparent is what was opaque."""
-    gaussians, camera = parts(fresh())
+    gaussians, camera = gaussians_of(fresh())
     for picture in ("image", "outlines", "depth"):
         opaque = paint(gaussians, modes=(picture,)).draw(picture, camera)[..., :3].astype(float)
         shown = paint(gaussians, modes=(picture,), transparent=True).draw(picture, camera).astype(float)
@@ -150,7 +146,7 @@ def test_straight_alpha(paint):
 
 
 def test_views_smaller_than_the_canvas(paint):
-    gaussians, camera = parts(fresh())
+    gaussians, camera = gaussians_of(fresh())
     small, large = paint(gaussians), paint(gaussians, (SIZE[0] + 13, SIZE[1] + 30))
     for picture in PICTURES:
         assert np.abs(small.draw(picture, camera).astype(int) - large.draw(picture, camera)).max() <= 1
@@ -160,14 +156,14 @@ def test_views_smaller_than_the_canvas(paint):
 def test_tiles_make_room(paint, monkeypatch):
     monkeypatch.setattr("app.raster.tiled.FEWEST_PAIRS", 8)
     monkeypatch.setattr("app.raster.tiled.PAIRS_PER_SPLAT", 1)
-    gaussians, camera = parts(fresh())
+    gaussians, camera = gaussians_of(fresh())
     tiled, hardware = paint(gaussians, rasterizer="tiled", options={}), paint(gaussians)
     room = tiled.raster.room
     assert np.abs(tiled.draw("image", camera).astype(int) - hardware.draw("image", camera)).max() <= 2 and tiled.raster.room > room
 
 
 def test_a_rasterizer_without_a_sink_takes_less(device, paint):
-    gaussians, _ = parts(fresh())
+    gaussians, _ = gaussians_of(fresh())
     names = paint(gaussians).raster.resources.keys() | paint(gaussians, rasterizer="tiled", options={}).raster.resources.keys()
     assert not {"d_splats2d", "d_geometry", "d_colors", "seen", "state", "blocks", "d_image", "checkpoints"} & names
 
@@ -308,7 +304,7 @@ def test_the_path_of_nerfstudio(tmp_path):
     path = read_camera_path(saved(tmp_path, {"camera_type": "perspective", "render_height": 40, "render_width": 60, "fps": 24, "seconds": 1, "camera_path": [frame] * 3}))
     assert (path.size, path.fps, path.frames, len(path.c2w)) == ((60, 40), 24, True, 3)
     np.testing.assert_allclose(path.c2w[0], [*np.column_stack([turn[:, 0], -turn[:, 1], -turn[:, 2], [1, 2, 3]]), [0, 0, 0, 1]], atol=1e-12)
-    shots = module.shots_of("x", path, None, splats(), None, 30, None, None, None, None)
+    shots = module.shots_of("x", path, None, splats())
     assert len(shots) == 3 and abs(shots[0].camera.K[0, 0] - 20 / np.tan(np.radians(30))) < 1e-9 and shots[0].camera.width == 60
 
 
@@ -460,6 +456,22 @@ def test_videos_along_paths(result, tmp_path):
     path = saved(tmp_path, {"keyframes": keyframes(3, np.random.default_rng(1)), "width": 32, "height": 24, "fps": 5})
     run(result, "--path", path, "--output", tmp_path / "k.webp", "--mode", "depth")
     assert len(frames_of(tmp_path / "k.webp")) == 11  # 2 s at 5 a second, both ends
+
+
+def test_a_run_of_another_device(result, tmp_path):
+    """Its variants are not needed here."""
+    save_config(TrainConfig(deterministic=True), result / "config.toml")
+    run(result, "--frames", 1, "--width", 32, "--output", tmp_path / "o", "--rasterizer", "hardware")
+    save_config(TrainConfig(ordering="interlock", shape="box", atomics="native"), result / "config.toml")
+    run(result, "--frames", 1, "--width", 32, "--output", tmp_path / "o")
+
+
+def test_folders_with_a_dot_and_videos_that_are_folders(result, tmp_path, capfd):
+    for name in ("v1.0", "film.mp4"):
+        (tmp_path / name).mkdir()
+    run(result, "--frames", 1, "--output", tmp_path / "v1.0")
+    assert (tmp_path / "v1.0" / "frame_00000.png").is_file()
+    assert main(["render", str(result), "--output", str(tmp_path / "film.mp4")]) == 2 and "film.mp4: cannot be written" in capfd.readouterr().err
 
 
 def test_splats_alone(result, tmp_path):

@@ -3,6 +3,7 @@
 import argparse
 
 from app.cli.flags import add_setting, settings, show_log
+from app.config import RASTERIZERS
 from app.variants.formats import FORMATS
 from app.variants.pictures import PICTURES
 
@@ -16,7 +17,7 @@ def add_flags(parser):
     parser.add_argument("--output", metavar="PATH", help="video by its ending, .mp4 .gif .webp, or a folder for PNG (default: beside the model)")
     parser.add_argument("--mode", metavar="NAME", nargs="+", help=f"one or more of {', '.join(PICTURES)} (default: image)")
     parser.add_argument("--data-dir", metavar="PATH", help="scene whose cameras are used (default: the one trained on)")
-    add_setting(parser, "data_factor")
+    parser.add_argument("--data-factor", metavar="N", help="cameras of photographs this many times smaller (default: as trained)")
     parser.add_argument("--frames", metavar="N", type=int, help="frames of a path (default: 120; of keyframes by their times; all views)")
     parser.add_argument("--fps", metavar="X", type=float, help="frames a second of a video (default: 30, or as the file of keyframes has it)")
     parser.add_argument("--width", metavar="N", type=int, help="px (default: as the cameras have it, else 1280; with --height alone in proportion)")
@@ -28,7 +29,7 @@ def add_flags(parser):
     parser.add_argument("--format", choices=tuple(FORMATS), help="render target (default: as trained; float32 for depth and count)")
     parser.add_argument("--range", metavar=("LOW", "HIGH"), nargs=2, type=float, help="depth or count with the first and last colour (default: from some frames)")
     parser.add_argument("--depth-raw", action="store_true", default=argparse.SUPPRESS, help="also save depth as float32 .npy, world units")
-    add_setting(parser, "rasterizer")
+    parser.add_argument("--rasterizer", metavar="{auto,%s}" % ",".join(RASTERIZERS), help="see train (default: as trained)")
     add_setting(parser, "device")
     add_setting(parser, "quiet")
     add_setting(parser, "verbose")

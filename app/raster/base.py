@@ -2,14 +2,14 @@
 
 Contract of a rasterizer, all through named buffers and images (shapes in app/contract.py):
   forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
-  backward: not where the sink is None; `d_image` (dL/d colour), the forward's leftovers -> `d_splats2d` -> gradients of the parameters, handed to a sink
+  backward: not where the sink is None; `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
+from app.variants.pictures import PICTURES
 
 
 def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
@@ -49,6 +50,15 @@ class Rasterizer(Protocol):
     def record_backward(self, recorder: Recorder) -> None: ...
     def make_room(self, wanted: int | None = None) -> bool: ...  # for the pairs of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
+
+
+class Options:
+    """What a rasterizer can be told: a dataclass of settings."""
+
+    @classmethod
+    def of(cls, config) -> Self:
+        """From settings that have fields of these names."""
+        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
 
 
 def runnable(device: Device, registry: dict) -> list[str]:
@@ -88,35 +98,38 @@ class Sink:
     visible_only: bool = False
 
 
-_STEPPED = ("means", "quats", "log_scales", "logit_opacities", "sh")
-_MOMENTS = tuple(f"adam_{name}" for name in _STEPPED)
-_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED, *_MOMENTS), (*_STEPPED, *_MOMENTS))
+_STEPPED = (*contract.PARAMETERS, *contract.MOMENTS)
+_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED), _STEPPED)
 SINKS = {
-    "store": Sink("optim/store.glsl", (), tuple(f"d_{name}" for name in _STEPPED), grows=False, all_planes=True),
+    "store": Sink("optim/store.glsl", (), contract.PARAMETER_GRADIENTS, grows=False, all_planes=True),
     "adam": _ADAM,
     "visible adam": replace(_ADAM, visible_only=True),
 }
+_KEPT = ("seen", "d_geometry")  # what the forward projection leaves the backward one
 
 
 def allocate_projected(device: Device, capacity: int, sink: str | None) -> dict[str, Buffer]:
-    """Rows of a rasterizer that the projection passes share; without a sink those of the forward one."""
+    """What every rasterizer has for its camera and for up to `capacity` projected splats; with a sink d_splats2d, which is zero, and the like."""
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
     if sink:
-        sizes |= {**dict.fromkeys(("seen", "d_geometry", "d_colors"), capacity), "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
-    own = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        values = {"d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0], "d_geometry": contract.CONSTANTS["GEOMETRY"][0]}
+        sizes |= {name: values.get(name, 1) * capacity for name in ("d_splats2d", *_KEPT, "d_colors")}
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     if sink:
-        own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
-    return own
+        buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+    return buffers
 
 
-def project_forward(sh_planes: int, antialiased: bool, depth: bool = False) -> ComputePass:
-    """depth: splats have (depth, 1, 0) as their colour."""
+def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True) -> ComputePass:
+    """kept: a backward pass may follow, which is of the image alone."""
+    kept, depth = kept and picture == "image", PICTURES[picture].depth
     return ComputePass(
         name="project",
         shader="project/forward.comp",
-        reads=(*_STEPPED, "camera", "frame", "counts"),
-        writes=("splats2d", "keys"),
+        reads=(*contract.PARAMETERS, "camera", "frame", "counts"),
+        writes=("splats2d", "keys", *(_KEPT if kept else ())),
         spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if depth else {})},
+        slots={"kept": f"project/{'kept' if kept else 'nothing_kept'}.glsl"},
     )
 
 
@@ -124,20 +137,19 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
     """Of the visible splats, then of all parameters; in this order, see record_project_backward."""
     row = SINKS[sink]
     stats = ("grow_stats",) if row.grows else ()
-    passed_on = ("seen", "d_geometry", "d_colors")
     return [
         ComputePass(
             name="project backward",
             shader="project/backward.comp",
-            reads=(*_STEPPED, "camera", "frame", "counts", "splats2d", "d_splats2d", *stats),
-            writes=("indirect", "d_splats2d", *passed_on, *stats),
+            reads=(*contract.PARAMETERS[:-1], "camera", "frame", "counts", "splats2d", "d_splats2d", "seen", "d_geometry", *stats),
+            writes=("indirect", "d_splats2d", "d_geometry", "d_colors", *stats),
             spec={"SH_PLANES": sh_planes, "ALL_PLANES": row.all_planes, "ANTIALIASED": antialiased},
             slots={"stats": f"optim/{'grow' if row.grows else 'no'}_stats.glsl"},
         ),
         ComputePass(
             name="project backward sink",
             shader="project/sink.comp",
-            reads=("frame", "counts", *passed_on, *row.reads),
+            reads=("frame", "counts", "seen", "d_geometry", "d_colors", *row.reads),
             writes=row.writes,
             spec={"VISIBLE_ONLY": row.visible_only},
             slots={"sink": row.slot},

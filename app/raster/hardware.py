@@ -5,17 +5,16 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from app import contract
 from app.gpu.context import Device, OutOfMemory
-from app.gpu.memory import Buffer, Image, allocate_all
+from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
+from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.raster.sort import allocate_sort, record_sort, sort_passes
@@ -34,7 +33,7 @@ TIMED = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": A
 
 
 @dataclass(frozen=True)
-class HardwareOptions:
+class HardwareOptions(Options):
     """Rows of the registries in app/variants; 'auto' takes what app/raster/choose.py found the fastest."""
 
     format: str = "float16"
@@ -48,11 +47,6 @@ class HardwareOptions:
     shape: str = "auto"
     segments: int = 1  # depth segments, each drawn to a canvas of its own
     antialiased: bool = False  # opacities times the compensation of the dilation
-
-    @classmethod
-    def of(cls, config) -> HardwareOptions:
-        """From settings that have fields of these names."""
-        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
 
 
 @dataclass(frozen=True)
@@ -111,12 +105,12 @@ def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None
     """Every pass of a frame, forward and, unless the sink is None, backward, on a canvas of width x height px."""
     canvas = _canvas(rows, width, height, segments)
     backward = [*_backward_passes(rows, canvas, threshold), *project_backward(sh_planes, sink, antialiased)] if sink else []
-    return [*sort_passes(rows.shape.command), *picture_passes(rows, canvas, sh_planes, antialiased, PICTURES["image"]), *backward]
+    return [*sort_passes(rows.shape.command), *picture_passes(rows, canvas, sh_planes, antialiased, sink), *backward]
 
 
-def picture_passes(rows: Rows, canvas: dict, sh_planes: int, antialiased: bool, picture: Picture) -> list[ComputePass | DrawPass]:
+def picture_passes(rows: Rows, canvas: dict, sh_planes: int, antialiased: bool, sink: str | None, picture: str = "image") -> list[ComputePass | DrawPass]:
     """Those that differ from one picture to another."""
-    return [project_forward(sh_planes, antialiased, picture.depth), *_forward_passes(rows, canvas, picture)]
+    return [project_forward(sh_planes, antialiased, picture, kept=sink is not None), *_forward_passes(rows, canvas, PICTURES[picture])]
 
 
 def _canvas(rows: Rows, width: int, height: int, segments: int) -> dict:
@@ -238,7 +232,7 @@ class HardwareRasterizer:
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
         self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased))
-        self._pictured = rows, _canvas(rows, width, height, self.segments), parameters.sh_planes, options.antialiased
+        self._pictured = rows, _canvas(rows, width, height, self.segments), parameters.sh_planes, options.antialiased, sink
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -267,7 +261,7 @@ class HardwareRasterizer:
 
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
         """parameters, camera, frame, counts -> target."""
-        run = self.pipelines | build_all(self.device, picture_passes(*self._pictured, PICTURES[picture]))
+        run = self.pipelines | build_all(self.device, picture_passes(*self._pictured, picture))
         recorder.run(run["sizes"], threads=(1,))
         recorder.run(run["project"], indirect="splat_groups")
         record_sort(recorder, run)

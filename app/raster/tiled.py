@@ -7,7 +7,7 @@ have a capacity; a frame that asks for more is drawn without its farthest pairs 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import allocate_projected, project_backward, project_forward, record_project_backward, resolve
+from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve
 from app.raster.parameters import Parameters
 from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
@@ -35,18 +35,13 @@ _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_sp
 
 
 @dataclass(frozen=True)
-class TiledOptions:
+class TiledOptions(Options):
     """Rows of the registries in app/variants; 'auto' takes the first row that the device can run."""
 
     tile_backward: str = "auto"
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
-
-    @classmethod
-    def of(cls, config) -> TiledOptions:
-        """From settings that have fields of these names."""
-        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
 
 
 @dataclass(frozen=True)
@@ -101,15 +96,16 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str |
     bucket = bucket_of(rows.tile_backward, lanes) if sink else 0
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
-    emitted, emit = ("counts", "indirect", "pair_tiles", "pair_splats"), {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
+    summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
     slots = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl", "alpha": PICTURES[picture].alpha}
     backward = [*_backward_passes(rows, (*lists, *stored), {**walk, **share}, tiles, threshold), *project_backward(sh_planes, sink, antialiased)] if sink else []
     return [
         *SORT_PASSES,
-        project_forward(sh_planes, antialiased, PICTURES[picture].depth),
+        project_forward(sh_planes, antialiased, picture, kept=sink is not None),
         ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=emitted, spec=emit, bind=other),
+        ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True),
@@ -177,7 +173,7 @@ class TiledRasterizer:
     def _allocate(self, capacity: int, sink: str | None) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
         own |= allocate_projected(device, capacity, sink)
-        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
+        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
@@ -204,7 +200,8 @@ class TiledRasterizer:
         recorder.run(run["project"], indirect="splat_groups")
         record_sort(recorder, run)
         recorder.run(run["tile count"], indirect="visible_blocks")
-        recorder.run(run["tile emit"], indirect="visible_blocks")
+        recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run["tile emit"], indirect="pair_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
         recorder.run(run["draw"], threads=self._threads(run["draw"]))

@@ -20,7 +20,13 @@ class Picture:
 
 PICTURES = {
     "image": Picture("colours over the background"),
-    "depth": Picture("expected depth sum(w z) / sum(w), z along the axis of the camera", depth=True, value="picture/value_depth.glsl", palette="turbo", formats=("float32", "float16")),
+    "depth": Picture(
+        "expected depth sum(w z) / sum(w), z along the axis of the camera",
+        depth=True,
+        value="picture/value_depth.glsl",
+        palette="turbo",
+        formats=("float32", "float16"),
+    ),
     "alpha": Picture("opacity, 1 - T", value="picture/value_alpha.glsl", range=(0.0, 1.0)),
     "count": Picture(
         "how many splats cover a pixel, with alpha of at least 1/255 there; who draws front to back stops at 2346",

@@ -22,7 +22,18 @@ class Painter:
     frame: a contract Frame row. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, backend: Backend, options, gaussians: Gaussians, width: int, height: int, pictures: Sequence[str], frame: np.ndarray, transparent: bool = False):
+    def __init__(
+        self,
+        device: Device,
+        backend: Backend,
+        options,
+        gaussians: Gaussians,
+        width: int,
+        height: int,
+        pictures: Sequence[str],
+        frame: np.ndarray,
+        transparent: bool = False,
+    ):
         self.device, self.width, self.height, self.transparent = device, width, height, transparent
         self._parts, self._recorders = [], {}
         try:

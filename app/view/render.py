@@ -37,7 +37,7 @@ log = logging.getLogger("hardsplat")
 VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
 SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120  # of a path that says nothing else; degrees, vertical
 SAMPLES = 8  # frames that the ends of a palette are taken from
-LARGEST_SIDE = 65536
+LIMITS = {"frames": (1, 10**6), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,16 @@ def render(
     depth_raw: also float32 depth of every frame, (H, W) .npy, world units, 0 where there is nothing. range: numbers with the first and last colour.
     Raises UserError for bad input, before anything is drawn, and for what cannot be written.
     """
-    for name, value, low, high in (("frames", frames, 1, 10**6), ("fps", fps, 0.01, 1000), ("width", width, 1, LARGEST_SIDE), ("height", height, 1, LARGEST_SIDE), ("fov", fov, 0.1, 179)):
+    for name, value in {"frames": frames, "fps": fps, "width": width, "height": height, "fov": fov}.items():
+        low, high = LIMITS[name]
         if value is not None and not low <= value <= high:
             raise UserError(f"--{name} {value}: expected a number of {low} to {high}")
     modes = _modes(mode, range, depth_raw)
     file, config = find_model(model, data_dir, device)
     if data_factor is not None:
         config = replace(config, data_factor=data_factor)
-    config = replace(config, rasterizer=rasterizer or config.rasterizer, format=_format(modes, format, config.format))
+    # of the rest only what changes the picture: the variants may be those of another device
+    drawn_by = TrainConfig(rasterizer=rasterizer or config.rasterizer, format=_format(modes, format, config.format), antialiased=config.antialiased)
     color, transparent = _background(background, config)
     keys = None if path in (*VIEWS, *AROUND) else _path_file(path)
     out = _output(output, file, path, transparent, depth_raw)
@@ -94,42 +96,58 @@ def render(
         raise UserError(f"--sh-degree {sh_degree}: expected a degree of 0 to {gaussians.sh_degree}, which {file} has")
     shots = shots_of(path, keys, scene, gaussians, frames, fps or FPS, width, height, fov, up)
     sizes = {(s.camera.width, s.camera.height) for s in shots}
-    if out.suffix and len(sizes) > 1:
+    if is_video(out) and len(sizes) > 1:
         raise UserError(f"{out}: the views have {len(sizes)} different sizes, a video has one; add --width and --height")
     gpu = open_device(config.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_row(degree, color, config.near_plane)
-    painter = _painter(gpu, config, gaussians, canvas, modes, frame, transparent)
+    painter = _painter(gpu, drawn_by, gaussians, canvas, modes, frame, transparent)
+    names = [n for n in modes if n in mode]
     try:
-        for name in modes:
+        for name in names:
             if PICTURES[name].value and not PICTURES[name].range:
                 low, high = range or _span(painter, name, shots)
                 log.info("%s: colours from %.4g to %.4g%s", name, low, high, "" if range else " (--range to choose others)")
                 painter.span(name, low, high)
         pace = fps or (keys.fps if keys else None) or FPS
-        names = [n for n in modes if n in mode]
-        sink = Videos(out, names, shots[0].camera, pace) if out.suffix else Stills(out, names, transparent)
-        where, done = ", ".join(map(str, sink.written())), 0
-        try:
-            with sink:
-                for shot in tqdm(shots, desc="rendering", unit="frame", disable=quiet):
-                    for name in modes:
-                        image = painter.draw(name, shot.camera)
-                        if name in names:
-                            sink.picture(shot.name, name, image)
-                        if depth_raw and name == "depth":
-                            sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
-                    done += 1
-        except KeyboardInterrupt:
-            log.warning("stopped: %d of %d frames are in %s", done, len(shots), where)
-            raise
-        print(f"{done} frame{'s' * (done > 1)} of {canvas[0]}x{canvas[1]} in {where}")
+        sink = Videos(out, names, shots[0].camera, pace) if is_video(out) else Stills(out, names, transparent)
+        _draw(painter, shots, modes, sink, depth_raw, quiet)
     finally:
         painter.destroy()
     return sink.written()
 
 
-def shots_of(path: str, keys: CameraPath | None, scene: Scene | None, gaussians: Gaussians, frames: int | None, fps: float, width: int | None, height: int | None, fov: float | None, up: str | None) -> list[Shot]:
+def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | Videos, depth_raw: bool, quiet: bool) -> None:
+    """Every shot in every mode. After an interrupt the frames up to there are written."""
+    where, done = ", ".join(map(str, sink.written())), 0
+    try:
+        with sink:
+            for shot in tqdm(shots, desc="rendering", unit="frame", disable=quiet):
+                for name in modes:
+                    image = painter.draw(name, shot.camera)
+                    if name in sink.modes:
+                        sink.picture(shot.name, name, image)
+                    if depth_raw and name == "depth":
+                        sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
+                done += 1
+    except KeyboardInterrupt:
+        log.warning("stopped: %d of %d frames are in %s", done, len(shots), where)
+        raise
+    print(f"{done} frame{'s' * (done > 1)} of {painter.width}x{painter.height} in {where}")
+
+
+def shots_of(
+    path: str,
+    keys: CameraPath | None,
+    scene: Scene | None,
+    gaussians: Gaussians,
+    frames: int | None = None,
+    fps: float = FPS,
+    width: int | None = None,
+    height: int | None = None,
+    fov: float | None = None,
+    up: str | None = None,
+) -> list[Shot]:
     """The cameras of a path. frames: how many; of a list of views, so many evenly chosen. fov: vertical, degrees, of paths that go around."""
     if path in VIEWS:
         indices = scene.test if path == "held-out" else scene.train
@@ -219,19 +237,23 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
     stem = name if file.name == "splats.ply" else f"{file.stem}_{name}"
     stills = transparent or depth_raw or path in VIEWS
     out = Path(output) if output else file.parent / (stem if stills else f"{stem}.mp4")
-    if out.suffix and out.suffix.lower() not in CODECS:
+    if out.suffix and not is_video(out) and not out.is_dir():
         raise UserError(f"--output {out}: expected an ending of {', '.join(CODECS)}, or a folder for PNG, without ending")
-    if out.suffix and (transparent or depth_raw):
+    if is_video(out) and (transparent or depth_raw):
         raise UserError(f"--output {out}: {'--background transparent' if transparent else '--depth-raw'} is for stills; give a folder, without ending")
-    folder = out.parent if out.suffix else out
+    folder = out.parent if is_video(out) else out
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-        if out.suffix and out.exists() and not os.access(out, os.W_OK) or out.is_dir() and out.suffix:
+        if is_video(out) and out.exists() and (out.is_dir() or not os.access(out, os.W_OK)):
             raise UserError(f"--output {out}: cannot be written; choose another")
     except OSError as error:
         raise UserError(f"--output {out}: cannot be written: {error.strerror}; choose another") from None
     return out
+
+
+def is_video(path: Path) -> bool:
+    return path.suffix.lower() in CODECS
 
 
 def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
@@ -250,12 +272,12 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
     return scene
 
 
-def _painter(gpu: Device, config: TrainConfig, gaussians: Gaussians, canvas: tuple[int, int], modes: list[str], frame: np.ndarray, transparent: bool) -> Painter:
-    name = fastest(gpu, config)
+def _painter(gpu: Device, drawn_by: TrainConfig, gaussians: Gaussians, canvas: tuple[int, int], modes: list[str], frame: np.ndarray, transparent: bool) -> Painter:
+    backend = BACKENDS[fastest(gpu, drawn_by)]
     if max(canvas) > gpu.max_image:
         raise UserError(f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be ({gpu.max_image} a side); lower --width and --height")
     try:
-        return Painter(gpu, BACKENDS[name], BACKENDS[name].options.of(config), gaussians, *canvas, modes, frame, transparent)
+        return Painter(gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent)
     except OutOfMemory as error:
         raise UserError(str(error).replace("raise --data-factor", "lower --width and --height")) from None
 

@@ -66,6 +66,7 @@ class Videos(_Sink):
 
     def __init__(self, path: Path, modes: Sequence[str], camera: Camera, fps: float):
         super().__init__(1)
+        self.modes = modes
         files = [path] if len(modes) == 1 else [path.with_stem(f"{path.stem}_{mode}") for mode in modes]
         self._writers = {mode: VideoWriter(file, camera.width, camera.height, fps) for mode, file in zip(modes, files)}
 
