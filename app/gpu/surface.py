@@ -11,7 +11,7 @@ import glfw
 import vulkan as vk
 
 from app.errors import UserError
-from app.gpu.context import Device, DeviceLost
+from app.gpu.context import Device, DeviceLost, OutOfMemory
 from app.gpu.memory import Image
 from app.gpu.recorder import Fence, begin, submit
 
@@ -123,6 +123,8 @@ class Surface:
         except (vk.VkErrorSurfaceLostKhr, vk.VkErrorOutOfDateKhr, vk.VkErrorNativeWindowInUseKhr, vk.VkErrorInitializationFailed):
             self._drop()  # what became of the window shows the next time
             return False
+        except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
+            raise OutOfMemory(f"{self.device.name} is out of memory: a window of {width}x{height} px does not fit") from None
         self._drop()
         self._swapchain, self.width, self.height, self.stale = made, width, height, False
         self._images = list(self.device.proc("vkGetSwapchainImagesKHR")(self.device.handle, made))

@@ -60,9 +60,11 @@ class Preview:
             points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))
             inputs = inputs_of(scene, points, can_pause=True, sh_degree=config.sh_degree)
             self.viewer = Viewer(device, f"{scene.name} - hardsplat", look, inputs, folder, busy=True, size=self._size)
+            self.viewer.prepare(session.parameters)
         except DeviceLost:
             raise
         except UserError as error:
+            self.close()
             self._note(error)
 
     @property

@@ -84,7 +84,7 @@ class Screen:
         parameters: as they are now; a training gives them other buffers when they grow. Raises OutOfMemory with nothing drawn any more.
         """
         most = self.device.max_image
-        width, height = (min(-(-side // STEP) * STEP, most) for side in size)
+        width, height = (min(-(-max(side, 1) // STEP) * STEP, most) for side in size)
         drawn = (tuple(parameters.all.values()), (width, height), picture)
         if len(drawn[0]) == len(self._drawn[0] or ()) and all(a is b for a, b in zip(drawn[0], self._drawn[0])) and drawn[1:] == self._drawn[1:]:
             return False

@@ -61,6 +61,10 @@ class Viewer:
     def paused(self) -> bool:
         return not self.closed and self.inputs.paused
 
+    def prepare(self, parameters: Parameters) -> None:
+        """Builds what the first frame takes, which is slow on some drivers, before anybody is kept waiting by it."""
+        self.screen.fit(parameters, self.window.size, self.inputs.picture)
+
     def turn(self, parameters: Parameters, sh_degree: int, lines: Sequence[str] = (), wait: bool = False) -> None:
         """Handles events and queues a frame where one is due. Waits for nothing, with `wait` for events, as long as a frame lasts.
 
