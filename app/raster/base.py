@@ -112,8 +112,8 @@ def allocate_projected(device: Device, capacity: int, sink: str | None) -> dict[
     """What every rasterizer has for its camera and for up to `capacity` projected splats; with a sink d_splats2d, which is zero, and the like."""
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
     if sink:
-        values = {"d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0], "d_geometry": contract.CONSTANTS["GEOMETRY"][0]}
-        sizes |= {name: values.get(name, 1) * capacity for name in ("d_splats2d", *_KEPT, "d_colors")}
+        stride, per_splat = contract.plane_stride(capacity), contract.CONSTANTS["GRADIENT_STRIDE"][0]
+        sizes |= {"seen": capacity, "d_splats2d": per_splat * capacity, "d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     if sink:
         buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
@@ -141,7 +141,7 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
         ComputePass(
             name="project backward",
             shader="project/backward.comp",
-            reads=(*contract.PARAMETERS[:-1], "camera", "frame", "counts", "splats2d", "d_splats2d", "seen", "d_geometry", *stats),
+            reads=(*contract.PARAMETERS[:-1], "camera", "frame", "counts", "d_splats2d", "seen", "d_geometry", *stats),
             writes=("indirect", "d_splats2d", "d_geometry", "d_colors", *stats),
             spec={"SH_PLANES": sh_planes, "ALL_PLANES": row.all_planes, "ANTIALIASED": antialiased},
             slots={"stats": f"optim/{'grow' if row.grows else 'no'}_stats.glsl"},

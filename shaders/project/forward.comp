@@ -58,5 +58,5 @@ void main() {
     if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
     splats2d[g] = Splat2D(o.mean, conic, max(color, vec3(0.0)), opacity, axis1, axis2);
     keys[g] = floatBitsToUint(o.p.z);
-    keep(g, d_direction);
+    keep(g, color, d_direction);
 }
