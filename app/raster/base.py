@@ -113,7 +113,8 @@ def allocate_projected(device: Device, capacity: int, sink: str | None) -> dict[
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
     if sink:
         stride, per_splat = contract.plane_stride(capacity), contract.CONSTANTS["GRADIENT_STRIDE"][0]
-        sizes |= {"seen": capacity, "d_splats2d": per_splat * capacity, "d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
+        sizes |= {"seen": capacity, "d_splats2d": per_splat * capacity}
+        sizes |= {"d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     if sink:
         buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
