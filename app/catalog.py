@@ -12,7 +12,7 @@ from app.errors import UserError
 from app.gpu import bandwidth, probe, shader
 from app.raster import hardware, tiled
 from app.raster.base import SINKS
-from app.raster.show import show_pass
+from app.raster.show import SCREEN_PASS, show_pass
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
 from app.train.loss import LOSS_PASSES, METRIC_PASSES
 from app.train.mcmc import MCMC_PASSES
@@ -49,7 +49,7 @@ def sources() -> Iterator[shader.Source]:
         for p in (*tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, None, 32, picture=picture), show_pass(picture)):
             yield from p.sources()
     training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
-    for p in (*probe.PASSES, bandwidth.COPY, *training):
+    for p in (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, *training):
         yield from p.sources()
 
 

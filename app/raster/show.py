@@ -13,6 +13,10 @@ from app.variants.formats import FORMATS
 from app.variants.pictures import PICTURES
 
 
+# of a window, see app/view/screen.py
+SCREEN_PASS = ComputePass("screen", "view/screen.comp", reads=("shown", "overlay", "photos", "glyphs", "text"), writes=("screen",))
+
+
 def show_pass(picture: str, transparent: bool = False) -> ComputePass:
     """transparent: shown has straight alpha, else the background behind everything."""
     row, shared = PICTURES[picture], dict(spec={"TRANSPARENT": transparent})
