@@ -52,7 +52,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("focal", "vec2", "px"),
         Field("centre", "vec2", "principal point, px from the top left corner"),
         Field("size", "uvec2", "image width and height, px"),
-        Field("photo", "uint", "first element of the photograph in `photos`"),
+        Field("photo", "uint", "first pixel of the photograph in `photos`"),
     ),
     "Frame": (
         Field("background", "vec3", "colour behind everything, 0..1"),
@@ -251,7 +251,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("hyper", "Hyper", "1", "settings of the run", single=True),
     BufferRow("views", "Camera", "V", "training cameras"),
     BufferRow("schedule", "uvec2", "HISTORY", "(view, first element of its photograph) of step s at s % HISTORY"),
-    BufferRow("photos", "uint", "sum of image sizes", "photographs, RGBA8 with red in the low byte, colour times alpha, rows of camera.size.x"),
+    BufferRow("photos", "uint", "sum of image sizes", "photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all"),
     BufferRow("ssim_grads", "float", "3, 3, P", "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
     BufferRow("loss_sums", "vec3", "G", "(L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size"),
     BufferRow("history", "StepRecord", "HISTORY", "results of step s at s % HISTORY"),

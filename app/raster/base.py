@@ -24,7 +24,7 @@ from app.variants.pictures import PICTURES
 
 
 def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
-    """The contract's Camera struct. photo: first uint of its photograph in `photos`."""
+    """The contract's Camera struct. photo: first pixel of its photograph in `photos`."""
     row = np.zeros((), contract.dtype("Camera"))
     row["world_to_camera"] = camera.w2c[:3]
     row["position"] = camera.position

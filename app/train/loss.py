@@ -30,11 +30,19 @@ _TILE = contract.CONSTANTS["TILE"][0]  # a workgroup of TILE x TILE threads meas
 _GROUP = contract.CONSTANTS["GROUP"][0]
 _COMPARED = ("target", "photos", "camera", "frame")
 
-LOSS_PASSES = (
-    ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums")),
-    ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",)),
-    ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
-)
+
+
+def loss_passes(photo_bytes: int = 4) -> tuple[ComputePass, ...]:
+    """photo_bytes: of a pixel in `photos`, 3 or 4."""
+    spec = {"PHOTO_BYTES": photo_bytes}
+    return (
+        ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",), spec=spec),
+        ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
+    )
+
+
+LOSS_PASSES = loss_passes()
 METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
 
 

@@ -29,7 +29,7 @@ struct Camera {
     vec2 focal;  // px
     vec2 centre;  // principal point, px from the top left corner
     uvec2 size;  // image width and height, px
-    uint photo;  // first element of the photograph in `photos`
+    uint photo;  // first pixel of the photograph in `photos`
 };
 
 struct Frame {
@@ -293,7 +293,7 @@ struct StepRecord {
 // schedule [HISTORY]; (view, first element of its photograph) of step s at s % HISTORY
 #define BINDING_schedule 45
 #define BUFFER_schedule(access) layout(set = 0, binding = BINDING_schedule, scalar) access buffer schedule_block { uvec2 schedule[]; };
-// photos [sum of image sizes]; photographs, RGBA8 with red in the low byte, colour times alpha, rows of camera.size.x
+// photos [sum of image sizes]; photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all
 #define BINDING_photos 46
 #define BUFFER_photos(access) layout(set = 0, binding = BINDING_photos, scalar) access buffer photos_block { uint photos[]; };
 // ssim_grads [3, 3, P]; per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size
