@@ -17,9 +17,10 @@ from app import contract
 from app.camera import Camera
 from app.errors import UserError
 from app.gpu.context import Device
-from app.gpu.memory import Buffer, Image
+from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
+from app.raster.sort import allocate_sort, record_sort, sort_passes
 
 
 def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
@@ -97,6 +98,38 @@ SINKS = {
     "visible adam": replace(_ADAM, visible_only=True),
 }
 PROJECTED = ("splats2d", "seen", "d_geometry", "d_colors")  # rows of a rasterizer that the projection passes share, one element a splat
+
+
+class Projection(Protocol):
+    """What stands around the draws of a rasterizer: parameters -> splats2d, and their order of blending; d_splats2d -> gradients -> a sink."""
+
+    def passes(self, command: Mapping[str, int]) -> list[ComputePass]: ...  # command: the draw that the order is for, of app/variants/shapes.py
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Perspective:
+    """Of 3D splats: EWA projection, order by depth."""
+
+    sh_planes: int
+    sink: str
+    antialiased: bool = False
+
+    def passes(self, command: Mapping[str, int] = {}) -> list[ComputePass]:
+        return [*sort_passes(command), project_forward(self.sh_planes, self.antialiased), *project_backward(self.sh_planes, self.sink, self.antialiased)]
+
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+        return allocate_all(device, {name: capacity * contract.itemsize(name) for name in PROJECTED}) | allocate_sort(device, capacity)
+
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["project"], indirect="splat_groups")
+        record_sort(recorder, run)
+
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        record_project_backward(recorder, run)
 
 
 def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:

@@ -15,10 +15,9 @@ from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import PROJECTED, project_backward, project_forward, record_project_backward, resolve, runnable
+from app.raster.base import Perspective, Projection, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
-from app.raster.sort import allocate_sort, record_sort, sort_passes
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
@@ -107,16 +106,15 @@ class Rows:
 
 
 def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1, antialiased: bool = False) -> list[ComputePass | DrawPass]:
-    """Every pass of a frame, forward and backward, on a canvas of width x height px."""
+    """Every pass of a frame of 3D splats, forward and backward, on a canvas of width x height px."""
+    return [*Perspective(sh_planes, sink, antialiased).passes(rows.shape.command), *draw_passes(rows, width, height, threshold, segments)]
+
+
+def draw_passes(rows: Rows, width: int, height: int, threshold: int = 16, segments: int = 1) -> list[ComputePass | DrawPass]:
+    """Those from splats2d and order to d_splats2d."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
-    return [
-        *sort_passes(rows.shape.command),
-        project_forward(sh_planes, antialiased),
-        *_forward_passes(rows, canvas),
-        *_backward_passes(rows, canvas, threshold),
-        *project_backward(sh_planes, sink, antialiased),
-    ]
+    return [*_forward_passes(rows, canvas), *_backward_passes(rows, canvas, threshold)]
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
@@ -220,18 +218,19 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py. projection: another than of 3D splats. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
     """
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = Rows.resolve(device, options)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased))
+        self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
+        self.pipelines = build_all(device, [*self.projection.passes(rows.shape.command), *draw_passes(rows, width, height, threshold, self.segments)])
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -242,10 +241,10 @@ class HardwareRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
+        sizes = {"camera": 1, "frame": 1, "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
-        own |= allocate_sort(device, capacity)
+        own |= self.projection.allocate(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
@@ -261,9 +260,7 @@ class HardwareRasterizer:
     def record_forward(self, recorder: Recorder) -> None:
         """parameters, camera, frame, counts -> target."""
         run = self.pipelines
-        recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run["project"], indirect="splat_groups")
-        record_sort(recorder, run)
+        self.projection.record_forward(recorder, run)
         if "begin forward" in run:
             recorder.run(run["begin forward"], threads=(self.width, self.height))
         recorder.run(run["draw"], indirect="draw", extent=(self.width, self.height * self.segments))
@@ -276,7 +273,7 @@ class HardwareRasterizer:
         across, down = blocks_of(self.rows.block, self.width, self.height)
         recorder.run(run["begin backward"], threads=(across, down))
         recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
-        record_project_backward(recorder, run)
+        self.projection.record_backward(recorder, run)
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""

@@ -16,9 +16,9 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import PROJECTED, project_backward, project_forward, record_project_backward, resolve
+from app.raster.base import Perspective, Projection, resolve
 from app.raster.parameters import Parameters
-from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
+from app.raster.sort import BLOCK, RADIX, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.formats import FORMATS
 from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
@@ -90,7 +90,18 @@ def subgroups_of(lanes: int) -> int:
 
 
 def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8, antialiased: bool = False) -> list[ComputePass]:
-    """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
+    """Every pass of a frame of 3D splats, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
+    return [*Perspective(sh_planes, sink, antialiased).passes(), *draw_passes(rows, width, height, lanes, threshold)]
+
+
+def count_pass(width: int, height: int) -> ComputePass:
+    across, down = grid(width, height)
+    spec = {"TILES_X": across, "TILES_Y": down}
+    return ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=spec)
+
+
+def draw_passes(rows: TiledRows, width: int, height: int, lanes: int, threshold: int = 8) -> list[ComputePass]:
+    """Those from splats2d and order to d_splats2d."""
     across, down = grid(width, height)
     tiles = {"TILES_X": across, "TILES_Y": down}
     n = digits(across * down)
@@ -102,17 +113,15 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     lists = ("tile_starts", "pair_splats", "tile_splats")
     emitted, emit = ("counts", "indirect", "pair_tiles", "pair_splats"), {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
-    checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
+    slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl"}
+    slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     return [
-        *SORT_PASSES,
-        project_forward(sh_planes, antialiased),
-        ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
+        count_pass(width, height),
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=emitted, spec=emit, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
+        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True),
         *_backward_passes(rows, (*lists, *stored), {**walk, **share}, tiles, threshold),
-        *project_backward(sh_planes, sink, antialiased),
     ]
 
 
@@ -128,7 +137,7 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
         walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
     else:
         walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
-    slots = {"atomics": rows.atomics.slot, **dict(row.slots)}
+    slots = {"atomics": rows.atomics.slot, **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}), **dict(row.slots)}
     reads = (*reads, "target", "d_image", "frame")
     if not row.gathers:
         return [ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True)]
@@ -143,16 +152,17 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
 class TiledRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py. projection: another than of 3D splats. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = TiledRows.resolve(device, options)
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
         threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold, options.antialiased))
+        self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
+        self.pipelines = build_all(device, [*self.projection.passes({}), *draw_passes(rows, width, height, device.subgroup_size, threshold)])
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
         self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)
@@ -173,13 +183,13 @@ class TiledRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": 9 * capacity}
+        sizes = {"camera": 1, "frame": 1, "d_splats2d": 9 * capacity}
         sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
-        own |= allocate_sort(device, capacity)
+        own |= self.projection.allocate(device, capacity)
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
         own["target"] = Image(device, *size, format.vk, format.texel, "target")
@@ -198,9 +208,7 @@ class TiledRasterizer:
     def record_forward(self, recorder: Recorder) -> None:
         """parameters, camera, frame, counts -> target."""
         run = self.pipelines
-        recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run["project"], indirect="splat_groups")
-        record_sort(recorder, run)
+        self.projection.record_forward(recorder, run)
         recorder.run(run["tile count"], indirect="visible_blocks")
         recorder.run(run["tile emit"], indirect="visible_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
@@ -215,7 +223,7 @@ class TiledRasterizer:
         recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
         if gathers:
             recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
-        record_project_backward(recorder, self.pipelines)
+        self.projection.record_backward(recorder, self.pipelines)
 
     def _threads(self, pipeline: Pipeline) -> tuple[int]:
         """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""
