@@ -18,6 +18,7 @@ const uint MESH_SPLATS = 32u;  // splats a mesh workgroup, one a thread: 128 ver
 const uint MAX_GROUPS_X = 65535u;  // maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y
 const uint GRADIENTS = 9u;  // numbers a splat's fragments add up in the backward draw, see d_splats2d
 const uint GRADIENT_STRIDE = 9u;  // floats from a splat's nine to the next one's; 16 would align them to 64 bytes
+const uint BLOB = 9u;  // numbers of a 2D Gaussian of an image fit, see blobs
 const int SSIM_RADIUS = 5;  // 11x11 window, sigma 1.5 (Wang et al. 2004)
 const uint IGNORED = 16777215u;  // word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it
 const uint HISTORY = 4096u;  // steps kept in the ring of losses, and of scheduled views
@@ -300,26 +301,35 @@ struct StepRecord {
 // holes [C]; densify: rows to fill when dead splats are compacted
 #define BINDING_holes 53
 #define BUFFER_holes(access) layout(set = 0, binding = BINDING_holes, scalar) access buffer holes_block { uint holes[]; };
+// blobs [BLOB, B]; image fits: 2D Gaussians in planes of counts.capacity: centre (2, px), log standard deviations along both axes (2, log px), angle of the first (rad), color (3), logit opacity
+#define BINDING_blobs 54
+#define BUFFER_blobs(access) layout(set = 0, binding = BINDING_blobs, scalar) access buffer blobs_block { float blobs[]; };
+// d_blobs [BLOB, B]; dL/d blobs
+#define BINDING_d_blobs 55
+#define BUFFER_d_blobs(access) layout(set = 0, binding = BINDING_d_blobs, scalar) access buffer d_blobs_block { float d_blobs[]; };
+// adam_blobs [2, BLOB, B]; first moments, then second moments
+#define BINDING_adam_blobs 56
+#define BUFFER_adam_blobs(access) layout(set = 0, binding = BINDING_adam_blobs, scalar) access buffer adam_blobs_block { float adam_blobs[]; };
 // copies [rows of holes]; MCMC, in the memory of holes: how many copies of a splat are to be made
-#define BINDING_copies 54
+#define BINDING_copies 57
 #define BUFFER_copies(access) layout(set = 0, binding = BINDING_copies, scalar) access buffer copies_block { uint copies[]; };
 // target: rendered colour without background, premultiplied, and final transmittance in alpha
-#define SAMPLED_target layout(set = 0, binding = 55) uniform texture2D target;
-#define STORE_target layout(set = 0, binding = 55) uniform writeonly image2D target;
-#define LOADSTORE_target(format) layout(set = 0, binding = 55, format) uniform coherent image2D target;
-#define INPUT_target layout(set = 0, binding = 55, input_attachment_index = 0) uniform subpassInput target;
+#define SAMPLED_target layout(set = 0, binding = 58) uniform texture2D target;
+#define STORE_target layout(set = 0, binding = 58) uniform writeonly image2D target;
+#define LOADSTORE_target(format) layout(set = 0, binding = 58, format) uniform coherent image2D target;
+#define INPUT_target layout(set = 0, binding = 58, input_attachment_index = 0) uniform subpassInput target;
 // layers: the same of each depth segment by itself, one below the other, nearest first
-#define SAMPLED_layers layout(set = 0, binding = 56) uniform texture2D layers;
-#define STORE_layers layout(set = 0, binding = 56) uniform writeonly image2D layers;
-#define LOADSTORE_layers(format) layout(set = 0, binding = 56, format) uniform coherent image2D layers;
-#define INPUT_layers layout(set = 0, binding = 56, input_attachment_index = 0) uniform subpassInput layers;
+#define SAMPLED_layers layout(set = 0, binding = 59) uniform texture2D layers;
+#define STORE_layers layout(set = 0, binding = 59) uniform writeonly image2D layers;
+#define LOADSTORE_layers(format) layout(set = 0, binding = 59, format) uniform coherent image2D layers;
+#define INPUT_layers layout(set = 0, binding = 59, input_attachment_index = 0) uniform subpassInput layers;
 // state: what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other
-#define SAMPLED_state layout(set = 0, binding = 57) uniform texture2D state;
-#define STORE_state layout(set = 0, binding = 57) uniform writeonly image2D state;
-#define LOADSTORE_state(format) layout(set = 0, binding = 57, format) uniform coherent image2D state;
-#define INPUT_state layout(set = 0, binding = 57, input_attachment_index = 0) uniform subpassInput state;
+#define SAMPLED_state layout(set = 0, binding = 60) uniform texture2D state;
+#define STORE_state layout(set = 0, binding = 60) uniform writeonly image2D state;
+#define LOADSTORE_state(format) layout(set = 0, binding = 60, format) uniform coherent image2D state;
+#define INPUT_state layout(set = 0, binding = 60, input_attachment_index = 0) uniform subpassInput state;
 // d_image: dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha
-#define SAMPLED_d_image layout(set = 0, binding = 58) uniform texture2D d_image;
-#define STORE_d_image layout(set = 0, binding = 58) uniform writeonly image2D d_image;
-#define LOADSTORE_d_image(format) layout(set = 0, binding = 58, format) uniform coherent image2D d_image;
-#define INPUT_d_image layout(set = 0, binding = 58, input_attachment_index = 0) uniform subpassInput d_image;
+#define SAMPLED_d_image layout(set = 0, binding = 61) uniform texture2D d_image;
+#define STORE_d_image layout(set = 0, binding = 61) uniform writeonly image2D d_image;
+#define LOADSTORE_d_image(format) layout(set = 0, binding = 61, format) uniform coherent image2D d_image;
+#define INPUT_d_image layout(set = 0, binding = 61, input_attachment_index = 0) uniform subpassInput d_image;
