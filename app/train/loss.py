@@ -35,6 +35,7 @@ LOSS_PASSES = (
     ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",)),
     ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
 )
+SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")), LOSS_PASSES[-1])
 METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
 
 
@@ -55,6 +56,17 @@ def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, hei
     """target, photos, camera, frame, hyper, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
     recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
     recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss reduce"], threads=(_GROUP,))
+
+
+def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
+    """What SQUARED_PASSES need, and METRIC_PASSES."""
+    return {**allocate_metrics(device, width, height), "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")}
+
+
+def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+    """As record_loss, of L = mean (x - y)^2; the record's SSIM is 0. Needs no hyper."""
+    recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
