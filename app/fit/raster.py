@@ -168,10 +168,16 @@ class WalkRasterizer:
             resource.destroy()
 
 
+def rasterizer_of(device: Device, wanted: str) -> str:
+    """The row of FIT_RASTERS that is wanted, or for 'auto' the first that runs here. Raises UserError."""
+    row = resolve(device, "rasterizer of blobs", FIT_RASTERS, wanted, "--rasterizer")
+    return next(name for name, each in FIT_RASTERS.items() if each is row)
+
+
 def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: str) -> Rasterizer:
     """What `options` name. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated."""
-    row = resolve(device, "rasterizer of blobs", FIT_RASTERS, options.rasterizer, "--rasterizer")
-    name = next(n for n, r in FIT_RASTERS.items() if r is row)
+    name = rasterizer_of(device, options.rasterizer)
+    row = FIT_RASTERS[name]
     reduction = row.reductions[0] if options.reduction == "auto" else options.reduction
     if reduction not in row.reductions:
         raise UserError(f"--reduction {reduction}: {name} has {', '.join(row.reductions)}")

@@ -13,7 +13,7 @@ from app import contract
 from app.camera import Camera
 from app.fit.blobs import BlobBuffers, Blobs
 from app.fit.config import FitConfig
-from app.fit.raster import FitOptions, open_rasterizer
+from app.fit.raster import FitOptions, open_rasterizer, rasterizer_of
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
@@ -95,6 +95,7 @@ class FitSession:
     def _allocate(self, capacity: int, words: np.ndarray) -> None:
         device = self.device
         self.blobs = self._part(BlobBuffers(device, capacity, ("adam_blobs",)))
+        self.rasterizer = rasterizer_of(device, self.config.rasterizer)
         options = FitOptions(**{name: getattr(self.config, name) for name in FitOptions.__dataclass_fields__})
         self.raster = self._part(open_rasterizer(device, self.blobs, self.width, self.height, options, "adam"))
         self._shared = {
