@@ -11,6 +11,7 @@ import pytest
 from goldens import relative_l2
 from oracle import fit2d
 from oracle.adam import adam_step
+from oracle.render import fragments
 from PIL import Image
 
 from app.cli import main
@@ -55,6 +56,16 @@ def random_blobs(seed: int, n: int, width: int, height: int, overlap=8.0, opacit
     )
 
 
+def clear_blobs(*args, seed: int | None = None, **options) -> tuple[Blobs, int]:
+    """Random ones and their seed: the first from `seed` (or a fresh one) of which no fragment is so near alpha = 1/255 that rounding moves it across."""
+    for seed in itertools.count(fresh_seed() if seed is None else seed):
+        blobs = random_blobs(seed, *args, **options)
+        splats = fit2d.draw(*(getattr(blobs, name) for name in fit2d.PARAMETERS), *args[1:]).splats
+        alphas = (splats.opacity[i] * gauss for i, _, _, gauss, _, _ in fragments(splats, *args[:0:-1], "none"))
+        if min(np.abs(255 * alpha - 1).min() for alpha in alphas) > 1e-5:
+            return blobs, seed
+
+
 def exact(blobs: Blobs, width, height, weight):
     frame = fit2d.draw(*(getattr(blobs, name) for name in fit2d.PARAMETERS), width, height, BACKGROUND)
     return frame, frame.backward(weight)
@@ -87,8 +98,8 @@ def drawn(device, blobs: Blobs, width: int, height: int, weight, **options) -> t
             part.destroy()
 
 
-def check(device, blobs, width, height, what, image_limit=1e-4, gradient_limit=1e-3, **options):
-    """The limits of float32 in test_hardware.py, whose reasons hold here."""
+def check(device, blobs, width, height, what, image_limit=1e-5, gradient_limit=1e-4, **options):
+    """Measured: 1e-7 and 1e-6; where colours are taken from deep pixels by subtraction, up to ten times more."""
     weight = np.random.default_rng(0).normal(size=(height, width, 3)).astype(np.float32)
     frame, gradients = exact(blobs, width, height, weight)
     image, found = drawn(device, blobs, width, height, weight, **options)
@@ -130,8 +141,8 @@ def test_oracle_gradients_by_central_differences():
 @pytest.mark.parametrize("rasterizer, reduction", VARIANTS)
 def test_every_variant_agrees_with_the_oracle(device, rasterizer, reduction):
     skip_without(device, rasterizer, reduction)
-    seed = fresh_seed()
-    check(device, random_blobs(seed, 120, 61, 47), 61, 47, seed, 1e-3, 1e-3 if rasterizer != "hardware" else 3e-3, rasterizer=rasterizer, reduction=reduction)
+    blobs, seed = clear_blobs(120, 61, 47)
+    check(device, blobs, 61, 47, seed, rasterizer=rasterizer, reduction=reduction)
 
 
 def in_pieces(n: int, width: int, height: int) -> Blobs:
@@ -142,7 +153,7 @@ def in_pieces(n: int, width: int, height: int) -> Blobs:
 @pytest.mark.parametrize("rasterizer", FIT_RASTERS)
 def test_every_rasterizer_on_other_canvases(device, rasterizer):
     """Smaller than a tile, no multiple of one, one pixel; with deep overlap that finishes pixels; with more blobs over a tile than a list holds; long and
-    thin ones. Fixed scenes, of which none has a fragment that rounding moves across alpha = 1/255: 3e-3 of a gradient."""
+    thin ones. Fixed scenes, for the rounding of deep ones is not always the same."""
     skip_without(device, rasterizer)
     for what, blobs, size in (
         ("one pixel", random_blobs(1, 5, 1, 1), (1, 1)),
