@@ -12,6 +12,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from app import contract
 from app.camera import Camera
 from app.errors import UserError
 from app.gaussians import Gaussians
@@ -20,7 +21,7 @@ from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
 from app.raster import BACKENDS
 from app.raster.base import camera_row, frame_row
-from app.raster.parameters import FIELDS, Parameters, SplatBuffers
+from app.raster.parameters import Parameters, SplatBuffers
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
 
@@ -74,7 +75,7 @@ class Renderer:
         self._release()
         try:
             self.parameters = self._part(Parameters(self.device, capacity, sh_planes))
-            self._gradients = self._part(SplatBuffers(self.device, [f"d_{f}" for f in FIELDS], capacity, sh_planes))
+            self._gradients = self._part(SplatBuffers(self.device, contract.PARAMETER_GRADIENTS, capacity, sh_planes))
             self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink="store"))
             self._record()
         except BaseException:
@@ -146,9 +147,11 @@ class Renderer:
         if d_image.shape != (camera.height, camera.width, 3):
             raise ValueError(f"d_image has shape {d_image.shape}, expected ({camera.height}, {camera.width}, 3)")
         self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
+        if self._differentiated:
+            self._forward.run_once()  # the backward pass uses up what the forward leaves it
         self._backward.run_once()
         self._differentiated = True
-        means, quats, log_scales, logits, sh = (self._gradients.read(f"d_{f}", n) for f in FIELDS)
+        means, quats, log_scales, logits, sh = (self._gradients.read(name, n) for name in contract.PARAMETER_GRADIENTS)
         logit = gaussians.logit_opacities.astype(np.float64)
         return {
             "means": means[0],

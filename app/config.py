@@ -23,6 +23,8 @@ from app.variants.tile_backwards import TILE_BACKWARDS
 
 RASTERIZERS = ("hardware", "tiled")  # the names in app.raster.BACKENDS, which takes Vulkan to import
 
+DETERMINISTIC = {"rasterizer": "tiled", "tile_backward": "gather"}  # what that setting stands for
+
 _group = dataclass(frozen=True, kw_only=True)
 
 
@@ -175,8 +177,9 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
         if self.resume and self.ckpt:
             raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
         if self.deterministic:
-            object.__setattr__(self, "rasterizer", "tiled")
-            object.__setattr__(self, "tile_backward", "gather")
+            check_deterministic({name: value for name in DETERMINISTIC if (value := getattr(self, name)) != FIELDS[name].default})
+            for name, needed in DETERMINISTIC.items():
+                object.__setattr__(self, name, needed)
 
 
 GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__: fields(group) for group in TrainConfig.__bases__}
@@ -185,6 +188,13 @@ NAMES: dict[str, str] = {word: f.name for f in FIELDS.values() for word in (f.na
 
 _WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path",
            tuple[int, ...]: "a list of whole numbers"}
+
+
+def check_deterministic(named: Mapping[str, Any]) -> None:
+    """UserError where settings that somebody named are others than those that `deterministic` stands for."""
+    for name, needed in DETERMINISTIC.items():
+        if named.get(name, needed) not in (needed, "auto"):
+            raise UserError(f"deterministic takes {name} {needed}, not {named[name]}: leave out one of the two")
 
 
 def kind(f: Field) -> type:

@@ -31,6 +31,7 @@ CONSTANTS = {
     "GRADIENTS": (9, "uint", "numbers a splat's fragments add up in the backward draw, see d_splats2d"),
     "GRADIENT_STRIDE": (9, "uint", "floats from a splat's nine to the next one's; 16 would align them to 64 bytes"),
     "BLOB": (9, "uint", "numbers of a 2D Gaussian of an image fit, see blobs"),
+    "GEOMETRY": (11, "uint", "floats of a splat in d_geometry"),
     "SSIM_RADIUS": (5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
     "IGNORED": (0x00FFFFFF, "uint", "word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it"),
     "HISTORY": (4096, "uint", "steps kept in the ring of losses, and of scheduled views"),
@@ -96,7 +97,8 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
     ),
     "Counts": (
         Field("splats", "uint", "N, splats alive"),
-        Field("capacity", "uint", "C, splats the parameter buffers hold; plane stride of sh"),
+        Field("capacity", "uint", "C, splats the parameter buffers hold"),
+        Field("stride", "uint", "S, rows from a plane of sh or of moments to the next: C, rounded up so that planes begin at a vec4"),
         Field("visible", "uint", "splats that passed the culling of this frame"),
         Field("wanted", "uint", "splats the last densification asked for, more than capacity when it did not fit"),
         Field("pairs", "uint", "pairs of tile and splat in this frame, as many as their buffers hold"),
@@ -128,13 +130,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("opacity", "float", "0..1"),
         Field("cutoff", "float", "d^T cov^-1 d at alpha = 1/255"),
         Field("splat", "uint", "its row in splats2d"),
-        Field("tiles", "uint", "how many tiles it touches"),
-    ),
-    "GeometryGradient": (
-        Field("mean", "vec3", "dL/d means"),
-        Field("quat", "vec4", "dL/d quats"),
-        Field("log_scale", "vec3", "dL/d log_scales"),
-        Field("logit", "float", "dL/d logit_opacities"),
+        Field("first", "uint", "pairs of tile and splat that others of its sort block have before it"),
     ),
     "ColorGradient": (
         Field("color", "vec3", "dL/d color, 0 where that was cut off; times the basis it is dL/d sh"),
@@ -166,6 +162,11 @@ class BufferRow:
     note: str
     single: bool = False
 
+    @property
+    def streamed(self) -> bool:
+        """Shaders may open it as FOURS_ too, four floats an element: rows that Adam goes through in the order of memory."""
+        return self.name in (*PARAMETERS, *MOMENTS, *PARAMETER_GRADIENTS)
+
 
 @dataclass(frozen=True)
 class ImageRow:
@@ -181,7 +182,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("quats", "vec4", "N", "rotation wxyz, not normalized"),
     BufferRow("log_scales", "vec3", "N", "log of world units"),
     BufferRow("logit_opacities", "float", "N", "logit of 0..1"),
-    BufferRow("sh", "vec3", "K, C", "colour coefficients, plane k at k * capacity"),
+    BufferRow("sh", "vec3", "K, S", "colour coefficients, plane k at k * stride"),
     # per frame
     BufferRow("camera", "Camera", "1", "the view being drawn", single=True),
     BufferRow("frame", "Frame", "1", "what else a frame depends on", single=True),
@@ -195,8 +196,13 @@ BUFFERS: tuple[BufferRow, ...] = (
         f"N, {CONSTANTS['GRADIENT_STRIDE'][0]}",
         "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)",
     ),
-    BufferRow("seen", "uint", "N", "1 where a splat was visible, whose rows in d_geometry and d_colors are of this frame; else 0"),
-    BufferRow("d_geometry", "GeometryGradient", "N", "written where visible"),
+    BufferRow("seen", "uint", "N", "1 where a splat is visible in this frame, else 0"),
+    BufferRow(
+        "d_geometry",
+        "float",
+        f"N, {CONSTANTS['GEOMETRY'][0]}",
+        "where visible: forward, at SH degrees above 0, d color/d direction of red, green and blue (9); then dL/d mean (3), quat (4), log scale (3), logit (1)",
+    ),
     BufferRow("d_colors", "ColorGradient", "N", "written where visible"),
     BufferRow("keys", "uint", "N", "depth as ordered bits, or NOT_VISIBLE; then sort scratch"),
     BufferRow("keys_alt", "uint", "N", "sort scratch"),
@@ -206,7 +212,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("digit_totals", "uint", "RADIX", "keys per digit"),
     # tiles
     BufferRow("tile_splats", "TileSplat", "visible", "visible splats, nearest first, as the tiles take them"),
-    BufferRow("pair_sums", "uint", "visible blocks", "pairs of every sort block of visible splats"),
+    BufferRow("pair_sums", "uint", "visible blocks + 1", "pairs of each sort block of visible splats, then of all blocks before it; behind the last their sum"),
     BufferRow("pair_tiles", "uint", "pairs", "tile of every pair of tile and splat, by tile, then depth"),
     BufferRow("pair_tiles_alt", "uint", "pairs", "sort scratch"),
     BufferRow("pair_splats", "uint", "pairs", "rank of the splat of every pair, an index into tile_splats"),
@@ -223,7 +229,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("d_quats", "vec4", "N", "dL/d quats"),
     BufferRow("d_log_scales", "vec3", "N", "dL/d log_scales"),
     BufferRow("d_logit_opacities", "float", "N", "dL/d logit_opacities"),
-    BufferRow("d_sh", "vec3", "K, C", "dL/d sh"),
+    BufferRow("d_sh", "vec3", "K, S", "dL/d sh"),
     # training
     BufferRow("hyper", "Hyper", "1", "settings of the run", single=True),
     BufferRow("views", "Camera", "V", "training cameras"),
@@ -232,11 +238,11 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("ssim_grads", "float", "3, 3, P", "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
     BufferRow("loss_sums", "vec3", "G", "(L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size"),
     BufferRow("history", "StepRecord", "HISTORY", "results of step s at s % HISTORY"),
-    BufferRow("adam_means", "vec3", "N, 2", "first and second moment"),
-    BufferRow("adam_quats", "vec4", "N, 2", "first and second moment"),
-    BufferRow("adam_log_scales", "vec3", "N, 2", "first and second moment"),
-    BufferRow("adam_logit_opacities", "float", "N, 2", "first and second moment"),
-    BufferRow("adam_sh", "vec3", "K, C, 2", "first and second moment"),
+    BufferRow("adam_means", "vec3", "2, S", "first and second moments"),
+    BufferRow("adam_quats", "vec4", "2, S", "first and second moments"),
+    BufferRow("adam_log_scales", "vec3", "2, S", "first and second moments"),
+    BufferRow("adam_logit_opacities", "float", "2, S", "first and second moments"),
+    BufferRow("adam_sh", "vec3", "K, 2, S", "first and second moments"),
     BufferRow("grow_stats", "GrowStat", "N", "densification statistics since the last densification"),
     BufferRow("flags", "uint", "C", "densify: 2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp"),
     BufferRow("flag_sums", "uint", "G + 1", "densify: flagged splats per workgroup, then those of all before; the last is the total"),
@@ -262,6 +268,11 @@ IMAGES: tuple[ImageRow, ...] = (
 BINDINGS: dict[str, int] = {row.name: i for i, row in enumerate((*BUFFERS, *IMAGES))}
 ROWS: dict[str, BufferRow | ImageRow] = {row.name: row for row in (*BUFFERS, *IMAGES)}
 
+# Rows of what is trained, and of what follows it name by name.
+PARAMETERS = ("means", "quats", "log_scales", "logit_opacities", "sh")
+MOMENTS = tuple(f"adam_{name}" for name in PARAMETERS)
+PARAMETER_GRADIENTS = tuple(f"d_{name}" for name in PARAMETERS)
+
 _SCALARS = {"float": np.float32, "uint": np.uint32, "int": np.int32}
 
 
@@ -283,21 +294,19 @@ def itemsize(name: str) -> int:
 def bytes_per_splat(sh_degree: int) -> dict[str, float]:
     """Bytes that one splat takes in training, by row: parameters, Adam moments, projection, sort, densification."""
     block = CONSTANTS["GROUP"][0] * CONSTANTS["SORT_ROWS"][0]
-    sizes = {"N": 1, "C": 1, "K": (sh_degree + 1) ** 2, "RADIX": CONSTANTS["RADIX"][0], "blocks": 1 / block}
-    of_the_api = {f"d_{row.name}" for row in BUFFERS} - {"d_splats2d"}
+    sizes = {"N": 1, "C": 1, "S": 1, "K": (sh_degree + 1) ** 2, "RADIX": CONSTANTS["RADIX"][0], "blocks": 1 / block}
     out = {}
     for row in BUFFERS:
         axes = row.shape.split(", ")
-        if row.name not in of_the_api and {"N", "C", "blocks"} & set(axes):
+        if row.name not in PARAMETER_GRADIENTS and {"N", "C", "S", "blocks"} & set(axes):
             out[row.name] = itemsize(row.name) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
     return out
 
 
 # What memory is for; `by_purpose` adds up what is in use. Rows in none of these are "other".
-_TRAINED = ("means", "quats", "log_scales", "logit_opacities", "sh")
 PURPOSES: dict[str, tuple[str, ...]] = {
-    "parameters": (*_TRAINED, "blobs"),
-    "optimizer": tuple(f"adam_{name}" for name in (*_TRAINED, "blobs")),
+    "parameters": (*PARAMETERS, "blobs"),
+    "optimizer": (*MOMENTS, "adam_blobs"),
     "projected splats": ("splats2d",),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
     "tiles": (
@@ -306,7 +315,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
     ),
     "target": ("target", "layers"),
     "state": ("state", "blocks"),
-    "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", *(f"d_{name}" for name in _TRAINED)),
+    "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", *PARAMETER_GRADIENTS),
     "loss": ("ssim_grads", "loss_sums"),
     "photographs": ("photos",),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app import __version__
-from app.config import FIELDS, GROUPS, NAMES, TrainConfig, checked, nearest
+from app.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, checked, nearest
 from app.errors import UserError
 
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
@@ -32,6 +32,8 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
     if values.get("strategy") == "mcmc":  # its settings belong together
         values = _read(PRESETS / "mcmc.toml") | values
     config = TrainConfig(**values)
+    if config.deterministic:
+        check_deterministic(overrides or {})  # a flag may name a default, which the config alone cannot tell
     if config.data_dir is None:
         return config
     data_dir = Path(os.path.abspath(config.data_dir))  # so that the saved file holds from any folder

@@ -44,4 +44,4 @@ def on_device(device, monkeypatch):
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch):
     """Capacities grow with the splats alone: runs of a few hundred would never grow otherwise."""
-    monkeypatch.setattr("app.train.session.MORE", 0)
+    monkeypatch.setattr("app.train.capacity.MORE", 0)

@@ -19,25 +19,28 @@ def started(device, scene, rasterizer="hardware", **changes):
     state, rng = session.snapshot(), np.random.default_rng(3)
     state.buffers["logit_opacities"][:, rng.random(state.splats) < 1 / 3] = -8.0
     for name in FIELDS:
-        moments = state.buffers[f"adam_{name}"]
-        planes, n, width = moments.shape
-        first, second = np.split(np.zeros((planes, n, width), np.float32), 2, axis=2)
-        first[:1] = rng.normal(0, 1e-3, (1, n, width // 2))
-        second[:1] = rng.uniform(1e-6, 1e-5, (1, n, width // 2))
-        state.buffers[f"adam_{name}"] = np.concatenate([first, second], axis=2)
+        planes = state.buffers[f"adam_{name}"]
+        planes[0] = rng.normal(0, 1e-3, planes.shape[1:])
+        planes[1] = rng.uniform(1e-6, 1e-5, planes.shape[1:])
     session.restore(state)
     return session
 
 
+def moments(state, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """First and second (planes, N, values), float64."""
+    planes = state.buffers[f"adam_{name}"].astype(np.float64)
+    return planes[0::2], planes[1::2]
+
+
 def gradients(session, n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """(seen (N,), gradients (planes, N, values) by parameter) of the last step; zeros where a splat was not seen."""
-    read = {name: session.resources[name].download(contract.dtype(contract.ROWS[name].type), n) for name in ("seen", "d_geometry", "d_colors")}
-    seen, d, d_colors = read["seen"] == 1, read["d_geometry"], read["d_colors"]
+    seen, d_colors = (session.resources[name].download(contract.dtype(contract.ROWS[name].type), n) for name in ("seen", "d_colors"))
+    d, seen = session.resources["d_geometry"].download(np.float32, 11 * n).reshape(n, 11), seen == 1
     degree = int(session.resources["frame"].download(contract.dtype("Frame"))[0]["sh_degree"])
     sh = np.zeros((PLANES, n, 3))
     basis = harmonics.basis(d_colors["direction"][seen].astype(np.float64), degree)
     sh[: basis.shape[1], seen] = basis.T[:, :, None] * d_colors["color"][seen].astype(np.float64)
-    out = {"means": d["mean"], "quats": d["quat"], "log_scales": d["log_scale"], "logit_opacities": d["logit"][:, None]}
+    out = {"means": d[:, :3], "quats": d[:, 3:7], "log_scales": d[:, 7:10], "logit_opacities": d[:, 10:]}
     return seen, {"sh": sh, **{name: np.where(seen[:, None], values, 0)[None].astype(np.float64) for name, values in out.items()}}
 
 
@@ -59,10 +62,10 @@ def test_steps_against_float64(device, scene, rasterizer, visible_adam):
         rates["sh"][0] = config.sh0_lr
         moved = seen if visible_adam else np.ones(n, bool)
         for name in FIELDS:
-            m, v = np.split(before.buffers[f"adam_{name}"].astype(np.float64), 2, axis=2)
+            m, v = moments(before, name)
             value = before.buffers[name].astype(np.float64)
             wanted = adam_step(value, d[name], m, v, step + 1, rates[name], *betas)
-            found = (after.buffers[name], *np.split(after.buffers[f"adam_{name}"], 2, axis=2))
+            found = (after.buffers[name], *moments(after, name))
             for what, x, y, old in zip(("value", "m", "v"), found, wanted, (value, m, v)):
                 y = np.where(moved[:, None], y, old)
                 # an update is rounded twice: by itself, and where it is added to the value
@@ -71,7 +74,7 @@ def test_steps_against_float64(device, scene, rasterizer, visible_adam):
             unmoved = ~np.any(after.buffers[name] != before.buffers[name], axis=(0, 2))
             assert unmoved[~moved].all() and not unmoved[moved].any()
         planes_in_use = (step + 1) ** 2
-        assert after.buffers["sh"][:planes_in_use].any(axis=(1, 2)).all() and not after.buffers["adam_sh"][planes_in_use:].any()
+        assert after.buffers["sh"][:planes_in_use].any(axis=(1, 2)).all() and not after.buffers["adam_sh"][2 * planes_in_use :].any()
         assert np.array_equal(after.buffers["grow_stats"][0, :, 1] - before.buffers["grow_stats"][0, :, 1], seen)
         before = after
     assert not same_state(first, before)

@@ -22,7 +22,8 @@ from app.train import session as sessions
 from app.train import trainer
 from app.train.checkpoint import Checkpoint
 from app.train.evaluate import evaluate_run
-from app.train.trainer import StopRequest, train
+from app.train.stop import StopRequest
+from app.train.trainer import train
 from tests.training import open_session, same_state, settings
 
 ROOT = Path(__file__).parents[1]
@@ -104,7 +105,7 @@ def test_the_newest_is_the_one_written_last(tmp_path):
     """Not the one with the most steps, which may be left from an earlier run in the folder."""
     assert checkpoints.newest(tmp_path) is None
     (tmp_path / "ckpts").mkdir()
-    for name, when in (("ckpt_900.npz", 1), ("ckpt_30.npz", 3), ("ckpt_40.npz", 2), ("ckpt_x.npz", 4), ("ckpt_50.7.tmp", 5)):
+    for name, when in (("ckpt_900.npz", 1), ("ckpt_30.npz", 3), ("ckpt_40.npz", 2), ("ckpt_x.npz", 4), ("ckpt_50.npz.7.part", 5)):
         (tmp_path / "ckpts" / name).touch()
         os.utime(tmp_path / "ckpts" / name, (when, when))
     assert checkpoints.newest(tmp_path).name == "ckpt_30.npz"
@@ -157,7 +158,7 @@ def _changed(**arrays):
         (lambda path: path.write_bytes(b""), "not a usable checkpoint"),
         (lambda path: path.write_text("hello"), r"not a usable checkpoint \(another kind of file, or cut short\)"),
         (lambda path: np.save(path.open("wb"), np.zeros(3)), "not a usable checkpoint"),
-        (_changed(version=2), "checkpoint version 2, this hardsplat reads 1"),
+        (_changed(version=1), "checkpoint version 1, this hardsplat reads 2"),
         (_changed(log="{"), "not a usable checkpoint"),
         (_changed(means=np.zeros((1, 7, 3), np.float32)), r"quats is float32 .* expected float32 \(1, 7, 4\)"),
         (_changed(means=np.zeros((1, 0, 3), np.float32)), "means is float32"),

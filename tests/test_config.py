@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config import FIELDS, NAMES, RASTERIZERS, TrainConfig, checked, kind
+from app.config import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig, checked, kind
 from app.errors import UserError
 from app.presets import PRESETS, SAVED_NAME, config_from_file, load_config, save_config
 
@@ -139,6 +139,24 @@ def test_a_config_checks_itself():
     with pytest.raises(UserError, match="resume and ckpt exclude each other"):
         TrainConfig(resume=True, ckpt=Path("a"))
     assert TrainConfig(eval_steps=[1, 2]).eval_steps == (1, 2)
+
+
+@pytest.mark.parametrize("name, value", [("tile_backward", "atomic"), ("rasterizer", "hardware")])
+def test_deterministic_and_a_flag_that_is_not(toml, name, value):
+    """Also with a default that is named, and where a file asks for determinism."""
+    for preset, flags in ((None, {"deterministic": True}), (toml("deterministic = true"), {})):
+        with pytest.raises(UserError, match=rf"^deterministic takes {name} \w+, not {value}: [^\n]*$"):
+            load_config(preset, {**flags, name: value})
+
+
+@pytest.mark.parametrize("named", [{}, {"rasterizer": "auto"}, {"rasterizer": "tiled", "tile_backward": "gather"}])
+def test_deterministic_takes_what_it_needs(named, tmp_path):
+    config = load_config(None, {"deterministic": True, **named})
+    assert (config.rasterizer, config.tile_backward) == ("tiled", "gather") == tuple(DETERMINISTIC.values())
+    with pytest.raises(UserError, match="^deterministic takes tile_backward gather, not atomic"):
+        dataclasses.replace(config, tile_backward="atomic")
+    save_config(TrainConfig(), tmp_path / "c.toml")  # names every default
+    assert load_config(tmp_path / "c.toml", {"deterministic": True, **named}) == config
 
 
 @pytest.mark.parametrize("name", [name for name, f in FIELDS.items() if len(f.metadata["choices"]) != 1])

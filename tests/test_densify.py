@@ -5,99 +5,29 @@ import pytest
 
 from app import contract
 from app.config import TrainConfig
-from app.gpu.memory import POISON, Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder
-from app.raster.parameters import FIELDS, MOMENTS, Parameters
-from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_reset
-from app.train.schedule import hyper_row
+from app.raster.parameters import FIELDS, MOMENTS
+from app.train.densify import DENSIFY_PASSES, RESET_PASSES, record_densify, record_reset
 from tests.oracle.densify import densify
 from tests.oracle.quat import to_matrix
+from tests.refining import EXTENT, STATE, Refining, maker, random_bits, random_state
 
-STATE = (*FIELDS, *MOMENTS)
-EXTENT = 2.0
 CONFIG = TrainConfig(reset_every=3000)
 EARLY, LATE = 600, 3100  # before and after the first opacity reset
 
 
-class Densifier:
-    """The passes recorded once for one capacity, run on any splats."""
-
+class Densifier(Refining):
     def __init__(self, device, capacity: int, planes: int):
-        self.capacity, self.planes = capacity, planes
-        self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"))
-        self.own = {name: Buffer(device, contract.itemsize(name), name) for name in ("hyper", "frame")}
-        self.scratch = allocate_densify(device, capacity)
-        self.resources = {**self.parameters.all, **self.own, **self.scratch}
+        super().__init__(device, capacity, planes)
         run = build_all(device, [*DENSIFY_PASSES(planes), *RESET_PASSES])
-        self.densify, self.reset = Recorder(device, self.resources, timed=True), Recorder(device, self.resources)
-        record_densify(self.densify, run)
-        record_reset(self.reset, run)
-        self.densify.end()
-        self.reset.end()
+        self.record("densify", lambda r: record_densify(r, run))
+        self.record("reset", lambda r: record_reset(r, run))
 
-    def __call__(self, state: dict, stats: np.ndarray, step: int = EARLY, config: TrainConfig = CONFIG, recorder=None) -> dict:
-        """state and the result: (planes, n, values) by name."""
-        n = state["means"].shape[1]
-        for buffer in (*self.parameters.resources.values(), *self.scratch.values()):
-            buffer.fill(POISON)
-        for name in STATE:
-            self.parameters.write(name, state[name])
-        self.parameters.write("grow_stats", stats[None])
-        self.parameters.set_count(n)
-        indirect = np.zeros((), contract.dtype("Indirect"))
-        indirect["splat_groups"] = -(-n // 256), 1, 1
-        self.resources["indirect"].upload(indirect)
-        frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"] = step
-        self.resources["frame"].upload(frame)
-        self.resources["hyper"].upload(hyper_row(config, EXTENT))
-        (recorder or self.densify).run_once()
-        return {name: self.parameters.read(name, self.splats) for name in STATE}
-
-    @property
-    def splats(self) -> int:
-        return int(self.parameters.counts["splats"])
-
-    def destroy(self) -> None:
-        for part in (self.densify, self.reset, self.parameters, *self.own.values(), *self.scratch.values()):
-            part.destroy()
+    def __call__(self, state: dict, stats: np.ndarray, step: int = EARLY, config: TrainConfig = CONFIG, what: str = "densify") -> dict:
+        return self.run(what, state, stats, config, step=step)
 
 
-_made: dict[tuple[int, int], Densifier] = {}
-
-
-@pytest.fixture
-def make(device):
-    def make(capacity: int, planes: int = 1) -> Densifier:
-        if (capacity, planes) not in _made:
-            _made[capacity, planes] = Densifier(device, capacity, planes)
-        return _made[capacity, planes]
-
-    return make
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cleanup():
-    yield
-    for made in _made.values():
-        made.destroy()
-    _made.clear()
-
-
-def random_state(n: int, planes: int, seed: int = 0) -> dict:
-    """Splats around the thresholds. The first SH value is the row's number, which all descendants inherit."""
-    rng = np.random.default_rng(seed)
-    state = {
-        "means": rng.normal(size=(1, n, 3)),
-        "quats": rng.normal(size=(1, n, 4)),
-        "log_scales": np.log(EXTENT) + rng.uniform(np.log(1e-3), np.log(0.3), (1, n, 3)),
-        "logit_opacities": rng.uniform(-8, 4, (1, n, 1)),
-        "sh": rng.normal(size=(planes, n, 3)),
-        **{f"adam_{name}": rng.normal(size=(planes if name == "sh" else 1, n, 2 * width)) for name, width in zip(FIELDS, (3, 4, 3, 1, 3))},
-    }
-    state["sh"][0, :, 0] = np.arange(n)
-    return {name: values.astype(np.float32) for name, values in state.items()}
+make, cleanup = maker(Densifier)
 
 
 def random_stats(n: int, seed: int = 1) -> np.ndarray:
@@ -105,19 +35,6 @@ def random_stats(n: int, seed: int = 1) -> np.ndarray:
     rng = np.random.default_rng(seed)
     views = rng.integers(0, 5, n)
     return np.stack([rng.uniform(0, 4e-4, n) * views, views, rng.uniform(0, 40, n)], axis=1).astype(np.float32)
-
-
-def random_bits(key: np.ndarray) -> np.ndarray:
-    """pcg4d (Jarzynski & Olano 2020) of (n, 4) uint32."""
-    x, y, z, w = (key.astype(np.uint32) * np.uint32(1664525) + np.uint32(1013904223)).T
-    for i in range(2):
-        x = x + y * w
-        y = y + z * x
-        z = z + x * y
-        w = w + y * z
-        if i == 0:
-            x, y, z, w = (v ^ (v >> np.uint32(16)) for v in (x, y, z, w))
-    return np.stack([x, y, z, w], axis=1)
 
 
 def random_normals(n: int, step: int, seed: int) -> np.ndarray:
@@ -326,7 +243,7 @@ def test_children_of_a_split_follow_the_gaussian(make):
 def test_opacity_reset(make, n):
     state, stats = random_state(n, 1), random_stats(n)
     densifier = make(2 * n + 64)
-    got = densifier(state, stats, recorder=densifier.reset)
+    got = densifier(state, stats, what="reset")
     ceiling = np.log(CONFIG.reset_opa / (1 - CONFIG.reset_opa))
     np.testing.assert_allclose(got["logit_opacities"], np.minimum(state["logit_opacities"], ceiling), rtol=1e-6)
     assert (got["adam_logit_opacities"] == 0).all()

@@ -404,7 +404,7 @@ def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, a
     assert set(opened) == {"d_image", "state", "d_splats2d"}
     assert opened["state"].kind == ("input" if attached else "storage")
     assert opened["d_splats2d"].stride == 4
-    assert set(REDUCTIONS[reduction].spec) == set(info.spec_ids)
+    assert {*REDUCTIONS[reduction].spec, "SEGMENTS"} == set(info.spec_ids)
 
 
 @pytest.mark.parametrize("owner", probe.PASSES, ids=lambda owner: owner.name)
@@ -458,7 +458,7 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "camera", "gaussians", "config", "presets", "errors", "variants"}
+LEAVES = {"contract", "camera", "gaussians", "config", "presets", "errors", "files", "variants"}
 BELOW = {  # layer -> layers of app/ it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),

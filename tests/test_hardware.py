@@ -4,7 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
-from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of, second_scene_allowed
+from drawing import BACKGROUND, PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from goldens import golden_names, load_golden, random_scene, relative_l2, second_scene_allowed
 from oracle import render
 
 from app.api import Camera, Gaussians, Renderer
@@ -16,43 +17,10 @@ from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
 
-PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
-BACKGROUND = (0.2, 0.5, 0.8)
-
 # Relative L2 against float64: (image, worst gradient). float32: a fragment that rounding moves across alpha = 1/255 is a step of 1/255 of a
 # colour in one pixel, 1.4e-5 of these images. The others are the worst of 60 scenes (docs/RESULTS.md), doubled: the state of n splats a pixel
 # is n roundings away from exact, and the step of unorm8 is the alpha cut-off itself.
 TOLERANCE = {"float32": (1e-4, 1e-3), "unorm16": (1e-4, 2e-3), "float16": (1e-2, 0.18), "unorm8": (2e-2, 0.42)}
-
-
-def gaussians_of(scene: dict) -> tuple[Gaussians, Camera]:
-    gaussians = Gaussians(scene["means"], scene["quats"], scene["scales"], scene["opacities"], scene["sh"])
-    return gaussians, Camera(scene["w2c"], scene["K"], scene["width"], scene["height"])
-
-
-def runnable(device, registry):
-    return [name for name, row in registry.items() if not device.capabilities.missing(row.needs)]
-
-
-def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01, antialiased=False) -> tuple[float, dict[str, float]]:
-    """Relative L2 of image and gradients against the oracle."""
-    gaussians, camera = gaussians_of(scene)
-    image, T = renderer.forward(gaussians, camera, background=background, near=near)
-    gradients = renderer.backward(scene["weight"])
-    termination = "after" if renderer.raster.rows.blending.ordered else "none"  # fixed-function blending has no early end
-    frame = render(**scene_of(scene), background=np.array(background), near=near, termination=termination, antialiased=antialiased)
-    exact = frame.backward(scene["weight"].astype(np.float64))
-    for name in PARAMETERS:  # a gradient that is missing altogether hides in an L2 norm
-        lost = (np.abs(gradients[name]).reshape(len(gaussians), -1).sum(1) == 0) & (
-            np.abs(exact[name]).reshape(len(gaussians), -1).sum(1) > 1e-3 * np.abs(exact[name]).max()
-        )
-        assert not lost.any() or renderer.raster.rows.state_format.vk == 37, f"{lost.sum()} splats have no gradient of {name}, first {np.flatnonzero(lost)[0]}"
-    assert np.isfinite(image).all() and np.abs(T - frame.T).max() < 0.02
-    return relative_l2(image, frame.image), {name: relative_l2(gradients[name], exact[name]) for name in PARAMETERS}
-
-
-def fresh_seed() -> int:
-    return int(np.random.SeedSequence().entropy % 2**32)
 
 
 def in_range(scene: dict) -> dict:

@@ -8,91 +8,36 @@ import pytest
 from app import contract
 from app.config import TrainConfig
 from app.errors import UserError
-from app.gpu.memory import POISON, Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder
 from app.presets import config_from_file, load_config
-from app.raster.base import PROJECTED, project_backward, record_project_backward
-from app.raster.parameters import FIELDS, MOMENTS, Parameters
-from app.train.densify import allocate_densify
+from app.raster.base import project_backward, record_project_backward
+from app.raster.parameters import FIELDS, MOMENTS
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
-from app.train.schedule import hyper_row
 from app.train.trainer import train
 from tests.oracle.mcmc import noise, regularizers, relocated
-from tests.test_densify import STATE, random_bits, random_state
-from tests.training import open_session, same_state, settings
+from tests.refining import STATE, Refining, maker, random_bits, random_state
+from tests.training import densified, open_session, same_state, settings
 
 CONFIG = TrainConfig(strategy="mcmc")
-EXTENT, RATE, STEP = 2.0, 3e-4, 600
+RATE, STEP = 3e-4, 600
 MIN = CONFIG.min_opacity
 MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.01)
 
 
-class Refiner:
-    """The passes recorded once for one capacity, run on any splats."""
-
+class Refiner(Refining):
     def __init__(self, device, capacity: int, planes: int):
-        self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"))
-        rows = {"hyper": 1, "frame": 1, "camera": 1, **dict.fromkeys(PROJECTED, capacity), "d_splats2d": capacity * contract.CONSTANTS["GRADIENT_STRIDE"][0]}
-        self.own = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in rows.items()}
-        self.scratch = allocate_densify(device, capacity)
-        self.resources = {**self.parameters.all, **self.own, **self.scratch}
+        super().__init__(device, capacity, planes)
         run = build_all(device, [*MCMC_PASSES(planes), *project_backward(planes, "adam", antialiased=False)])
-        self.recorders = {name: Recorder(device, self.resources) for name in ("refine", "noise", "adam")}
-        record_mcmc(self.recorders["refine"], run)
-        record_noise(self.recorders["noise"], run)
-        record_project_backward(self.recorders["adam"], run)
-        for recorder in self.recorders.values():
-            recorder.end()
+        self.record("refine", lambda r: record_mcmc(r, run))
+        self.record("noise", lambda r: record_noise(r, run))
+        self.record("adam", lambda r: record_project_backward(r, run))
 
     def __call__(self, state: dict, what: str = "refine", config: TrainConfig = CONFIG, step: int = STEP) -> dict:
-        """state and the result: (planes, n, values) by name. Nobody is visible."""
-        n = state["means"].shape[1]
-        for buffer in (*self.parameters.resources.values(), *self.scratch.values()):
-            buffer.fill(POISON)
-        for name in STATE:
-            self.parameters.write(name, state[name])
-        self.parameters.write("grow_stats", np.zeros((1, n, 3)))
-        self.parameters.set_count(n)
-        indirect = np.zeros((), contract.dtype("Indirect"))
-        indirect["splat_groups"] = -(-n // 256), 1, 1
-        self.resources["indirect"].upload(indirect)
-        self.resources["splats2d"].fill(0)
-        frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"], frame["lr_means"], frame["bias1"], frame["bias2"] = step, RATE, 1, 1
-        self.resources["frame"].upload(frame)
-        self.resources["hyper"].upload(hyper_row(config, EXTENT))
-        self.recorders[what].run_once()
-        return {name: self.parameters.read(name, self.splats) for name in STATE}
-
-    @property
-    def splats(self) -> int:
-        return int(self.parameters.counts["splats"])
-
-    def destroy(self) -> None:
-        for part in (*self.recorders.values(), self.parameters, *self.own.values(), *self.scratch.values()):
-            part.destroy()
+        stats = np.zeros((state["means"].shape[1], 3))
+        return self.run(what, state, stats, config, step=step, lr_means=RATE, bias1=1, bias2=1)
 
 
-_made: dict[tuple[int, int], Refiner] = {}
-
-
-@pytest.fixture
-def make(device):
-    def make(capacity: int, planes: int = 1) -> Refiner:
-        if (capacity, planes) not in _made:
-            _made[capacity, planes] = Refiner(device, capacity, planes)
-        return _made[capacity, planes]
-
-    return make
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cleanup():
-    yield
-    for made in _made.values():
-        made.destroy()
-    _made.clear()
+make, cleanup = maker(Refiner)
 
 
 def opacities(state: dict) -> np.ndarray:
@@ -330,7 +275,7 @@ def test_gradients_of_regularizers_by_central_differences(make, weights):
                 moved[name][place] += side
                 ends.append(regularizers(moved["log_scales"], moved["logit_opacities"], *weights))
             wanted[place] = (ends[0] - ends[1]) / (2 * h)
-        first = got[f"adam_{name}"][0].reshape(n, 2, -1)[:, 0] / (1 - CONFIG.adam_beta1)
+        first = got[f"adam_{name}"][0] / (1 - CONFIG.adam_beta1)
         np.testing.assert_allclose(first, wanted, rtol=2e-5, atol=2e-12, err_msg=name)  # what differences of doubles leave at 1e-4
     for name in ("adam_means", "adam_quats", "adam_sh"):
         assert not got[name].any(), name
@@ -359,7 +304,7 @@ def test_regularizers_add_to_gradients_of_the_image(device, scene):
     scales, opacity = np.exp(before["log_scales"][0].astype(float)), opacities(before)
     n = len(opacity)
     assert moments[0]["adam_log_scales"].any()
-    added = [(moments[1][name] - moments[0][name])[0].reshape(n, 2, -1)[:, 0] / (1 - config.adam_beta1) for name in ("adam_log_scales", "adam_logit_opacities")]
+    added = [(moments[1][name] - moments[0][name])[0] / (1 - config.adam_beta1) for name in ("adam_log_scales", "adam_logit_opacities")]
     np.testing.assert_allclose(added[0], 1000 / (3 * n) * scales, rtol=1e-3)
     np.testing.assert_allclose(added[1][:, 0], 1000 / n * opacity * (1 - opacity), rtol=1e-3)
 
@@ -420,13 +365,7 @@ def test_growth_in_several_reallocations(device, scene):
     counts = []
     for room in (0, 5000):
         session = open_session(device, settings(scene, **MCMC))
-        if room:
-            session._grow(room, session.count())
-        capacities = {session.parameters.capacity}
-        for _ in range(12):
-            session.run(1)
-            session.densify()
-            capacities.add(session.parameters.capacity)
+        capacities = densified(session, 12, room)
         counts.append(session.count())
         assert session._splats == counts[-1] and len(capacities) == (1 if room else 3)
         session.destroy()

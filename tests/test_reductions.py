@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from drawing import fresh_seed
 
 from app import contract
 from app.gpu import shader
@@ -62,7 +63,7 @@ def test_sums_are_exact(device, kernel, reduction, threshold, atomics):
     row = REDUCTIONS[reduction]
     if missing := device.capabilities.missing((*row.needs, *ATOMICS[atomics].needs)):
         pytest.skip(f"lacks {', '.join(missing)}")
-    seed = int(np.random.SeedSequence().entropy % 2**32)
+    seed = fresh_seed()
     splat, state = lanes(np.random.default_rng(seed))
     keys = Buffer(device, 4 * LANES, "keys")
     keys.upload((4 * splat + state).astype(np.uint32))

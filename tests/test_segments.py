@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from drawing import PARAMETERS, compare, fresh_seed, gaussians_of
 from goldens import random_scene, relative_l2, second_scene_allowed
-from test_hardware import PARAMETERS, TOLERANCE, compare, fresh_seed, gaussians_of, in_range
+from test_hardware import TOLERANCE, in_range
 
 from app.api import Renderer
 from app.variants.blocks import BLOCKS

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
 from goldens import random_scene, relative_l2, second_scene_allowed
-from test_hardware import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
 
 from app.api import Renderer
 from app.gpu import shader

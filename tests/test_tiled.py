@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
 from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from oracle import render
 from oracle.render import ALPHA_MIN
@@ -22,22 +23,7 @@ from app.study.bench import bench
 from app.variants.atomics import ATOMICS
 from app.variants.tile_backwards import TILE_BACKWARDS
 
-PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
-BACKGROUND = (0.2, 0.5, 0.8)
 TILE = contract.CONSTANTS["TILE"][0]
-
-
-def gaussians_of(scene: dict) -> tuple[Gaussians, Camera]:
-    gaussians = Gaussians(scene["means"], scene["quats"], scene["scales"], scene["opacities"], scene["sh"])
-    return gaussians, Camera(scene["w2c"], scene["K"], scene["width"], scene["height"])
-
-
-def runnable(device):
-    return [name for name, row in TILE_BACKWARDS.items() if not device.capabilities.missing(row.needs)]
-
-
-def fresh_seed() -> int:
-    return int(np.random.SeedSequence().entropy % 2**32)
 
 
 def clear_scene(*args, seed: int | None = None, **options) -> dict:
@@ -48,20 +34,6 @@ def clear_scene(*args, seed: int | None = None, **options) -> dict:
         depth = np.sort(scene["means"].astype(np.float64) @ scene["w2c"][2, :3] + scene["w2c"][2, 3])
         if np.diff(depth).min() > 2e-6 * depth[-1]:
             return scene | {"seed": seed}
-
-
-def compare(renderer: Renderer, scene: dict, near=0.01, antialiased=False) -> tuple[float, dict[str, float]]:
-    """Relative L2 of image and gradients against the oracle, of which no gradient may be missing."""
-    gaussians, camera = gaussians_of(scene)
-    image, T = renderer.forward(gaussians, camera, background=BACKGROUND, near=near)
-    gradients = renderer.backward(scene["weight"])
-    frame = render(**scene_of(scene), background=np.array(BACKGROUND), near=near, termination="after", antialiased=antialiased)
-    exact = frame.backward(scene["weight"].astype(np.float64))
-    for name in PARAMETERS:
-        large = np.abs(exact[name]).reshape(len(gaussians), -1).sum(1) > 1e-3 * np.abs(exact[name]).max(initial=0)
-        assert np.abs(gradients[name]).reshape(len(gaussians), -1).sum(1)[large].all(), name
-    assert np.isfinite(image).all() and np.abs(T - frame.T).max() < 0.02
-    return relative_l2(image, frame.image), {name: relative_l2(gradients[name], exact[name]) for name in PARAMETERS}
 
 
 def check(renderer: Renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **more) -> None:
@@ -99,7 +71,7 @@ def test_every_row_agrees_with_the_oracle(device, row):
 
     The first scene is fresh, and has room for one fragment that rounding moves across alpha = 1/255: 3e-3 of a gradient, in one scene of a hundred.
     """
-    if row not in runnable(device):
+    if row not in runnable(device, TILE_BACKWARDS):
         pytest.skip(f"lacks {device.capabilities.missing(TILE_BACKWARDS[row].needs)}")
     for seed, n, size, options in (
         (None, 200, (61, 47), dict(overlap=12)),
@@ -160,7 +132,7 @@ def test_nothing_to_draw(device):
     camera = Camera(np.eye(4), np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]]), 32, 32)
     empty = Gaussians(np.zeros((0, 3)), np.zeros((0, 4)), np.zeros((0, 3)), np.zeros(0), np.zeros((0, 1, 3)))
     behind = Gaussians(np.array([[0.0, 0, -2]]), np.array([[1.0, 0, 0, 0]]), np.ones((1, 3)), np.array([0.5]), np.ones((1, 4, 3)))
-    for row in runnable(device):
+    for row in runnable(device, TILE_BACKWARDS):
         with Renderer(device, "tiled", tile_backward=row) as renderer:
             for gaussians in (empty, behind):
                 image, T = renderer.forward(gaussians, camera, background=(0.25, 0.5, 1.0))
@@ -286,7 +258,9 @@ def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
     with Renderer(device, "tiled", tile_backward="gather") as renderer:
         renderer.forward(*gaussians_of(scene))
         first = renderer.backward(scene["weight"])
-        touched = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["tiles"][: renderer.parameters.counts["visible"]]
+        counts = renderer.parameters.counts
+        firsts = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["first"][: counts["visible"]].astype(int)  # of one sort block
+        touched = np.diff(firsts, append=counts["pairs"])
         assert (touched > device.subgroup_size).any() and (touched <= device.subgroup_size).any()
         assert np.diff(renderer.resources["tile_starts"].download(np.uint32, renderer.raster.tiles + 1).astype(int)).max() > 128
         for _ in range(19):

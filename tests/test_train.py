@@ -25,7 +25,7 @@ from app.train.session import Session
 from app.train.trainer import initial_gaussians, train
 from app.variants.blocks import BLOCKS
 from app.variants.ordering import ORDERINGS
-from tests.training import open_session, same_state, settings
+from tests.training import densified, open_session, same_state, settings
 
 STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}
 
@@ -362,7 +362,7 @@ def test_growth_keeps_splats_and_moments(device):
     rng = np.random.default_rng(0)
     before = {}
     for name in names:
-        before[name] = rng.random((parameters.planes(name), 90, parameters.width(name) // 4), np.float32)
+        before[name] = rng.random((parameters.planes(name), 90, contract.itemsize(name) // 4), np.float32)
         parameters.write(name, before[name])
     for capacity in (101, 257, 1000, 90):
         parameters.grow(capacity, 90)
@@ -421,13 +421,7 @@ def test_growth_in_several_reallocations(device, scene):
     counts = []
     for room in (0, 5000):
         session = open_session(device, settings(scene, grow_grad2d=1e-5, **STILL))
-        if room:
-            session._grow(room, session.count())
-        capacities = {session.parameters.capacity}
-        for _ in range(3):
-            session.run(1)
-            session.densify()
-            capacities.add(session.parameters.capacity)
+        capacities = densified(session, 3, room)
         counts.append(session.count())
         assert len(capacities) == (1 if room else 4)
         session.destroy()

@@ -30,6 +30,18 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     return session
 
 
+def densified(session: Session, times: int, room: int = 0) -> set[int]:
+    """The capacities it has over so many densifications, each after a step. room: made for so many splats before, where that is not 0."""
+    if room:
+        session._grow(room, session.count())
+    capacities = {session.parameters.capacity}
+    for _ in range(times):
+        session.run(1)
+        session.densify()
+        capacities.add(session.parameters.capacity)
+    return capacities
+
+
 def same_state(a, b) -> bool:
     """Two checkpoints agree in every bit of their splats, and in the step."""
     equal = all(np.array_equal(a.buffers[n].view(np.uint32), b.buffers[n].view(np.uint32)) for n in a.buffers)

@@ -39,6 +39,8 @@ def generate() -> str:
         out.append(f"// {row.name} [{row.shape}]{note}")
         out.append(f"#define BINDING_{row.name} {BINDINGS[row.name]}")
         out.append(f"#define BUFFER_{row.name}(access) layout(set = 0, binding = BINDING_{row.name}, scalar) access buffer {row.name}_block {{ {member} }};")
+        if row.streamed:
+            out.append(f"#define FOURS_{row.name}(access) layout(set = 0, binding = BINDING_{row.name}, scalar) access buffer {row.name}_fours_block {{ vec4 {row.name}_fours[]; }};")
     for row in IMAGES:
         binding = BINDINGS[row.name]
         out.append(f"// {row.name}: {row.note}")

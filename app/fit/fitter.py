@@ -19,14 +19,15 @@ from app.fit import densify
 from app.fit.blobs import Blobs
 from app.fit.config import FitConfig
 from app.fit.output import TimeLapse, difference, write_plot
-from app.fit.session import LONGEST_BATCH, Batch, FitSession
+from app.fit.session import FitSession
 from app.gpu.context import OutOfMemory
 from app.gpu.memory import Image
 from app.gpu.probe import open_device
 from app.io.exr import read_exr
 from app.io.images import over, read_upright, save_png, to_uint8
+from app.train.batch import LONGEST_BATCH, BatchResult
 from app.train.report import make_folder, write_json
-from app.train.trainer import StopRequest
+from app.train.stop import StopRequest
 
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
 OnFrame = Callable[[int, Image], None]  # (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
@@ -106,9 +107,9 @@ class Run:
         rng = np.random.default_rng((self.config.seed, self.session.step))
         self.session.set(*densify.add(blobs, moments, self.session.image(), self.photo, total, rng), step=self.session.step)
 
-    def _on_batch(self, batch: Batch) -> None:
+    def _on_batch(self, batch: BatchResult) -> None:
         r = batch.records
-        self.gpu_seconds += batch.seconds
+        self.gpu_seconds += 1e-9 * (batch.busy[1] - batch.busy[0])
         self.steps.append(batch.first_step + len(r))
         self.psnrs.append(float(-10 * np.log10(max(r["mse"][-1], 1e-12))))
         self.seconds.append(self.gpu_seconds)

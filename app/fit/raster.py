@@ -18,7 +18,7 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import Rasterizer, resolve
+from app.raster.base import Rasterizer, allocate_projected, resolve
 from app.raster.hardware import HardwareOptions, HardwareRasterizer
 from app.raster.sort import BLOCK, RADIX, SORT_PASSES
 from app.raster.tiled import TiledOptions, TiledRasterizer, count_pass
@@ -63,8 +63,9 @@ class Flat:
         ]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
-        sizes = {"splats2d": capacity, "order": capacity, "digit_totals": RADIX}  # the last for the sort of tiles
-        return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        sizes = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
+        projected = allocate_projected(device, capacity, ("splats2d", "d_splats2d"))
+        return projected | allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
 
     def record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """counts.splats -> order, counts.visible, work sizes. Once for a number of blobs."""
@@ -131,7 +132,7 @@ class WalkRasterizer:
         passes = [*self.projection.passes(), *walk_passes(row, backward, atomics, width, height, lanes, pixels)]
         self.pipelines = build_all(device, passes)
         capacity, format = parameters.capacity, FORMATS["float32"]
-        sizes = {"camera": 1, "frame": 1, "d_splats2d": 9 * capacity, "tile_splats": capacity, "pair_sums": -(-capacity // BLOCK)}
+        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1}
         own: dict[str, Buffer | Image] = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         self._own = own
         try:
@@ -141,7 +142,6 @@ class WalkRasterizer:
         except OutOfMemory:
             self.destroy()
             raise
-        own["d_splats2d"].fill(0)  # fit/sink.comp leaves it clean after use
         self.resources = {**parameters.all, **own}
 
     def record_forward(self, recorder: Recorder) -> None:

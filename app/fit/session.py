@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,13 +16,12 @@ from app.fit.raster import FitOptions, open_rasterizer, rasterizer_of
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Fence, Recorder, submit
+from app.gpu.recorder import Recorder, submit
+from app.train.batch import HISTORY, BatchResult, Slot, nothing
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, read_metrics, record_loss, record_metrics, record_squared
 from app.train.photos import pack
 from app.train.schedule import BACKGROUND_MODES, SCHEDULE_PASSES, record_begin, record_end
 
-HISTORY = contract.CONSTANTS["HISTORY"][0]
-LONGEST_BATCH = HISTORY // 2  # two are in flight
 PAIRS_AHEAD = 1.25  # room for pairs of tile and blob over the most that a step asked for
 
 
@@ -46,33 +44,13 @@ def hyper_row(config: FitConfig, spacing: float) -> np.ndarray:
     return row
 
 
-@dataclass
-class Batch:
-    """What came back: records of its steps (contract StepRecord), the stages of its last step in ms, seconds that it took on the GPU (on the host
-    where the device has no clock)."""
-
-    first_step: int
-    records: np.ndarray
-    stages: dict[str, float]
-    seconds: float
-
-
-class _Slot:
-    """One batch in flight."""
-
-    def __init__(self, device: Device):
-        self.fence = Fence(device)
-        self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
-        self.head = self.tail = self.timed = None
-
-
 class FitSession:
     """photo: (H, W, 3 or 4) uint8, premultiplied. capacity: most blobs there will be. on_batch: called with each finished batch, in order.
 
     Raises UserError for what the device cannot run, OutOfMemory where it does not fit.
     """
 
-    def __init__(self, device: Device, config: FitConfig, photo: np.ndarray, capacity: int, on_batch: Callable[[Batch], None] = lambda batch: None):
+    def __init__(self, device: Device, config: FitConfig, photo: np.ndarray, capacity: int, on_batch: Callable[[BatchResult], None] = lambda batch: None):
         self.device, self.config, self.on_batch, self.step = device, config, on_batch, 0
         self.height, self.width = photo.shape[:2]
         self.camera = Camera(np.eye(4), np.eye(3), self.width, self.height)
@@ -113,7 +91,7 @@ class FitSession:
         self._shared["hyper"].upload(hyper_row(self.config, self.spacing))
         self._shared["views"].upload(canvas_row(self.width, self.height))
         self._shared["schedule"].fill(0)  # always the one view
-        self._slots = [_Slot(device), _Slot(device)]
+        self._slots = [Slot(device), Slot(device)]
         self._parts += [slot.fence for slot in self._slots]
         self._record()
 
@@ -145,7 +123,7 @@ class FitSession:
         self._draw, self._step = recorded(draw), recorded(step)
         self._measure = recorded(lambda r: record_metrics(r, run, self.width, self.height))
         for slot in self._slots:
-            slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (lambda r: None, step, lambda r: None))
+            slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (nothing, step, nothing))
 
     # -- blobs in and out ------------------------------------------------------------------------------------------------------
 
@@ -206,20 +184,21 @@ class FitSession:
         for slot in (self._slots[self._turn], self._slots[1 - self._turn]):
             self._collect(slot)
 
-    def _collect(self, slot: _Slot) -> None:
+    def _collect(self, slot: Slot) -> None:
         if slot.count == 0:
             return
         slot.fence.wait()
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
         self.step_seconds = (self._ended_at - begun) / slot.count
-        records = self._shared["history"].array(contract.dtype("StepRecord"))[np.arange(slot.first, slot.first + slot.count) % HISTORY]
-        stamps = [*slot.head.stamps()[:1], *slot.tail.stamps()[:1]]
-        seconds = 1e-9 * float(stamps[1] - stamps[0]) if len(stamps) == 2 else self._ended_at - begun
+        result = slot.result(self._shared["history"].array(contract.dtype("StepRecord")))
+        if not self.device.timestamp_ns:
+            result.busy = (1e9 * begun, 1e9 * self._ended_at)  # the host's clock, where the device has none
         slot.count = 0
-        self._pairs = max(self._pairs, int(records["pairs"].max()))
-        self.clipped_steps += int((records["pairs"] > slot.room).sum())
-        self.on_batch(Batch(slot.first, records, slot.timed.times(), seconds))
+        pairs = result.records["pairs"]
+        self._pairs = max(self._pairs, int(pairs.max()))
+        self.clipped_steps += int((pairs > slot.room).sum())
+        self.on_batch(result)
 
     def destroy(self) -> None:
         self.device.wait_idle()

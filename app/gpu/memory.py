@@ -51,7 +51,7 @@ def _allocate(device: Device, requirements, flags: int, prefer: int, name: str):
 def _remedy(name: str) -> str:
     """What makes a buffer smaller, by the axes that it has in the contract."""
     axes = set(getattr(contract.ROWS.get(name), "shape", "").split(", "))
-    if axes & {"N", "C", "blocks"}:
+    if axes & {"N", "C", "S", "blocks"}:
         return ": lower --cap-max or --sh-degree"
     return ": raise --data-factor" if axes & {"P", "G", "sum of image sizes"} else ""
 

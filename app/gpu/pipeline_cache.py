@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import os
 
 import vulkan as vk
 
+from app.files import replacing
 from app.gpu import shader
 from app.gpu.context import Device
 
@@ -29,10 +29,8 @@ def pipeline_cache(device: Device):
         out = vk.ffi.new("char[]", size[0])
         vk.lib.vkGetPipelineCacheData(device.handle, device._pipeline_cache, size, out)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_suffix(f".{os.getpid()}.tmp")
-            temporary.write_bytes(vk.ffi.buffer(out, size[0])[:])
-            os.replace(temporary, path)
+            with replacing(path) as partial:
+                partial.write_bytes(vk.ffi.buffer(out, size[0])[:])
         except OSError:
             pass  # a read-only home costs compile time, nothing else
 

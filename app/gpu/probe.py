@@ -13,6 +13,7 @@ import os
 import numpy as np
 
 from app import contract
+from app.files import replacing
 from app.gpu import shader
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image
@@ -160,9 +161,7 @@ def _load(path) -> dict[str, str] | None:
 
 def _save(path, device: Device, failures: dict[str, str]) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps({"device": device.name, "driver": device.physical.driver, "withdrawn": failures}, indent=1))
-        os.replace(temporary, path)
+        with replacing(path) as partial:
+            partial.write_text(json.dumps({"device": device.name, "driver": device.physical.driver, "withdrawn": failures}, indent=1))
     except OSError:
         pass  # a read-only home costs a probe per run, nothing else

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.errors import UserError
+from app.files import replacing
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 SHIPPED = _PACKAGE / "spirv"  # compiled at build time, in the wheel only
@@ -120,10 +121,8 @@ def compile_source(source: Source) -> bytes:
             return path.read_bytes()
     spirv = run_glslang(text, source)
     try:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        temporary = cached.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_bytes(spirv)
-        os.replace(temporary, cached)
+        with replacing(cached) as partial:
+            partial.write_bytes(spirv)
     except OSError:
         pass  # a read-only home costs a compile per run, nothing else
     return spirv

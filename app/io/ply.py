@@ -10,6 +10,7 @@ import numpy as np
 from plyfile import PlyData, PlyElement
 
 from app.errors import UserError
+from app.files import replacing
 from app.gaussians import Gaussians
 
 _LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
@@ -44,16 +45,11 @@ def save_ply(path: str | Path, gaussians: Gaussians, antialiased: bool = False) 
     rows[:, 13 + rest :] = gaussians.quats
     table = rows.view([(name, "<f4") for name in _properties(rest)])[:, 0]
 
-    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        PlyData([PlyElement.describe(table, "vertex")], byte_order="<", comments=[_ANTIALIASED] if antialiased else []).write(partial)
-        os.replace(partial, path)
+        with replacing(path) as partial:
+            PlyData([PlyElement.describe(table, "vertex")], byte_order="<", comments=[_ANTIALIASED] if antialiased else []).write(partial)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
 
 
 def load_ply(path: str | Path) -> Gaussians:

@@ -2,14 +2,14 @@
 
 Contract of a rasterizer, all through named buffers and images (shapes in app/contract.py):
   forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
-  backward: `d_image` (dL/d colour), the forward's leftovers -> `d_splats2d` -> gradients of the parameters, handed to a sink
+  backward: `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -52,6 +52,15 @@ class Rasterizer(Protocol):
     def destroy(self) -> None: ...
 
 
+class Options:
+    """What a rasterizer can be told: a dataclass of settings."""
+
+    @classmethod
+    def of(cls, config) -> Self:
+        """From settings that have fields of these names."""
+        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
+
+
 def runnable(device: Device, registry: dict) -> list[str]:
     return [name for name, row in registry.items() if not device.capabilities.missing(row.needs)]
 
@@ -89,22 +98,30 @@ class Sink:
     visible_only: bool = False
 
 
-_STEPPED = ("means", "quats", "log_scales", "logit_opacities", "sh")
-_MOMENTS = tuple(f"adam_{name}" for name in _STEPPED)
-_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED, *_MOMENTS), (*_STEPPED, *_MOMENTS))
+_STEPPED = (*contract.PARAMETERS, *contract.MOMENTS)
+_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED), _STEPPED)
 SINKS = {
-    "store": Sink("optim/store.glsl", (), tuple(f"d_{name}" for name in _STEPPED), grows=False, all_planes=True),
+    "store": Sink("optim/store.glsl", (), contract.PARAMETER_GRADIENTS, grows=False, all_planes=True),
     "adam": _ADAM,
     "visible adam": replace(_ADAM, visible_only=True),
 }
-PROJECTED = ("splats2d", "seen", "d_geometry", "d_colors")  # rows of a rasterizer that the projection passes share, one element a splat
+PROJECTED = ("splats2d", "d_splats2d", "seen", "d_geometry", "d_colors")  # rows of a rasterizer that the projection passes share
+
+
+def allocate_projected(device: Device, capacity: int, names: tuple[str, ...] = PROJECTED) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera and for up to `capacity` projected splats, and of those rows `names`; d_splats2d is zero."""
+    values = {"d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0], "d_geometry": contract.CONSTANTS["GEOMETRY"][0]}
+    sizes = {"camera": 1, "frame": 1, **{name: values.get(name, 1) * capacity for name in names}}
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    buffers["d_splats2d"].fill(0)  # project/backward.comp (fit/sink.comp for blobs) leaves it clean after use
+    return buffers
 
 
 class Projection(Protocol):
     """What stands around the draws of a rasterizer: parameters -> splats2d, and their order of blending; d_splats2d -> gradients -> a sink."""
 
     def passes(self, command: Mapping[str, int]) -> list[ComputePass]: ...  # command: the draw that the order is for, of app/variants/shapes.py
-    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_projected
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
     def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
 
@@ -121,7 +138,7 @@ class Perspective:
         return [*sort_passes(command), project_forward(self.sh_planes, self.antialiased), *project_backward(self.sh_planes, self.sink, self.antialiased)]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
-        return allocate_all(device, {name: capacity * contract.itemsize(name) for name in PROJECTED}) | allocate_sort(device, capacity)
+        return allocate_projected(device, capacity) | allocate_sort(device, capacity)
 
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         recorder.run(run["sizes"], threads=(1,))
@@ -136,8 +153,8 @@ def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
     return ComputePass(
         name="project",
         shader="project/forward.comp",
-        reads=(*_STEPPED, "camera", "frame", "counts"),
-        writes=("splats2d", "keys"),
+        reads=(*contract.PARAMETERS, "camera", "frame", "counts"),
+        writes=("splats2d", "keys", "seen", "d_geometry"),
         spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
     )
 
@@ -146,20 +163,19 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
     """Of the visible splats, then of all parameters; in this order, see record_project_backward."""
     row = SINKS[sink]
     stats = ("grow_stats",) if row.grows else ()
-    passed_on = ("seen", "d_geometry", "d_colors")
     return [
         ComputePass(
             name="project backward",
             shader="project/backward.comp",
-            reads=(*_STEPPED, "camera", "frame", "counts", "splats2d", "d_splats2d", *stats),
-            writes=("indirect", "d_splats2d", *passed_on, *stats),
+            reads=(*contract.PARAMETERS[:-1], "camera", "frame", "counts", "splats2d", "d_splats2d", "seen", "d_geometry", *stats),
+            writes=("indirect", "d_splats2d", "d_geometry", "d_colors", *stats),
             spec={"SH_PLANES": sh_planes, "ALL_PLANES": row.all_planes, "ANTIALIASED": antialiased},
             slots={"stats": f"optim/{'grow' if row.grows else 'no'}_stats.glsl"},
         ),
         ComputePass(
             name="project backward sink",
             shader="project/sink.comp",
-            reads=("frame", "counts", *passed_on, *row.reads),
+            reads=("frame", "counts", "seen", "d_geometry", "d_colors", *row.reads),
             writes=row.writes,
             spec={"VISIBLE_ONLY": row.visible_only},
             slots={"sink": row.slot},

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from app import __version__, variants
 from app.errors import UserError
+from app.files import replacing
 from app.gpu import shader
 from app.gpu.context import Device, OutOfMemory
 from app.raster.trial import Trial
@@ -155,10 +156,8 @@ def _load(path: Path) -> dict[str, dict]:
 
 def _save(path: Path, device: Device, given: str, found: dict) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.tmp")
-        about = {"device": device.name, "driver": device.physical.driver}
-        temporary.write_text(json.dumps({**about, "choices": {**_load(path), given: found}}, indent=1))
-        os.replace(temporary, path)
+        with replacing(path) as partial:
+            about = {"device": device.name, "driver": device.physical.driver}
+            partial.write_text(json.dumps({**about, "choices": {**_load(path), given: found}}, indent=1))
     except OSError:
         pass  # a read-only home costs a timing per run, nothing else

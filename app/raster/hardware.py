@@ -5,17 +5,16 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from app import contract
 from app.gpu.context import Device, OutOfMemory
-from app.gpu.memory import Buffer, Image, allocate_all
+from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import Perspective, Projection, resolve, runnable
+from app.raster.base import Options, Perspective, Projection, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.variants.atomics import ATOMICS, Atomics
@@ -32,7 +31,7 @@ TIMED = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": A
 
 
 @dataclass(frozen=True)
-class HardwareOptions:
+class HardwareOptions(Options):
     """Rows of the registries in app/variants; 'auto' takes what app/raster/choose.py found the fastest."""
 
     format: str = "float16"
@@ -46,11 +45,6 @@ class HardwareOptions:
     shape: str = "auto"
     segments: int = 1  # depth segments, each drawn to a canvas of its own
     antialiased: bool = False  # opacities times the compensation of the dilation
-
-    @classmethod
-    def of(cls, config) -> HardwareOptions:
-        """From settings that have fields of these names."""
-        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
 
 
 @dataclass(frozen=True)
@@ -241,9 +235,6 @@ class HardwareRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
-        own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-        own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
         own |= self.projection.allocate(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
         tall = (self.width, self.height * self.segments)

@@ -11,12 +11,21 @@ from app.gaussians import Gaussians
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, copy_regions
 
-FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
-MOMENTS = tuple(f"adam_{name}" for name in FIELDS)
+FIELDS, MOMENTS = contract.PARAMETERS, contract.MOMENTS
+
+
+def planes_of(name: str, sh_planes: int) -> int:
+    """Planes of a row: one for each SH coefficient in those ending in `sh`, and of moments two for each."""
+    return (sh_planes if name.endswith("sh") else 1) * (2 if name in MOMENTS else 1)
+
+
+def plane_stride(capacity: int) -> int:
+    """The contract's S: rows from one plane to the next, so that each begins at a vec4 whatever its rows are."""
+    return -(-capacity // 4) * 4
 
 
 class SplatBuffers:
-    """Buffers by contract name for up to `capacity` splats; rows ending in `sh` have `sh_planes` planes, Adam rows two values a splat."""
+    """Buffers by contract name for up to `capacity` splats; rows ending in `sh` have `sh_planes` planes, Adam rows two for each of them."""
 
     def __init__(self, device: Device, names: Iterable[str], capacity: int, sh_planes: int):
         self.device, self.names, self.capacity, self.sh_planes = device, tuple(names), capacity, sh_planes
@@ -28,27 +37,26 @@ class SplatBuffers:
             self.destroy()
             raise
 
-    def planes(self, name: str) -> int:
-        return self.sh_planes if name.endswith("sh") else 1
+    @property
+    def stride(self) -> int:
+        return plane_stride(self.capacity)
 
-    @staticmethod
-    def width(name: str) -> int:
-        """Bytes of one splat in one plane."""
-        return contract.itemsize(name) * (2 if name in MOMENTS else 1)
+    def planes(self, name: str) -> int:
+        return planes_of(name, self.sh_planes)
 
     def _allocate(self, name: str, capacity: int) -> Buffer:
-        return Buffer(self.device, self.planes(name) * capacity * self.width(name), name)
+        return Buffer(self.device, self.planes(name) * plane_stride(capacity) * contract.itemsize(name), name)
 
     def read(self, name: str, n: int) -> np.ndarray:
         """(planes, n, values) float32 of the first n splats."""
-        width = self.width(name)
-        planes = [self.resources[name].download(np.float32, n * width // 4, k * self.capacity * width) for k in range(self.planes(name))]
+        width = contract.itemsize(name)
+        planes = [self.resources[name].download(np.float32, n * width // 4, k * self.stride * width) for k in range(self.planes(name))]
         return np.stack(planes).reshape(self.planes(name), n, width // 4)
 
     def write(self, name: str, values: np.ndarray) -> None:
         """From (planes, n, values) float32."""
         for k, plane in enumerate(np.asarray(values, np.float32)):
-            self.resources[name].upload(plane, offset=k * self.capacity * self.width(name))
+            self.resources[name].upload(plane, offset=k * self.stride * contract.itemsize(name))
 
     def grow(self, capacity: int, n: int) -> None:
         """More capacity for the same n splats. Old and new buffers stand side by side until all are copied; raises OutOfMemory with nothing changed."""
@@ -61,8 +69,8 @@ class SplatBuffers:
                 buffer.destroy()
             raise
         for name, buffer in grown.items():
-            width = self.width(name)
-            regions = [(k * self.capacity * width, k * capacity * width, n * width) for k in range(self.planes(name))]
+            width = contract.itemsize(name)
+            regions = [(k * self.stride * width, k * plane_stride(capacity) * width, n * width) for k in range(self.planes(name))]
             copy_regions(self.resources[name], buffer, regions)
             self.resources[name].destroy()
             self.resources[name] = buffer
@@ -89,7 +97,7 @@ class Parameters(SplatBuffers):
 
     def set_count(self, n: int) -> None:
         counts = np.zeros(1, contract.dtype("Counts"))
-        counts["splats"], counts["capacity"] = n, self.capacity
+        counts["splats"], counts["capacity"], counts["stride"] = n, self.capacity, self.stride
         self._shared["counts"].upload(counts)
 
     @property

@@ -7,7 +7,7 @@ have a capacity; a frame that asks for more is drawn without its farthest pairs 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import Perspective, Projection, resolve
+from app.raster.base import Options, Perspective, Projection, resolve
 from app.raster.parameters import Parameters
 from app.raster.sort import BLOCK, RADIX, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
@@ -34,18 +34,13 @@ _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_sp
 
 
 @dataclass(frozen=True)
-class TiledOptions:
+class TiledOptions(Options):
     """Rows of the registries in app/variants; 'auto' takes the first row that the device can run."""
 
     tile_backward: str = "auto"
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
-
-    @classmethod
-    def of(cls, config) -> TiledOptions:
-        """From settings that have fields of these names."""
-        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
 
 
 @dataclass(frozen=True)
@@ -111,13 +106,14 @@ def draw_passes(rows: TiledRows, width: int, height: int, lanes: int, threshold:
     bucket = bucket_of(rows.tile_backward, lanes)
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
-    emitted, emit = ("counts", "indirect", "pair_tiles", "pair_splats"), {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
+    summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl"}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     return [
         count_pass(width, height),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=emitted, spec=emit, bind=other),
+        ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True),
@@ -183,13 +179,11 @@ class TiledRasterizer:
 
     def _allocate(self, capacity: int, sink: str) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
-        sizes = {"camera": 1, "frame": 1, "d_splats2d": 9 * capacity}
-        sizes |= {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK), "tile_starts": self.tiles + 1}
+        own |= self.projection.allocate(device, capacity)
+        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-        own["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
-        own |= self.projection.allocate(device, capacity)
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
         own["target"] = Image(device, *size, format.vk, format.texel, "target")
@@ -210,7 +204,8 @@ class TiledRasterizer:
         run = self.pipelines
         self.projection.record_forward(recorder, run)
         recorder.run(run["tile count"], indirect="visible_blocks")
-        recorder.run(run["tile emit"], indirect="visible_blocks")
+        recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run["tile emit"], indirect="pair_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
         recorder.run(run["draw"], threads=self._threads(run["draw"]))

@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 
 import numpy as np
 
+from app import contract
 from app.camera import Camera
 from app.errors import UserError
 from app.gaussians import Gaussians
@@ -16,7 +17,7 @@ from app.gpu import shader
 from app.gpu.context import Device, DeviceLost, ValidationError
 from app.gpu.recorder import Recorder
 from app.raster.base import camera_row, frame_row
-from app.raster.parameters import FIELDS, Parameters, SplatBuffers
+from app.raster.parameters import Parameters, SplatBuffers
 
 SIZES = ((400, 300), (200, 150), (40, 30))  # px; on a CPU the last
 SLOW = 20.0  # ms of a frame: then a smaller one
@@ -51,7 +52,7 @@ class Trial:
             self.parameters = Parameters(device, len(gaussians), 1)
             stack.callback(self.parameters.destroy)
             self.parameters.upload(gaussians)
-            gradients = SplatBuffers(device, [f"d_{name}" for name in FIELDS], len(gaussians), 1)
+            gradients = SplatBuffers(device, contract.PARAMETER_GRADIENTS, len(gaussians), 1)
             stack.callback(gradients.destroy)
             self._stack = stack.pop_all()
         self._gradients = gradients.resources

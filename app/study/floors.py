@@ -12,7 +12,7 @@ The draws have no such floor: they are bound by fragments.
 
 from __future__ import annotations
 
-from app.contract import dtype, itemsize
+from app.contract import CONSTANTS, dtype, itemsize
 
 _GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
 _WORD = 4
@@ -27,5 +27,5 @@ def floor_bytes(splats: int, visible: float, sh_planes: int, pixels: float, targ
         "sort": splats * itemsize("keys") + visible * (7 * pair - itemsize("keys")),
         "loss": pixels * (target_bytes + itemsize("photos") + 4 * _WORD),
         "project backward": splats * (3 * 2 * (geometry + sh) + _WORD)
-        + visible * (splat2d + 2 * 9 * itemsize("d_splats2d") + 2 * dtype("GrowStat").itemsize),
+        + visible * (splat2d + 2 * CONSTANTS["GRADIENTS"][0] * itemsize("d_splats2d") + 2 * dtype("GrowStat").itemsize),
     }

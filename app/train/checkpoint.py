@@ -6,20 +6,21 @@ The random state is the step itself: view order, backgrounds and split noise are
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from app import contract
 from app.errors import UserError
+from app.files import replacing
 from app.gaussians import Gaussians
-from app.raster.parameters import FIELDS, MOMENTS, SplatBuffers
+from app.raster.parameters import FIELDS, MOMENTS, planes_of
 
 STATE = (*FIELDS, *MOMENTS, "grow_stats")
-VALUES = {name: SplatBuffers.width(name) // 4 for name in STATE}  # floats of a splat in a plane
-VERSION = 1
+VALUES = {name: contract.itemsize(name) // 4 for name in STATE}  # floats of a splat in a plane
+VERSION = 2
 
 
 @dataclass
@@ -50,10 +51,6 @@ class Checkpoint:
         return cls(0, sh_planes, buffers)
 
 
-def planes_of(name: str, sh_planes: int) -> int:
-    return sh_planes if name.endswith("sh") else 1
-
-
 def path_of(result_dir: Path, step: int) -> Path:
     return Path(result_dir) / "ckpts" / f"ckpt_{step}.npz"
 
@@ -66,18 +63,12 @@ def newest(result_dir: Path) -> Path | None:
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
     """Writes beside and renames, so that a crash leaves the old file or the new one. Raises UserError when it cannot."""
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
     c = checkpoint
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as f:
+        with replacing(path) as partial, open(partial, "wb") as f:
             np.savez(f, version=VERSION, step=c.step, sh_planes=c.sh_planes, log=json.dumps(c.log), **c.buffers)
-        os.replace(temporary, path)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir") from None
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def load(path: Path) -> Checkpoint:

@@ -18,25 +18,23 @@ from app.gpu.recorder import Recorder
 from app.raster.parameters import FIELDS, MOMENTS
 
 GROUP = contract.CONSTANTS["GROUP"][0]
-_RANKS = ("flags", "flag_sums")
-_ROW = (*FIELDS, *MOMENTS)
-
-
+RANKS = ("flags", "flag_sums")
+ROW = (*FIELDS, *MOMENTS)  # what moves with a splat
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
 
 
 def DENSIFY_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
     """The passes for parameters with this many SH coefficients."""
     planes = {"SH_PLANES": sh_planes}
-    resized = dict(shader="densify/resize.comp", reads=("counts", *_RANKS), writes=("counts", "indirect"))
+    resized = dict(shader="densify/resize.comp", reads=("counts", *RANKS), writes=("counts", "indirect"))
     return (
-        ComputePass("densify decide", "densify/decide.comp", reads=("hyper", "counts", "grow_stats"), writes=_RANKS),
+        ComputePass("densify decide", "densify/decide.comp", reads=("hyper", "counts", "grow_stats"), writes=RANKS),
         SCAN,
         ComputePass(
             name="densify grow",
             shader="densify/grow.comp",
-            reads=("hyper", "frame", "counts", *_RANKS, *_ROW),
-            writes=("grow_stats", *_ROW),
+            reads=("hyper", "frame", "counts", *RANKS, *ROW),
+            writes=("grow_stats", *ROW),
             spec=planes,
         ),
         ComputePass(name="densify grown", spec={"GROWN": True}, **resized),
@@ -44,15 +42,15 @@ def DENSIFY_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
             name="densify survey",
             shader="densify/survey.comp",
             reads=("hyper", "frame", "counts", "grow_stats", *FIELDS),
-            writes=_RANKS,
+            writes=RANKS,
             spec=planes,
         ),
-        ComputePass("densify holes", "densify/holes.comp", reads=("counts", *_RANKS), writes=("holes",)),
+        ComputePass("densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)),
         ComputePass(
             name="densify fill",
             shader="densify/fill.comp",
-            reads=("counts", "holes", *_RANKS, *_ROW),
-            writes=("grow_stats", *_ROW),
+            reads=("counts", "holes", *RANKS, *ROW),
+            writes=("grow_stats", *ROW),
             spec=planes,
         ),
         ComputePass(name="densify pruned", spec={"GROWN": False}, **resized),

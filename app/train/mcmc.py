@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
-from app.raster.parameters import FIELDS, MOMENTS
-from app.train.densify import GROUP, SCAN
+from app.raster.parameters import FIELDS
+from app.train.densify import GROUP, RANKS, ROW, SCAN
 
-_RANKS = ("flags", "flag_sums")
-_ROW = (*FIELDS, *MOMENTS)
 _IN_HOLES = {"copies": "holes"}
 
 
@@ -28,12 +26,12 @@ def grown(splats: int) -> int:
 
 def _round(name: str, sh_planes: int, adds: bool) -> tuple[ComputePass, ...]:
     """The passes that fill rows with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
-    drawn = ("hyper", "frame", "counts", *_RANKS)
+    drawn = ("hyper", "frame", "counts", *RANKS)
     spec = {"SH_PLANES": sh_planes, "ADDS": adds}
     return (
-        ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("hyper", "counts", *FIELDS), writes=(*_RANKS, "copies"), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("hyper", "counts", *FIELDS), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
         ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec={"ADDS": adds}, bind=_IN_HOLES),
-        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *_ROW), writes=(*_ROW, "grow_stats"), spec=spec),
+        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *ROW), writes=(*ROW, "grow_stats"), spec=spec),
     )
 
 
@@ -46,8 +44,8 @@ def MCMC_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
         ComputePass(
             name="mcmc share",
             shader="mcmc/share.comp",
-            reads=("hyper", "counts", "copies", *_ROW),
-            writes=_ROW,
+            reads=("hyper", "counts", "copies", *ROW),
+            writes=ROW,
             spec={"SH_PLANES": sh_planes},
             bind=_IN_HOLES,
         ),

@@ -14,7 +14,7 @@ import numpy as np
 
 from app import __version__
 from app.errors import UserError
-from app.train.session import BatchResult
+from app.train.batch import BatchResult
 
 OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
 KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "evaluations")  # what a resumed run goes on with

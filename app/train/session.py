@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,10 +20,12 @@ from app.gaussians import Gaussians
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Fence, Recorder, submit
+from app.gpu.recorder import Recorder, submit
 from app.raster import BACKENDS
 from app.raster.parameters import MOMENTS, Parameters
 from app.raster.sort import SORT_PASSES
+from app.train.batch import HISTORY, BatchResult, Slot, nothing
+from app.train.capacity import fitting, limited_by, roomy
 from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
 from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
@@ -32,34 +33,8 @@ from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
 
-HISTORY = contract.CONSTANTS["HISTORY"][0]
-LONGEST_BATCH = HISTORY // 2  # two are in flight
 GROUP = contract.CONSTANTS["GROUP"][0]
-ROOM, MORE = 1.25, 150_000  # capacity: so many times the splats that it was made for, and so many more, since each growth takes a tenth of a second
 PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step asked for
-
-
-@dataclass
-class BatchResult:
-    """What came back from a batch: records of its steps (contract StepRecord), the stages of its last step in ms, GPU time in ns."""
-
-    first_step: int
-    records: np.ndarray
-    stages: dict[str, float]
-    busy: tuple[float, float]  # device clock at its begin and end, ns
-
-
-class _Slot:
-    """One batch in flight."""
-
-    def __init__(self, device: Device):
-        self.fence = Fence(device)
-        self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
-        self.head = self.tail = self.timed = None
-
-
-def _nothing(recorder: Recorder) -> None:
-    """A command buffer of its own around a batch, for its two timestamps."""
 
 
 class Session:
@@ -94,7 +69,7 @@ class Session:
         }
         self._shared["hyper"].upload(hyper_row(config, extent))
         self._shared["views"].upload(cameras)
-        self._slots = [_Slot(device), _Slot(device)]
+        self._slots = [Slot(device), Slot(device)]
         self._turn = 0
         self.parameters: Parameters | None = None
         self._parts: list = []
@@ -137,7 +112,7 @@ class Session:
         """Raises OutOfMemory when this many splats are too many from the start."""
         limit = fitting(self.device, self.config, self.photos)
         if n > limit:
-            raise OutOfMemory(f"{n} splats do not fit: {self._limit()} is {limit} at --sh-degree {self.config.sh_degree}")
+            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self.device, self.config)} is {limit} at --sh-degree {self.config.sh_degree}")
 
     def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
         """Trains on the same views at another size, none larger than at first, from the next step on."""
@@ -192,21 +167,19 @@ class Session:
         for slot in (self._slots[self._turn], self._slots[1 - self._turn]):
             self._collect(slot)
 
-    def _collect(self, slot: _Slot) -> None:
+    def _collect(self, slot: Slot) -> None:
         if slot.count == 0:
             return
         slot.fence.wait()
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
         self.step_seconds = (self._ended_at - begun) / slot.count
-        history = self._shared["history"].array(contract.dtype("StepRecord"))
-        records = history[np.arange(slot.first, slot.first + slot.count) % HISTORY]
-        begin, end = slot.head.stamps(), slot.tail.stamps()
-        busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
+        result = slot.result(self._shared["history"].array(contract.dtype("StepRecord")))
         slot.count = 0
-        self._pairs = max(self._pairs, int(records["pairs"].max()))
-        self.clipped_steps += int((records["pairs"] > slot.room).sum())
-        self.on_batch(BatchResult(slot.first, records, slot.timed.times(), busy))
+        pairs = result.records["pairs"]
+        self._pairs = max(self._pairs, int(pairs.max()))
+        self.clipped_steps += int((pairs > slot.room).sum())
+        self.on_batch(result)
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
 
@@ -217,15 +190,12 @@ class Session:
         self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"))
         self._record()
 
-    def _limit(self) -> str:
-        return "--cap-max" if self.config.cap_max else f"the most that {self.device.name} holds"
-
     def _grow(self, wanted: int, n: int) -> None:
         """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
         limit = fitting(self.device, self.config, self.photos)
         before, capacity = self.parameters.capacity, min(roomy(wanted), limit)
         if capacity < wanted:
-            self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {self._limit()} is {limit}"
+            self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self.device, self.config)} is {limit}"
         if capacity <= before or self._refused and capacity >= self._refused:
             return
         self._release(keep_parameters=True)
@@ -293,7 +263,7 @@ class Session:
             self._plan = recorded(lambda r: record_plan(r, run))
             self._reset = recorded(lambda r: record_reset(r, run))
         for slot in self._slots:
-            slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (_nothing, step, _nothing))
+            slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (nothing, step, nothing))
 
     def _set(self, n: int, step: int) -> None:
         """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
@@ -325,17 +295,3 @@ class Session:
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
         return contract.by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})
-
-
-def roomy(n: int) -> int:
-    """Capacity made for n splats, where there is memory."""
-    return int(n * ROOM) + MORE
-
-
-def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
-    """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    each = contract.bytes_per_splat(config.sh_degree) | {"tiles": BACKENDS[config.rasterizer].bytes_per_splat}
-    used = 0 if photos.streamed else photos.buffer.nbytes
-    by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())
-    limit = int(min(device.max_buffer // max(each.values()), by_memory))
-    return min(limit, config.cap_max) if config.cap_max else limit

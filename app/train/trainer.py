@@ -5,10 +5,7 @@ The run folder: config.toml (resolved settings), metrics.json, loss.png, splats.
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +24,13 @@ from app.io.scene import Scene, load_images, load_scene
 from app.presets import SAVED_NAME, save_config
 from app.raster import fastest
 from app.train import checkpoint as checkpoints
+from app.train.batch import LONGEST_BATCH, BatchResult
 from app.train.checkpoint import Checkpoint
 from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from app.train.photos import Photos
 from app.train.report import Log, make_folder, set_aside, stage_table, write_metrics, write_pictures
-from app.train.session import LONGEST_BATCH, BatchResult, Session
+from app.train.session import Session
+from app.train.stop import StopRequest
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 DOUBLINGS = 2  # of the resolution, with --resolution-schedule
@@ -43,32 +42,6 @@ def train(config: TrainConfig) -> dict:
     if config.data_dir is None:
         raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
     return Run(config).train()
-
-
-class StopRequest:
-    """Turns the first Ctrl-C or SIGTERM into a wish that the loop grants between batches, where the state is whole; the second one interrupts.
-
-    asked: the number of that signal, or 0.
-    """
-
-    def __init__(self):
-        self.asked = 0
-
-    def __enter__(self) -> StopRequest:
-        if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def _ask(self, number, frame) -> None:
-        if self.asked:
-            raise KeyboardInterrupt(number)
-        self.asked = number
-        os.write(2, b"\nstopping: the steps begun are finished and saved; Ctrl-C again ends at once and saves nothing more\n")  # print is not safe in a signal handler
-
-    def __exit__(self, *exception) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
 
 
 class Run:

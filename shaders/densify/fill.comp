@@ -16,6 +16,6 @@ void main() {
     uint living = flagged_of(counts.splats);
     if (g < living || !flagged(g)) return;
     uint hole = holes[living - 1u - rank(g)];
-    copy_parameters(g, hole, counts.capacity);
-    copy_moments(g, hole, counts.capacity);
+    copy_parameters(g, hole, counts.stride);
+    copy_moments(g, hole, counts.stride);
 }

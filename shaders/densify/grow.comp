@@ -21,13 +21,13 @@ void main() {
     uint added = counts.splats + rank(g);
     if (added >= counts.capacity) return;
 
-    copy_parameters(g, added, counts.capacity);
-    zero_moments(added, counts.capacity);
+    copy_parameters(g, added, counts.stride);
+    zero_moments(added, counts.stride);
     grow_stats[added] = GrowStat(0.0, 0.0, 0.0);
     vec3 log_scale = log_scales[g], scale = exp(log_scale);
     if (max(max(scale.x, scale.y), scale.z) <= hyper.grow_scale3d * hyper.extent) return;
 
-    zero_moments(g, counts.capacity);
+    zero_moments(g, counts.stride);
     grow_stats[g] = GrowStat(0.0, 0.0, 0.0);
     vec3 mean = means[g];
     mat3 R = rotation(normalize(quats[g]));

@@ -11,6 +11,6 @@ void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
     logit_opacities[g] = min(logit_opacities[g], log(hyper.reset_opa / (1.0 - hyper.reset_opa)));
-    adam_logit_opacities[2u * g] = 0.0;
-    adam_logit_opacities[2u * g + 1u] = 0.0;
+    adam_logit_opacities[g] = 0.0;
+    adam_logit_opacities[counts.stride + g] = 0.0;
 }

@@ -3,32 +3,33 @@ layout(constant_id = 0) const uint SH_PLANES = 16u;
 
 #include "trained.glsl"
 
-void copy_parameters(uint from, uint to, uint capacity) {
+void copy_parameters(uint from, uint to, uint stride) {
     means[to] = means[from];
     quats[to] = quats[from];
     log_scales[to] = log_scales[from];
     logit_opacities[to] = logit_opacities[from];
-    for (uint k = 0u; k < SH_PLANES; ++k) sh[k * capacity + to] = sh[k * capacity + from];
+    for (uint k = 0u; k < SH_PLANES; ++k) sh[k * stride + to] = sh[k * stride + from];
 }
 
-void copy_moments(uint from, uint to, uint capacity) {
+// Each moment is a plane by itself, those of plane k of sh at 2 k and 2 k + 1.
+void copy_moments(uint from, uint to, uint stride) {
     for (uint moment = 0u; moment < 2u; ++moment) {
-        uint a = 2u * from + moment, b = 2u * to + moment;
+        uint a = moment * stride + from, b = moment * stride + to;
         adam_means[b] = adam_means[a];
         adam_quats[b] = adam_quats[a];
         adam_log_scales[b] = adam_log_scales[a];
         adam_logit_opacities[b] = adam_logit_opacities[a];
-        for (uint k = 0u; k < SH_PLANES; ++k) adam_sh[2u * k * capacity + b] = adam_sh[2u * k * capacity + a];
     }
+    for (uint k = 0u; k < 2u * SH_PLANES; ++k) adam_sh[k * stride + to] = adam_sh[k * stride + from];
 }
 
-void zero_moments(uint row, uint capacity) {
+void zero_moments(uint row, uint stride) {
     for (uint moment = 0u; moment < 2u; ++moment) {
-        uint a = 2u * row + moment;
+        uint a = moment * stride + row;
         adam_means[a] = vec3(0.0);
         adam_quats[a] = vec4(0.0);
         adam_log_scales[a] = vec3(0.0);
         adam_logit_opacities[a] = 0.0;
-        for (uint k = 0u; k < SH_PLANES; ++k) adam_sh[2u * k * capacity + a] = vec3(0.0);
     }
+    for (uint k = 0u; k < 2u * SH_PLANES; ++k) adam_sh[k * stride + row] = vec3(0.0);
 }

@@ -8,6 +8,6 @@ BUFFER_sh(readonly)
 
 bool whole(uint g) {
     bool ok = finite(vec4(means[g], logit_opacities[g])) && finite(quats[g]) && finite(vec4(log_scales[g], 0.0));
-    for (uint k = 0u; k < SH_PLANES; ++k) ok = ok && finite(vec4(sh[k * counts.capacity + g], 0.0));
+    for (uint k = 0u; k < SH_PLANES; ++k) ok = ok && finite(vec4(sh[k * counts.stride + g], 0.0));
     return ok;
 }

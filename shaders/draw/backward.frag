@@ -2,6 +2,7 @@
 // the final colour is taken apart by subtraction, so nothing was stored in the forward pass. Nine moments a fragment go to <reduce>.
 #define VARYING in
 #include "contract.glsl"
+#include "draw/segments.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
 #include <order>
@@ -14,11 +15,10 @@ void main() {
     vec2 at = gl_FragCoord.xy - vec2(0, v_top), d = v_mean - at;
     float G = gaussian(d, v_conic);
     float alpha = min(v_opacity * G, ALPHA_MAX);
-    bool outside = at.y < 0.0 || at.y > float(textureSize(d_image, 0).y);  // on the canvas of another segment
     bool helper = gl_SampleMaskIn[0] == 0;  // says what gl_HelperInvocation says; Mesa 22.3's lavapipe aborts on that one
 
     ORDER_BEGIN(before)
-    bool contributes = !helper && !outside && alpha >= ALPHA_MIN && before.a >= T_MIN;
+    bool contributes = !helper && !elsewhere(at.y, float(textureSize(d_image, 0).y)) && alpha >= ALPHA_MIN && before.a >= T_MIN;
     vec4 after = contributes ? vec4(before.rgb - before.a * alpha * v_color, before.a * (1.0 - alpha)) : before;
     ORDER_END(after)
 

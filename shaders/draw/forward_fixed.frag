@@ -13,7 +13,6 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 void main() {
     vec2 at = gl_FragCoord.xy - vec2(0, v_top);
     float alpha = v_opacity * gaussian(v_mean - at, v_conic);
-    bool elsewhere = SEGMENTS > 1u && (at.y < 0.0 || at.y > float(CANVAS_HEIGHT));  // on the canvas of another segment
-    if (alpha < ALPHA_MIN || elsewhere) discard;
+    if (alpha < ALPHA_MIN || elsewhere(at.y, float(CANVAS_HEIGHT))) discard;
     color_alpha = vec4(v_color, min(alpha, ALPHA_MAX));
 }

@@ -2,6 +2,9 @@
 // below the other. A splat's fragments then only wait for those of its own segment, whose neighbours in the draw are SEGMENTS apart.
 layout(constant_id = 8) const uint SEGMENTS = 1u;
 
+// Of a fragment so far below the top of its segment's canvas: it lies on that of another.
+bool elsewhere(float y, float height) { return SEGMENTS > 1u && (y < 0.0 || y > height); }
+
 uint segment_start(uint segment, uint splats) { return segment * (splats / SEGMENTS) + min(segment, splats % SEGMENTS); }
 
 uint segment_of(uint rank, uint splats) {

@@ -19,6 +19,7 @@ const uint MAX_GROUPS_X = 65535u;  // maxComputeWorkGroupCount guaranteed by Vul
 const uint GRADIENTS = 9u;  // numbers a splat's fragments add up in the backward draw, see d_splats2d
 const uint GRADIENT_STRIDE = 9u;  // floats from a splat's nine to the next one's; 16 would align them to 64 bytes
 const uint BLOB = 9u;  // numbers of a 2D Gaussian of an image fit, see blobs
+const uint GEOMETRY = 11u;  // floats of a splat in d_geometry
 const int SSIM_RADIUS = 5;  // 11x11 window, sigma 1.5 (Wang et al. 2004)
 const uint IGNORED = 16777215u;  // word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it
 const uint HISTORY = 4096u;  // steps kept in the ring of losses, and of scheduled views
@@ -76,7 +77,8 @@ struct Hyper {
 
 struct Counts {
     uint splats;  // N, splats alive
-    uint capacity;  // C, splats the parameter buffers hold; plane stride of sh
+    uint capacity;  // C, splats the parameter buffers hold
+    uint stride;  // S, rows from a plane of sh or of moments to the next: C, rounded up so that planes begin at a vec4
     uint visible;  // splats that passed the culling of this frame
     uint wanted;  // splats the last densification asked for, more than capacity when it did not fit
     uint pairs;  // pairs of tile and splat in this frame, as many as their buffers hold
@@ -109,14 +111,7 @@ struct TileSplat {
     float opacity;  // 0..1
     float cutoff;  // d^T cov^-1 d at alpha = 1/255
     uint splat;  // its row in splats2d
-    uint tiles;  // how many tiles it touches
-};
-
-struct GeometryGradient {
-    vec3 mean;  // dL/d means
-    vec4 quat;  // dL/d quats
-    vec3 log_scale;  // dL/d log_scales
-    float logit;  // dL/d logit_opacities
+    uint first;  // pairs of tile and splat that others of its sort block have before it
 };
 
 struct ColorGradient {
@@ -142,18 +137,23 @@ struct StepRecord {
 // means [N]; world units
 #define BINDING_means 0
 #define BUFFER_means(access) layout(set = 0, binding = BINDING_means, scalar) access buffer means_block { vec3 means[]; };
+#define FOURS_means(access) layout(set = 0, binding = BINDING_means, scalar) access buffer means_fours_block { vec4 means_fours[]; };
 // quats [N]; rotation wxyz, not normalized
 #define BINDING_quats 1
 #define BUFFER_quats(access) layout(set = 0, binding = BINDING_quats, scalar) access buffer quats_block { vec4 quats[]; };
+#define FOURS_quats(access) layout(set = 0, binding = BINDING_quats, scalar) access buffer quats_fours_block { vec4 quats_fours[]; };
 // log_scales [N]; log of world units
 #define BINDING_log_scales 2
 #define BUFFER_log_scales(access) layout(set = 0, binding = BINDING_log_scales, scalar) access buffer log_scales_block { vec3 log_scales[]; };
+#define FOURS_log_scales(access) layout(set = 0, binding = BINDING_log_scales, scalar) access buffer log_scales_fours_block { vec4 log_scales_fours[]; };
 // logit_opacities [N]; logit of 0..1
 #define BINDING_logit_opacities 3
 #define BUFFER_logit_opacities(access) layout(set = 0, binding = BINDING_logit_opacities, scalar) access buffer logit_opacities_block { float logit_opacities[]; };
-// sh [K, C]; colour coefficients, plane k at k * capacity
+#define FOURS_logit_opacities(access) layout(set = 0, binding = BINDING_logit_opacities, scalar) access buffer logit_opacities_fours_block { vec4 logit_opacities_fours[]; };
+// sh [K, S]; colour coefficients, plane k at k * stride
 #define BINDING_sh 4
 #define BUFFER_sh(access) layout(set = 0, binding = BINDING_sh, scalar) access buffer sh_block { vec3 sh[]; };
+#define FOURS_sh(access) layout(set = 0, binding = BINDING_sh, scalar) access buffer sh_fours_block { vec4 sh_fours[]; };
 // camera [1]; the view being drawn
 #define BINDING_camera 5
 #define BUFFER_camera(access) layout(set = 0, binding = BINDING_camera, scalar) access buffer camera_block { Camera camera; };
@@ -172,12 +172,12 @@ struct StepRecord {
 // d_splats2d [N, 9]; sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)
 #define BINDING_d_splats2d 10
 #define BUFFER_d_splats2d(access) layout(set = 0, binding = BINDING_d_splats2d, scalar) access buffer d_splats2d_block { float d_splats2d[]; };
-// seen [N]; 1 where a splat was visible, whose rows in d_geometry and d_colors are of this frame; else 0
+// seen [N]; 1 where a splat is visible in this frame, else 0
 #define BINDING_seen 11
 #define BUFFER_seen(access) layout(set = 0, binding = BINDING_seen, scalar) access buffer seen_block { uint seen[]; };
-// d_geometry [N]; written where visible
+// d_geometry [N, 11]; where visible: forward, at SH degrees above 0, d color/d direction of red, green and blue (9); then dL/d mean (3), quat (4), log scale (3), logit (1)
 #define BINDING_d_geometry 12
-#define BUFFER_d_geometry(access) layout(set = 0, binding = BINDING_d_geometry, scalar) access buffer d_geometry_block { GeometryGradient d_geometry[]; };
+#define BUFFER_d_geometry(access) layout(set = 0, binding = BINDING_d_geometry, scalar) access buffer d_geometry_block { float d_geometry[]; };
 // d_colors [N]; written where visible
 #define BINDING_d_colors 13
 #define BUFFER_d_colors(access) layout(set = 0, binding = BINDING_d_colors, scalar) access buffer d_colors_block { ColorGradient d_colors[]; };
@@ -202,7 +202,7 @@ struct StepRecord {
 // tile_splats [visible]; visible splats, nearest first, as the tiles take them
 #define BINDING_tile_splats 20
 #define BUFFER_tile_splats(access) layout(set = 0, binding = BINDING_tile_splats, scalar) access buffer tile_splats_block { TileSplat tile_splats[]; };
-// pair_sums [visible blocks]; pairs of every sort block of visible splats
+// pair_sums [visible blocks + 1]; pairs of each sort block of visible splats, then of all blocks before it; behind the last their sum
 #define BINDING_pair_sums 21
 #define BUFFER_pair_sums(access) layout(set = 0, binding = BINDING_pair_sums, scalar) access buffer pair_sums_block { uint pair_sums[]; };
 // pair_tiles [pairs]; tile of every pair of tile and splat, by tile, then depth
@@ -241,18 +241,23 @@ struct StepRecord {
 // d_means [N]; dL/d means
 #define BINDING_d_means 33
 #define BUFFER_d_means(access) layout(set = 0, binding = BINDING_d_means, scalar) access buffer d_means_block { vec3 d_means[]; };
+#define FOURS_d_means(access) layout(set = 0, binding = BINDING_d_means, scalar) access buffer d_means_fours_block { vec4 d_means_fours[]; };
 // d_quats [N]; dL/d quats
 #define BINDING_d_quats 34
 #define BUFFER_d_quats(access) layout(set = 0, binding = BINDING_d_quats, scalar) access buffer d_quats_block { vec4 d_quats[]; };
+#define FOURS_d_quats(access) layout(set = 0, binding = BINDING_d_quats, scalar) access buffer d_quats_fours_block { vec4 d_quats_fours[]; };
 // d_log_scales [N]; dL/d log_scales
 #define BINDING_d_log_scales 35
 #define BUFFER_d_log_scales(access) layout(set = 0, binding = BINDING_d_log_scales, scalar) access buffer d_log_scales_block { vec3 d_log_scales[]; };
+#define FOURS_d_log_scales(access) layout(set = 0, binding = BINDING_d_log_scales, scalar) access buffer d_log_scales_fours_block { vec4 d_log_scales_fours[]; };
 // d_logit_opacities [N]; dL/d logit_opacities
 #define BINDING_d_logit_opacities 36
 #define BUFFER_d_logit_opacities(access) layout(set = 0, binding = BINDING_d_logit_opacities, scalar) access buffer d_logit_opacities_block { float d_logit_opacities[]; };
-// d_sh [K, C]; dL/d sh
+#define FOURS_d_logit_opacities(access) layout(set = 0, binding = BINDING_d_logit_opacities, scalar) access buffer d_logit_opacities_fours_block { vec4 d_logit_opacities_fours[]; };
+// d_sh [K, S]; dL/d sh
 #define BINDING_d_sh 37
 #define BUFFER_d_sh(access) layout(set = 0, binding = BINDING_d_sh, scalar) access buffer d_sh_block { vec3 d_sh[]; };
+#define FOURS_d_sh(access) layout(set = 0, binding = BINDING_d_sh, scalar) access buffer d_sh_fours_block { vec4 d_sh_fours[]; };
 // hyper [1]; settings of the run
 #define BINDING_hyper 38
 #define BUFFER_hyper(access) layout(set = 0, binding = BINDING_hyper, scalar) access buffer hyper_block { Hyper hyper; };
@@ -274,21 +279,26 @@ struct StepRecord {
 // history [HISTORY]; results of step s at s % HISTORY
 #define BINDING_history 44
 #define BUFFER_history(access) layout(set = 0, binding = BINDING_history, scalar) access buffer history_block { StepRecord history[]; };
-// adam_means [N, 2]; first and second moment
+// adam_means [2, S]; first and second moments
 #define BINDING_adam_means 45
 #define BUFFER_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_block { vec3 adam_means[]; };
-// adam_quats [N, 2]; first and second moment
+#define FOURS_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_fours_block { vec4 adam_means_fours[]; };
+// adam_quats [2, S]; first and second moments
 #define BINDING_adam_quats 46
 #define BUFFER_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_block { vec4 adam_quats[]; };
-// adam_log_scales [N, 2]; first and second moment
+#define FOURS_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_fours_block { vec4 adam_quats_fours[]; };
+// adam_log_scales [2, S]; first and second moments
 #define BINDING_adam_log_scales 47
 #define BUFFER_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_block { vec3 adam_log_scales[]; };
-// adam_logit_opacities [N, 2]; first and second moment
+#define FOURS_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_fours_block { vec4 adam_log_scales_fours[]; };
+// adam_logit_opacities [2, S]; first and second moments
 #define BINDING_adam_logit_opacities 48
 #define BUFFER_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_block { float adam_logit_opacities[]; };
-// adam_sh [K, C, 2]; first and second moment
+#define FOURS_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_fours_block { vec4 adam_logit_opacities_fours[]; };
+// adam_sh [K, 2, S]; first and second moments
 #define BINDING_adam_sh 49
 #define BUFFER_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_block { vec3 adam_sh[]; };
+#define FOURS_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_fours_block { vec4 adam_sh_fours[]; };
 // grow_stats [N]; densification statistics since the last densification
 #define BINDING_grow_stats 50
 #define BUFFER_grow_stats(access) layout(set = 0, binding = BINDING_grow_stats, scalar) access buffer grow_stats_block { GrowStat grow_stats[]; };

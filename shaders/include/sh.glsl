@@ -31,26 +31,25 @@ float sh_basis_of(uint k, vec3 n) {
     return 0.0;
 }
 
-// Values of the 16 basis functions for a unit direction; those above `degree` are 0.
-void sh_basis(vec3 n, uint degree, out float b[16]) {
-    [[unroll]] for (uint k = 0u; k < 16u; ++k) b[k] = k < (degree + 1u) * (degree + 1u) ? sh_basis_of(k, n) : 0.0;
-}
-
-// Sum over k of s[k] * grad basis_k(n): the gradient of the direction when s[k] = dot(sh_k, d_color).
-vec3 d_sh_basis(vec3 n, uint degree, float s[16]) {
+// Its gradient with respect to the components of the direction.
+vec3 d_sh_basis_of(uint k, vec3 n) {
     float x = n.x, y = n.y, z = n.z, xx = x * x, yy = y * y, zz = z * z;
-    vec3 d = vec3(0.0);
-    if (degree > 0u) d += SH_C1 * vec3(-s[3], -s[1], s[2]);
-    if (degree > 1u) {
-        d += SH_C2[0] * s[4] * vec3(y, x, 0.0) + SH_C2[1] * s[5] * vec3(0.0, z, y) + SH_C2[2] * s[6] * vec3(-2.0 * x, -2.0 * y, 4.0 * z);
-        d += SH_C2[3] * s[7] * vec3(z, 0.0, x) + SH_C2[4] * s[8] * vec3(2.0 * x, -2.0 * y, 0.0);
+    switch (k) {
+    case 1u: return vec3(0.0, -SH_C1, 0.0);
+    case 2u: return vec3(0.0, 0.0, SH_C1);
+    case 3u: return vec3(-SH_C1, 0.0, 0.0);
+    case 4u: return SH_C2[0] * vec3(y, x, 0.0);
+    case 5u: return SH_C2[1] * vec3(0.0, z, y);
+    case 6u: return SH_C2[2] * vec3(-2.0 * x, -2.0 * y, 4.0 * z);
+    case 7u: return SH_C2[3] * vec3(z, 0.0, x);
+    case 8u: return SH_C2[4] * vec3(2.0 * x, -2.0 * y, 0.0);
+    case 9u: return SH_C3[0] * vec3(6.0 * x * y, 3.0 * (xx - yy), 0.0);
+    case 10u: return SH_C3[1] * vec3(y * z, x * z, x * y);
+    case 11u: return SH_C3[2] * vec3(-2.0 * x * y, 4.0 * zz - xx - 3.0 * yy, 8.0 * y * z);
+    case 12u: return SH_C3[3] * vec3(-6.0 * x * z, -6.0 * y * z, 6.0 * zz - 3.0 * xx - 3.0 * yy);
+    case 13u: return SH_C3[4] * vec3(4.0 * zz - 3.0 * xx - yy, -2.0 * x * y, 8.0 * x * z);
+    case 14u: return SH_C3[5] * vec3(2.0 * x * z, -2.0 * y * z, xx - yy);
+    case 15u: return SH_C3[6] * vec3(3.0 * (xx - yy), -6.0 * x * y, 0.0);
     }
-    if (degree > 2u) {
-        d += SH_C3[0] * s[9] * vec3(6.0 * x * y, 3.0 * (xx - yy), 0.0) + SH_C3[1] * s[10] * vec3(y * z, x * z, x * y);
-        d += SH_C3[2] * s[11] * vec3(-2.0 * x * y, 4.0 * zz - xx - 3.0 * yy, 8.0 * y * z);
-        d += SH_C3[3] * s[12] * vec3(-6.0 * x * z, -6.0 * y * z, 6.0 * zz - 3.0 * xx - 3.0 * yy);
-        d += SH_C3[4] * s[13] * vec3(4.0 * zz - 3.0 * xx - yy, -2.0 * x * y, 8.0 * x * z);
-        d += SH_C3[5] * s[14] * vec3(2.0 * x * z, -2.0 * y * z, xx - yy) + SH_C3[6] * s[15] * vec3(3.0 * (xx - yy), -6.0 * x * y, 0.0);
-    }
-    return d;
+    return vec3(0.0);
 }

@@ -10,7 +10,7 @@ BUFFER_grow_stats(writeonly)
 void main() {
     uint row;
     if (!fills(group_index() * GROUP + gl_LocalInvocationID.x, row)) return;
-    copy_parameters(source(row), row, counts.capacity);
-    zero_moments(row, counts.capacity);
+    copy_parameters(source(row), row, counts.stride);
+    zero_moments(row, counts.stride);
     grow_stats[row] = GrowStat(0.0, 0.0, 0.0);
 }

@@ -16,5 +16,5 @@ void main() {
     float scale, logit = shared_logit(logit_opacities[g], copies[g] + 1u, scale);
     logit_opacities[g] = clamp(logit, log(hyper.min_opacity / (1.0 - hyper.min_opacity)), MOST);
     log_scales[g] += log(scale);
-    zero_moments(g, counts.capacity);
+    zero_moments(g, counts.stride);
 }

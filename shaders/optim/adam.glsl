@@ -1,43 +1,48 @@
 // <sink> of project/sink.comp that takes an Adam step at once (Kingma & Ba 2015, algorithm 1), so that gradients of the 59 never reach memory.
 // SH planes above the degree in use are not dispatched: parameter and moments of who never had a gradient stay as they are.
 BUFFER_hyper(readonly)
-#include "trained.glsl"
-#include "optim/regularize.glsl"
+FOURS_means(restrict)
+FOURS_quats(restrict)
+FOURS_log_scales(restrict)
+FOURS_logit_opacities(restrict)
+FOURS_sh(restrict)
+FOURS_adam_means(restrict)
+FOURS_adam_quats(restrict)
+FOURS_adam_log_scales(restrict)
+FOURS_adam_logit_opacities(restrict)
+FOURS_adam_sh(restrict)
 
-#define ADAM(type, name, moments, row, gradient, rate)                                             \
-    {                                                                                              \
-        type d_ = gradient;                                                                        \
-        type m_ = mix(d_, moments[2u * (row)], hyper.beta1);                                       \
-        type v_ = mix(d_ * d_, moments[2u * (row) + 1u], hyper.beta2);                             \
-        moments[2u * (row)] = m_;                                                                  \
-        moments[2u * (row) + 1u] = v_;                                                             \
-        name[row] -= (rate) / frame.bias1 * m_ / (sqrt(v_ / frame.bias2) + hyper.eps);             \
+// Four floats of a parameter: first moments at `m`, second at `v`. Those not taken stay as they are.
+#define ADAM(name, at, m, v, gradient, taken, rate)                                                    \
+    {                                                                                                  \
+        vec4 p0_ = name##_fours[at], m0_ = adam_##name##_fours[m], v0_ = adam_##name##_fours[v];       \
+        vec4 d_ = gradient, m_ = mix(d_, m0_, hyper.beta1), v_ = mix(d_ * d_, v0_, hyper.beta2);       \
+        vec4 p_ = p0_ - (rate) / frame.bias1 * m_ / (sqrt(v_ / frame.bias2) + hyper.eps);              \
+        name##_fours[at] = mix(p0_, p_, taken);                                                        \
+        adam_##name##_fours[m] = mix(m0_, m_, taken);                                                  \
+        adam_##name##_fours[v] = mix(v0_, v_, taken);                                                  \
     }
 
-// Three floats of plane k, each `channel` of a row, with their gradients; all are read before any is written.
-void sink_sh(uint k, uvec3 row, uvec3 channel, vec3 d_sh_k, bvec3 taken) {
-    vec3 value = vec3(0.0), m = vec3(0.0), v = vec3(0.0);
-    [[unroll]] for (uint j = 0u; j < 3u; ++j)
-        if (taken[j]) {
-            value[j] = sh[row[j]][channel[j]];
-            m[j] = adam_sh[2u * row[j]][channel[j]];
-            v[j] = adam_sh[2u * row[j] + 1u][channel[j]];
-        }
-    m = mix(d_sh_k, m, hyper.beta1);
-    v = mix(d_sh_k * d_sh_k, v, hyper.beta2);
-    value -= (k == 0u ? hyper.lr_sh0 : hyper.lr_shN) / frame.bias1 * m / (sqrt(v / frame.bias2) + hyper.eps);
-    [[unroll]] for (uint j = 0u; j < 3u; ++j)
-        if (taken[j]) {
-            sh[row[j]][channel[j]] = value[j];
-            adam_sh[2u * row[j]][channel[j]] = m[j];
-            adam_sh[2u * row[j] + 1u][channel[j]] = v[j];
-        }
+void sink_sh(uint k, uint i, vec4 d, bvec4 taken) {
+    uint plane = counts.stride / 4u * 3u;
+    ADAM(sh, k * plane + i, 2u * k * plane + i, (2u * k + 1u) * plane + i, d, taken, k == 0u ? hyper.lr_sh0 : hyper.lr_shN)
 }
 
-void sink_geometry(uint g, vec3 d_mean, vec4 d_quat, vec3 d_log_scale, float d_logit) {
-    regularize(g, d_log_scale, d_logit);
-    ADAM(vec3, means, adam_means, g, d_mean, frame.lr_means)
-    ADAM(vec4, quats, adam_quats, g, d_quat, hyper.lr_quats)
-    ADAM(vec3, log_scales, adam_log_scales, g, d_log_scale, hyper.lr_scales)
-    ADAM(float, logit_opacities, adam_logit_opacities, g, d_logit, hyper.lr_opacities)
+void sink_means(uint i, vec4 d, bvec4 taken) { ADAM(means, i, i, counts.stride / 4u * 3u + i, d, taken, frame.lr_means) }
+
+void sink_quats(uint i, vec4 d, bvec4 taken) { ADAM(quats, i, i, counts.stride + i, d, taken, hyper.lr_quats) }
+
+// The loss gains opacity_reg * mean opacity + scale_reg * mean scale (Kheradmand et al. 2024), over all splats, seen or not.
+// The branches keep an infinite scale from turning a weight of 0 into a gradient that is no number.
+void sink_log_scales(uint i, vec4 d, bvec4 taken) {
+    if (hyper.scale_reg > 0.0) d += hyper.scale_reg / (3.0 * float(counts.splats)) * exp(log_scales_fours[i]);
+    ADAM(log_scales, i, i, counts.stride / 4u * 3u + i, d, taken, hyper.lr_scales)
+}
+
+void sink_logit_opacities(uint i, vec4 d, bvec4 taken) {
+    if (hyper.opacity_reg > 0.0) {
+        vec4 e = exp(-abs(logit_opacities_fours[i]));  // o (1 - o), even in the logit
+        d += hyper.opacity_reg / float(counts.splats) * e / ((1.0 + e) * (1.0 + e));
+    }
+    ADAM(logit_opacities, i, i, counts.stride / 4u + i, d, taken, hyper.lr_opacities)
 }

@@ -1,18 +1,12 @@
 // <sink> of project/sink.comp that writes the gradients out, for the Python API.
-BUFFER_d_means(writeonly)
-BUFFER_d_quats(writeonly)
-BUFFER_d_log_scales(writeonly)
-BUFFER_d_logit_opacities(writeonly)
-BUFFER_d_sh(writeonly)
+FOURS_d_means(writeonly)
+FOURS_d_quats(writeonly)
+FOURS_d_log_scales(writeonly)
+FOURS_d_logit_opacities(writeonly)
+FOURS_d_sh(writeonly)
 
-void sink_sh(uint k, uvec3 row, uvec3 channel, vec3 d_sh_k, bvec3 taken) {
-    [[unroll]] for (uint j = 0u; j < 3u; ++j)
-        if (taken[j]) d_sh[row[j]][channel[j]] = d_sh_k[j];
-}
-
-void sink_geometry(uint g, vec3 d_mean, vec4 d_quat, vec3 d_log_scale, float d_logit) {
-    d_means[g] = d_mean;
-    d_quats[g] = d_quat;
-    d_log_scales[g] = d_log_scale;
-    d_logit_opacities[g] = d_logit;
-}
+void sink_sh(uint k, uint i, vec4 d, bvec4 taken) { d_sh_fours[k * (counts.stride / 4u * 3u) + i] = d; }
+void sink_means(uint i, vec4 d, bvec4 taken) { d_means_fours[i] = d; }
+void sink_quats(uint i, vec4 d, bvec4 taken) { d_quats_fours[i] = d; }
+void sink_log_scales(uint i, vec4 d, bvec4 taken) { d_log_scales_fours[i] = d; }
+void sink_logit_opacities(uint i, vec4 d, bvec4 taken) { d_logit_opacities_fours[i] = d; }

@@ -4,7 +4,6 @@
 #include "common.glsl"
 #include "projection.glsl"
 #include "gaussian2d.glsl"
-#include "sh.glsl"
 
 const uint LANES = 64u;
 layout(local_size_x = LANES) in;
@@ -16,21 +15,20 @@ BUFFER_means(readonly)
 BUFFER_quats(readonly)
 BUFFER_log_scales(readonly)
 BUFFER_logit_opacities(readonly)
-BUFFER_sh(readonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_indirect(writeonly)
 BUFFER_splats2d(readonly)
 BUFFER_d_splats2d(restrict)
-BUFFER_seen(writeonly)
-BUFFER_d_geometry(writeonly)
+BUFFER_seen(readonly)
+BUFFER_d_geometry(restrict)
 BUFFER_d_colors(writeonly)
 #include <stats>
 
 shared uint visible[GROUP], found;
 
-void differentiate(uint g, uint planes) {
+void differentiate(uint g) {
     float m[GRADIENTS];
     for (uint i = 0u; i < GRADIENTS; ++i) {
         m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
@@ -43,8 +41,9 @@ void differentiate(uint g, uint planes) {
     // color = max(SH + 0.5, 0): no gradient where it was cut off
     vec3 d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), greaterThan(s2.color, vec3(0.0)));
     d_colors[g] = ColorGradient(d_color, n);
-    float s[16];
-    [[unroll]] for (uint k = 0u; k < 16u; ++k) s[k] = k < planes ? dot(sh[k * counts.capacity + g], d_color) : 0.0;
+    vec3 d_n = vec3(0.0);
+    if (frame.sh_degree > 0u)
+        for (uint i = 0u; i < 9u; ++i) d_n[i % 3u] += d_geometry[GEOMETRY * g + i] * d_color[i / 3u];
 
     vec2 d_mean2d;
     vec3 d_conic;
@@ -58,9 +57,14 @@ void differentiate(uint g, uint planes) {
     d_rows(o, s2.conic, d_conic, d_a0, d_a1);
     if (ANTIALIASED) d_compensation(o, m[0] * s2.opacity, d_a0, d_a1);
     d_project(camera, o, quat / len, scale, d_mean2d, d_a0, d_a1, d_mean, d_unit, d_scale);
-    if (frame.sh_degree > 0u) d_mean += d_normalize(n, distance, d_sh_basis(n, frame.sh_degree, s));
+    d_mean += d_normalize(n, distance, d_n);
     float d_logit = m[0] * s2.opacity / (1.0 + exp(logit_opacities[g]));  // o (1 - o): near 1 the difference has no digits
-    d_geometry[g] = GeometryGradient(d_mean, d_normalize(quat / len, len, d_unit), d_scale * scale, d_logit);
+    float d[GEOMETRY];
+    vec4 d_quat = d_normalize(quat / len, len, d_unit);
+    for (uint i = 0u; i < 3u; ++i) d[i] = d_mean[i], d[7u + i] = d_scale[i] * scale[i];
+    for (uint i = 0u; i < 4u; ++i) d[3u + i] = d_quat[i];
+    d[10] = d_logit;
+    for (uint i = 0u; i < GEOMETRY; ++i) d_geometry[GEOMETRY * g + i] = d[i];
     add_stats(g, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));
 }
 
@@ -70,11 +74,8 @@ void main() {
     if (first == 0u && t == 0u) indirect.sink = uvec3(1u + (ALL_PLANES ? SH_PLANES : planes), fold((counts.splats + GROUP - 1u) / GROUP).xy);
     if (t == 0u) found = 0u;
     barrier();
-    for (uint g = first + t; g < min(first + GROUP, counts.splats); g += LANES) {
-        bool is_visible = splats2d[g].opacity > 0.0;
-        seen[g] = uint(is_visible);
-        if (is_visible) visible[atomicAdd(found, 1u)] = g;
-    }
+    for (uint g = first + t; g < min(first + GROUP, counts.splats); g += LANES)
+        if (seen[g] != 0u) visible[atomicAdd(found, 1u)] = g;
     barrier();
-    for (uint i = t; i < found; i += LANES) differentiate(visible[i], planes);
+    for (uint i = t; i < found; i += LANES) differentiate(visible[i]);
 }

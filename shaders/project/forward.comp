@@ -19,12 +19,15 @@ BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_splats2d(writeonly)
 BUFFER_keys(writeonly)
+BUFFER_seen(writeonly)
+BUFFER_d_geometry(writeonly)
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
     keys[g] = NOT_VISIBLE;
-    splats2d[g].opacity = 0.0;  // marks the row as culled for the backward pass
+    splats2d[g].opacity = 0.0;
+    seen[g] = 0u;
 
     float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
     if (!(opacity > ALPHA_MIN)) return;
@@ -40,15 +43,21 @@ void main() {
     vec2 reach = abs(axis1) + abs(axis2);
     if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
 
-    float basis[16];
-    sh_basis(normalize(mean - camera.position), frame.sh_degree, basis);
-    vec3 color = vec3(0.5);
+    vec3 n = normalize(mean - camera.position), color = vec3(0.5);
+    mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
     uint active_planes = min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
     for (uint k = 0u; k < SH_PLANES; ++k)
-        if (k < active_planes) color += basis[k] * sh[k * counts.capacity + g];
+        if (k < active_planes) {
+            vec3 c = sh[k * counts.stride + g];
+            color += sh_basis_of(k, n) * c;
+            d_direction += outerProduct(d_sh_basis_of(k, n), c);
+        }
 
     vec3 conic = conic_of(o.cov, o.det);
     if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
     splats2d[g] = Splat2D(o.mean, conic, max(color, vec3(0.0)), opacity, axis1, axis2);
     keys[g] = floatBitsToUint(o.p.z);
+    seen[g] = 1u;
+    if (frame.sh_degree > 0u)
+        for (uint i = 0u; i < 9u; ++i) d_geometry[GEOMETRY * g + i] = d_direction[i / 3u][i % 3u];
 }

@@ -22,6 +22,5 @@ void reduce_gradients(uint splat, bool contributes, float grad[GRADIENTS]) {
         }
         contributes = gl_SubgroupInvocationID == leader;
     }
-    if (contributes)
-        add_gradients(splat, grad);
+    if (contributes) add_gradients(splat, grad);
 }

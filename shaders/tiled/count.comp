@@ -1,4 +1,4 @@
-// Visible splats in depth order, packed for the tiles, with the number of tiles each touches; and those of every sort block together.
+// Visible splats in depth order, packed for the tiles, each with the number of pairs of its sort block before it; and the pairs of every block.
 #include "common.glsl"
 #include "tiled/grid.glsl"
 
@@ -8,31 +8,36 @@ BUFFER_order(readonly)
 BUFFER_splats2d(readonly)
 BUFFER_tile_splats(writeonly)
 BUFFER_pair_sums(writeonly)
+#include "scan.glsl"
 
+const uint BLOCK = GROUP * SORT_ROWS;
 const float LARGEST = 1e18;  // colour whose products stay finite
-shared uint sum;
+shared uint firsts[BLOCK];
 
 void main() {
-    uint t = gl_LocalInvocationID.x, block = group_index(), mine = 0u;
-    if (t == 0u) sum = 0u;
-    barrier();
-    for (uint row = 0u; row < SORT_ROWS; ++row) {
-        uint rank = (block * SORT_ROWS + row) * GROUP + t;
-        if (rank >= counts.visible) break;
-        uint g = order[rank];
-        Splat2D s = splats2d[g];
-        float cutoff = max(2.0 * log(s.opacity / ALPHA_MIN), 0.0);
-        TileSplat packed = TileSplat(vec4(s.mean, s.conic.xy), vec4(s.conic.z, min(s.color, vec3(LARGEST))), s.opacity, cutoff, g, 0u);
-        Ellipse e = ellipse_of(packed);
-        uvec2 rows = rows_of(e);
-        for (uint y = rows.x; y < rows.y; ++y) {
-            uvec2 columns = columns_of(e, y);
-            packed.tiles += columns.y - columns.x;
+    uint t = gl_LocalInvocationID.x, block = group_index(), mine = 0u, total;
+    if (block * BLOCK >= counts.visible) return;
+    for (uint i = t; i < BLOCK; i += GROUP) {
+        uint rank = block * BLOCK + i, tiles = 0u;
+        if (rank < counts.visible) {
+            uint g = order[rank];
+            Splat2D s = splats2d[g];
+            float cutoff = max(2.0 * log(s.opacity / ALPHA_MIN), 0.0);
+            TileSplat packed = TileSplat(vec4(s.mean, s.conic.xy), vec4(s.conic.z, min(s.color, vec3(LARGEST))), s.opacity, cutoff, g, 0u);
+            tile_splats[rank] = packed;
+            tiles = tiles_of(ellipse_of(packed));
         }
-        tile_splats[rank] = packed;
-        mine += packed.tiles;
+        firsts[i] = tiles;
     }
-    atomicAdd(sum, mine);  // of integers: any order gives the same
     barrier();
-    if (t == 0u) pair_sums[block] = sum;
+    for (uint i = 0u; i < SORT_ROWS; ++i) mine += firsts[t * SORT_ROWS + i];
+    uint first = scan_group(mine, total);
+    for (uint i = 0u; i < SORT_ROWS; ++i) {
+        uint tiles = firsts[t * SORT_ROWS + i];
+        firsts[t * SORT_ROWS + i] = first;
+        first += tiles;
+    }
+    barrier();
+    for (uint i = t; i < BLOCK && block * BLOCK + i < counts.visible; i += GROUP) tile_splats[block * BLOCK + i].first = firsts[i];
+    if (t == 0u) pair_sums[block] = total;
 }

@@ -34,11 +34,10 @@ void add_pair(uint tile, uint rank) {
     }
 }
 
-// Tiles first, first + step, ... of a splat.
-void add_pairs(TileSplat s, uint rank, uint first, uint step) {
+// Tiles first, first + step, ... of a splat that touches so many.
+void add_pairs(Ellipse e, uint tiles, uint rank, uint first, uint step) {
     for (uint i = 0u; i < GRADIENTS; ++i) sum[i] = 0.0;
-    Ellipse e = ellipse_of(s);
-    for (uint k = first; k < s.tiles; k += step) add_pair(tile_at(e, k), rank);
+    for (uint k = first; k < tiles; k += step) add_pair(tile_at(e, k), rank);
 }
 
 void store(uint splat) {
@@ -50,9 +49,11 @@ void main() {
     if (first >= counts.visible) return;
     bool mine = rank < counts.visible;
     TileSplat s = tile_splats[mine ? rank : first];
-    bool large = mine && s.tiles > LANES;
+    Ellipse e = ellipse_of(s);
+    uint tiles = tiles_of(e);
+    bool large = mine && tiles > LANES;
     if (mine && !large) {
-        add_pairs(s, rank, 0u, 1u);
+        add_pairs(e, tiles, rank, 0u, 1u);
         store(s.splat);
     }
     uvec4 shared_ones = subgroupBallot(large);
@@ -60,7 +61,8 @@ void main() {
         for (uint bits = shared_ones[w]; bits != 0u; bits &= bits - 1u) {
             uint one = first + 32u * w + uint(findLSB(bits));
             s = tile_splats[one];
-            add_pairs(s, one, lane, LANES);
+            e = ellipse_of(s);
+            add_pairs(e, tiles_of(e), one, lane, LANES);
             for (uint i = 0u; i < GRADIENTS; ++i) sum[i] = subgroupAdd(sum[i]);
             if (lane == 0u) store(s.splat);
         }

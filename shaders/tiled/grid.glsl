@@ -36,6 +36,17 @@ uvec2 columns_of(Ellipse e, uint row) {
     return tiles_in(e.mean.x + x0, e.mean.x + x1, TILES_X);
 }
 
+// How many it touches.
+uint tiles_of(Ellipse e) {
+    uvec2 rows = rows_of(e);
+    uint tiles = 0u;
+    for (uint y = rows.x; y < rows.y; ++y) {
+        uvec2 columns = columns_of(e, y);
+        tiles += columns.y - columns.x;
+    }
+    return tiles;
+}
+
 // Tile k of those that it touches, row by row.
 uint tile_at(Ellipse e, uint k) {
     uvec2 rows = rows_of(e);

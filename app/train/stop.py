@@ -1,0 +1,33 @@
+"""Ctrl-C and SIGTERM while a run trains."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+
+class StopRequest:
+    """Turns the first Ctrl-C or SIGTERM into a wish that the loop grants between batches, where the state is whole; the second one interrupts.
+
+    asked: the number of that signal, or 0.
+    """
+
+    def __init__(self):
+        self.asked = 0
+
+    def __enter__(self) -> StopRequest:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def _ask(self, number, frame) -> None:
+        if self.asked:
+            raise KeyboardInterrupt(number)
+        self.asked = number
+        os.write(2, b"\nstopping: the steps begun are finished and saved; Ctrl-C again ends at once and saves nothing more\n")  # print is not safe in a signal handler
+
+    def __exit__(self, *exception) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
