@@ -130,7 +130,7 @@ class Learning:
     means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially",
         unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
     scales_lr: float = option(5e-3, "rate of log scales", aka="scaling_lr lr_scale")
-    opacities_lr: float = option(0.05, "rate of logit opacities (0.05 as published; Inria's code later took 0.025)",
+    opacities_lr: float = option(0.025, "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later)",
         aka="opacity_lr lr_opac")
     quats_lr: float = option(1e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
     sh0_lr: float = option(2.5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
@@ -162,9 +162,9 @@ class Densifying:
     reset_every: int = option(3_000, "steps between opacity resets; 0: never", unit="steps", aka="opacity_reset_interval")
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
-    noise_lr: float = option(5e5, "mcmc: noise of the means, over their rate", max=1e12)
+    noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)
-    scale_reg: float = option(0.0, "weight of the mean scale in the loss (mcmc: 0.01)", max=1e6)
+    scale_reg: float = option(0.0, "weight of the mean scale in the loss (mcmc: 0.01)", unit="per scene extent", max=1e6)
 
 
 @_group

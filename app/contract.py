@@ -31,7 +31,7 @@ CONSTANTS = {
     "GRADIENTS": (9, "uint", "numbers a splat's fragments add up in the backward draw, see d_splats2d"),
     "GRADIENT_STRIDE": (9, "uint", "floats from a splat's nine to the next one's; 16 would align them to 64 bytes"),
     "BLOB": (9, "uint", "numbers of a 2D Gaussian of an image fit, see blobs"),
-    "GEOMETRY": (11, "uint", "floats of a splat in d_geometry"),
+    "GEOMETRY": (11, "uint", "planes of d_geometry"),
     "SSIM_RADIUS": (5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
     "IGNORED": (0x00FFFFFF, "uint", "word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it"),
     "HISTORY": (4096, "uint", "steps kept in the ring of losses, and of scheduled views"),
@@ -91,7 +91,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("reset_every", "uint", "steps between opacity resets"),
         Field("reset_opa", "float", "opacity ceiling after a reset"),
         Field("min_opacity", "float", "MCMC: opacity at which a splat is dead, and the least that sharing leaves"),
-        Field("noise_lr", "float", "MCMC: noise of the means over their learning rate"),
+        Field("noise_lr", "float", "MCMC: noise of the means over their learning rate, per squared extent"),
         Field("opacity_reg", "float", "weight of the mean opacity in the loss"),
         Field("scale_reg", "float", "weight of the mean scale in the loss"),
     ),
@@ -131,10 +131,6 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("cutoff", "float", "d^T cov^-1 d at alpha = 1/255"),
         Field("splat", "uint", "its row in splats2d"),
         Field("first", "uint", "pairs of tile and splat that others of its sort block have before it"),
-    ),
-    "ColorGradient": (
-        Field("color", "vec3", "dL/d color, 0 where that was cut off; times the basis it is dL/d sh"),
-        Field("direction", "vec3", "unit vector from camera to splat, where the basis is evaluated"),
     ),
     "GrowStat": (
         Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat"),
@@ -196,14 +192,14 @@ BUFFERS: tuple[BufferRow, ...] = (
         f"N, {CONSTANTS['GRADIENT_STRIDE'][0]}",
         "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)",
     ),
-    BufferRow("seen", "uint", "N", "1 where a splat is visible in this frame, else 0"),
+    BufferRow("seen", "uint", "N", "1 where a splat is visible in this frame, + 2, 4, 8 where its red, green, blue is above 0; else 0"),
     BufferRow(
         "d_geometry",
         "float",
-        f"N, {CONSTANTS['GEOMETRY'][0]}",
+        f"{CONSTANTS['GEOMETRY'][0]}, S",
         "where visible: forward, at SH degrees above 0, d color/d direction of red, green and blue (9); then dL/d mean (3), quat (4), log scale (3), logit (1)",
     ),
-    BufferRow("d_colors", "ColorGradient", "N", "written where visible"),
+    BufferRow("d_colors", "vec3", "2, S", "where visible: dL/d color, 0 where that was cut off; then the direction to the splat. Times the basis it is dL/d sh"),
     BufferRow("keys", "uint", "N", "depth as ordered bits, or NOT_VISIBLE; then sort scratch"),
     BufferRow("keys_alt", "uint", "N", "sort scratch"),
     BufferRow("order", "uint", "N", "visible splats, nearest first"),
@@ -289,6 +285,11 @@ def dtype(glsl_type: str) -> np.dtype:
 def itemsize(name: str) -> int:
     """Bytes of one element of a buffer row."""
     return dtype(ROWS[name].type).itemsize
+
+
+def plane_stride(capacity: int) -> int:
+    """The contract's S: rows from one plane to the next, so that each begins at a vec4 whatever its rows are."""
+    return -(-capacity // 4) * 4
 
 
 def bytes_per_splat(sh_degree: int) -> dict[str, float]:

@@ -34,12 +34,13 @@ def moments(state, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 def gradients(session, n: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """(seen (N,), gradients (planes, N, values) by parameter) of the last step; zeros where a splat was not seen."""
-    seen, d_colors = (session.resources[name].download(contract.dtype(contract.ROWS[name].type), n) for name in ("seen", "d_colors"))
-    d, seen = session.resources["d_geometry"].download(np.float32, 11 * n).reshape(n, 11), seen == 1
+    seen = session.resources["seen"].download(np.uint32, n) > 0
+    color, direction = session.resources["d_colors"].download(np.float32).reshape(2, -1, 3)[:, :n]
+    d = session.resources["d_geometry"].download(np.float32).reshape(11, -1)[:, :n].T
     degree = int(session.resources["frame"].download(contract.dtype("Frame"))[0]["sh_degree"])
     sh = np.zeros((PLANES, n, 3))
-    basis = harmonics.basis(d_colors["direction"][seen].astype(np.float64), degree)
-    sh[: basis.shape[1], seen] = basis.T[:, :, None] * d_colors["color"][seen].astype(np.float64)
+    basis = harmonics.basis(direction[seen].astype(np.float64), degree)
+    sh[: basis.shape[1], seen] = basis.T[:, :, None] * color[seen].astype(np.float64)
     out = {"means": d[:, :3], "quats": d[:, 3:7], "log_scales": d[:, 7:10], "logit_opacities": d[:, 10:]}
     return seen, {"sh": sh, **{name: np.where(seen[:, None], values, 0)[None].astype(np.float64) for name, values in out.items()}}
 

@@ -32,7 +32,7 @@ def toml(tmp_path):
 
 def test_defaults_are_the_original_ones():
     config = TrainConfig()
-    assert (config.max_steps, config.ssim_lambda, config.sh_degree, config.opacities_lr) == (30_000, 0.2, 3, 0.05)
+    assert (config.max_steps, config.ssim_lambda, config.sh_degree, config.opacities_lr) == (30_000, 0.2, 3, 0.025)
     assert (config.sh0_lr / config.shN_lr, config.means_lr / config.means_lr_final) == pytest.approx((20, 100))
     assert (config.refine_start_iter, config.refine_stop_iter, config.refine_every, config.reset_every) == (500, 15_000, 100, 3_000)
 

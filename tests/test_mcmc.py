@@ -15,7 +15,7 @@ from app.raster.parameters import FIELDS, MOMENTS
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.trainer import train
 from tests.oracle.mcmc import noise, regularizers, relocated
-from tests.refining import STATE, Refining, maker, random_bits, random_state
+from tests.refining import EXTENT, STATE, Refining, maker, random_bits, random_state
 from tests.training import densified, open_session, same_state, settings
 
 CONFIG = TrainConfig(strategy="mcmc")
@@ -223,7 +223,7 @@ def test_noise_against_reference(make, step):
     n = 3000
     state = random_state(n, 1, seed=step)
     got = make(n)(state, "noise", step=step)
-    moved = noise(state["quats"][0], np.exp(state["log_scales"][0].astype(float)), opacities(state), normals_of(n, step, CONFIG.seed), RATE * CONFIG.noise_lr)
+    moved = noise(state["quats"][0], np.exp(state["log_scales"][0].astype(float)), opacities(state), normals_of(n, step, CONFIG.seed), RATE * CONFIG.noise_lr / EXTENT**2)
     assert np.abs(moved).max() > 1
     error = np.abs(got["means"][0] - (state["means"][0] + moved))
     assert (error <= 2e-5 * np.abs(moved).max(axis=1, keepdims=True) + 1e-6).all()
@@ -239,7 +239,7 @@ def test_noise_has_the_shape_of_the_splat(make):
     state["means"][:] = 0
     state["quats"][:], state["log_scales"][:], state["logit_opacities"][:] = 3 * quat, np.log(scale), logit
     moved = make(n)(state, "noise")["means"][0].astype(np.float64)
-    axes = noise(np.tile(quat, (3, 1)), np.tile(scale, (3, 1)), np.full(3, 1 / (1 + np.exp(-logit))), np.eye(3), RATE * CONFIG.noise_lr).T
+    axes = noise(np.tile(quat, (3, 1)), np.tile(scale, (3, 1)), np.full(3, 1 / (1 + np.exp(-logit))), np.eye(3), RATE * CONFIG.noise_lr / EXTENT**2).T
     standard = np.linalg.solve(axes, moved.T)
     assert np.abs(standard.mean(axis=1)).max() < 4.5 / np.sqrt(n)
     assert np.abs(np.cov(standard) - np.eye(3)).max() < 5 * np.sqrt(2 / n)
@@ -273,7 +273,7 @@ def test_gradients_of_regularizers_by_central_differences(make, weights):
             for side in (h, -h):
                 moved = {k: v.copy() for k, v in given.items()}
                 moved[name][place] += side
-                ends.append(regularizers(moved["log_scales"], moved["logit_opacities"], *weights))
+                ends.append(regularizers(moved["log_scales"], moved["logit_opacities"], weights[0], weights[1] / EXTENT))
             wanted[place] = (ends[0] - ends[1]) / (2 * h)
         first = got[f"adam_{name}"][0] / (1 - CONFIG.adam_beta1)
         np.testing.assert_allclose(first, wanted, rtol=2e-5, atol=2e-12, err_msg=name)  # what differences of doubles leave at 1e-4
@@ -297,7 +297,7 @@ def test_regularizers_add_to_gradients_of_the_image(device, scene):
     for weight in (0.0, 1000.0):  # against which roundings of the image's gradients are small
         config = settings(scene, strategy="mcmc", opacity_reg=weight, scale_reg=weight)
         session = open_session(device, config)
-        before = session.snapshot().buffers
+        before, extent = session.snapshot().buffers, float(session.resources["hyper"].download(contract.dtype("Hyper"))[0]["extent"])
         session.run(1)
         moments.append(session.snapshot().buffers)
         session.destroy()
@@ -305,7 +305,7 @@ def test_regularizers_add_to_gradients_of_the_image(device, scene):
     n = len(opacity)
     assert moments[0]["adam_log_scales"].any()
     added = [(moments[1][name] - moments[0][name])[0] / (1 - config.adam_beta1) for name in ("adam_log_scales", "adam_logit_opacities")]
-    np.testing.assert_allclose(added[0], 1000 / (3 * n) * scales, rtol=1e-3)
+    np.testing.assert_allclose(added[0], 1000 / extent / (3 * n) * scales, rtol=1e-3)
     np.testing.assert_allclose(added[1][:, 0], 1000 / n * opacity * (1 - opacity), rtol=1e-3)
 
 

@@ -18,7 +18,7 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import Rasterizer, allocate_projected, resolve
+from app.raster.base import Rasterizer, allocate_drawn, resolve
 from app.raster.hardware import HardwareOptions, HardwareRasterizer
 from app.raster.sort import BLOCK, RADIX, SORT_PASSES
 from app.raster.tiled import TiledOptions, TiledRasterizer, count_pass
@@ -64,8 +64,7 @@ class Flat:
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         sizes = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
-        projected = allocate_projected(device, capacity, ("splats2d", "d_splats2d"))
-        return projected | allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        return allocate_drawn(device, capacity) | allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
 
     def record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """counts.splats -> order, counts.visible, work sizes. Once for a number of blobs."""

@@ -105,23 +105,28 @@ SINKS = {
     "adam": _ADAM,
     "visible adam": replace(_ADAM, visible_only=True),
 }
-PROJECTED = ("splats2d", "d_splats2d", "seen", "d_geometry", "d_colors")  # rows of a rasterizer that the projection passes share
 
 
-def allocate_projected(device: Device, capacity: int, names: tuple[str, ...] = PROJECTED) -> dict[str, Buffer]:
-    """What every rasterizer has for its camera and for up to `capacity` projected splats, and of those rows `names`; d_splats2d is zero."""
-    values = {"d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0], "d_geometry": contract.CONSTANTS["GEOMETRY"][0]}
-    sizes = {"camera": 1, "frame": 1, **{name: values.get(name, 1) * capacity for name in names}}
+def allocate_drawn(device: Device, capacity: int) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera, and between the projection of up to `capacity` splats and its draws; d_splats2d is zero."""
+    sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "d_splats2d": contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-    buffers["d_splats2d"].fill(0)  # project/backward.comp (fit/sink.comp for blobs) leaves it clean after use
+    buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
     return buffers
+
+
+def allocate_projected(device: Device, capacity: int) -> dict[str, Buffer]:
+    """The same, with what the passes of a projection of 3D splats share."""
+    stride = contract.plane_stride(capacity)
+    sizes = {"seen": capacity, "d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
+    return allocate_drawn(device, capacity) | allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
 
 
 class Projection(Protocol):
     """What stands around the draws of a rasterizer: parameters -> splats2d, and their order of blending; d_splats2d -> gradients -> a sink."""
 
     def passes(self, command: Mapping[str, int]) -> list[ComputePass]: ...  # command: the draw that the order is for, of app/variants/shapes.py
-    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_projected
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
     def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
 
@@ -167,7 +172,7 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
         ComputePass(
             name="project backward",
             shader="project/backward.comp",
-            reads=(*contract.PARAMETERS[:-1], "camera", "frame", "counts", "splats2d", "d_splats2d", "seen", "d_geometry", *stats),
+            reads=(*contract.PARAMETERS[:-1], "camera", "frame", "counts", "d_splats2d", "seen", "d_geometry", *stats),
             writes=("indirect", "d_splats2d", "d_geometry", "d_colors", *stats),
             spec={"SH_PLANES": sh_planes, "ALL_PLANES": row.all_planes, "ANTIALIASED": antialiased},
             slots={"stats": f"optim/{'grow' if row.grows else 'no'}_stats.glsl"},

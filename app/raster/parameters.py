@@ -19,11 +19,6 @@ def planes_of(name: str, sh_planes: int) -> int:
     return (sh_planes if name.endswith("sh") else 1) * (2 if name in MOMENTS else 1)
 
 
-def plane_stride(capacity: int) -> int:
-    """The contract's S: rows from one plane to the next, so that each begins at a vec4 whatever its rows are."""
-    return -(-capacity // 4) * 4
-
-
 class SplatBuffers:
     """Buffers by contract name for up to `capacity` splats; rows ending in `sh` have `sh_planes` planes, Adam rows two for each of them."""
 
@@ -39,13 +34,13 @@ class SplatBuffers:
 
     @property
     def stride(self) -> int:
-        return plane_stride(self.capacity)
+        return contract.plane_stride(self.capacity)
 
     def planes(self, name: str) -> int:
         return planes_of(name, self.sh_planes)
 
     def _allocate(self, name: str, capacity: int) -> Buffer:
-        return Buffer(self.device, self.planes(name) * plane_stride(capacity) * contract.itemsize(name), name)
+        return Buffer(self.device, self.planes(name) * contract.plane_stride(capacity) * contract.itemsize(name), name)
 
     def read(self, name: str, n: int) -> np.ndarray:
         """(planes, n, values) float32 of the first n splats."""
@@ -70,7 +65,7 @@ class SplatBuffers:
             raise
         for name, buffer in grown.items():
             width = contract.itemsize(name)
-            regions = [(k * self.stride * width, k * plane_stride(capacity) * width, n * width) for k in range(self.planes(name))]
+            regions = [(k * self.stride * width, k * contract.plane_stride(capacity) * width, n * width) for k in range(self.planes(name))]
             copy_regions(self.resources[name], buffer, regions)
             self.resources[name].destroy()
             self.resources[name] = buffer

@@ -39,7 +39,7 @@ def hyper_row(config: TrainConfig, extent: float) -> np.ndarray:
     """The contract's Hyper struct. extent: scene radius, world units."""
     row = np.zeros((), contract.dtype("Hyper"))
     same = ("seed", "near_plane", "sh_degree_interval", "max_steps", "ssim_lambda", "grow_grad2d", "grow_scale3d")
-    same += ("prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity", "noise_lr", "opacity_reg", "scale_reg")
+    same += ("prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity", "opacity_reg")
     for name in same:
         row[name] = getattr(config, name)
     row["background_mode"] = BACKGROUND_MODES.index(config.background)
@@ -50,6 +50,8 @@ def hyper_row(config: TrainConfig, extent: float) -> np.ndarray:
     for name in ("beta1", "beta2", "eps"):
         row[name] = getattr(config, f"adam_{name}")
     row["extent"] = extent
+    # As if the scene had the extent 1: without that, the noise, which is an area times a length, would be stronger in a scene in centimetres.
+    row["noise_lr"], row["scale_reg"] = config.noise_lr / extent**2, config.scale_reg / extent
     return row
 
 

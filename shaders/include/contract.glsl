@@ -19,7 +19,7 @@ const uint MAX_GROUPS_X = 65535u;  // maxComputeWorkGroupCount guaranteed by Vul
 const uint GRADIENTS = 9u;  // numbers a splat's fragments add up in the backward draw, see d_splats2d
 const uint GRADIENT_STRIDE = 9u;  // floats from a splat's nine to the next one's; 16 would align them to 64 bytes
 const uint BLOB = 9u;  // numbers of a 2D Gaussian of an image fit, see blobs
-const uint GEOMETRY = 11u;  // floats of a splat in d_geometry
+const uint GEOMETRY = 11u;  // planes of d_geometry
 const int SSIM_RADIUS = 5;  // 11x11 window, sigma 1.5 (Wang et al. 2004)
 const uint IGNORED = 16777215u;  // word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it
 const uint HISTORY = 4096u;  // steps kept in the ring of losses, and of scheduled views
@@ -70,7 +70,7 @@ struct Hyper {
     uint reset_every;  // steps between opacity resets
     float reset_opa;  // opacity ceiling after a reset
     float min_opacity;  // MCMC: opacity at which a splat is dead, and the least that sharing leaves
-    float noise_lr;  // MCMC: noise of the means over their learning rate
+    float noise_lr;  // MCMC: noise of the means over their learning rate, per squared extent
     float opacity_reg;  // weight of the mean opacity in the loss
     float scale_reg;  // weight of the mean scale in the loss
 };
@@ -112,11 +112,6 @@ struct TileSplat {
     float cutoff;  // d^T cov^-1 d at alpha = 1/255
     uint splat;  // its row in splats2d
     uint first;  // pairs of tile and splat that others of its sort block have before it
-};
-
-struct ColorGradient {
-    vec3 color;  // dL/d color, 0 where that was cut off; times the basis it is dL/d sh
-    vec3 direction;  // unit vector from camera to splat, where the basis is evaluated
 };
 
 struct GrowStat {
@@ -172,15 +167,15 @@ struct StepRecord {
 // d_splats2d [N, 9]; sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)
 #define BINDING_d_splats2d 10
 #define BUFFER_d_splats2d(access) layout(set = 0, binding = BINDING_d_splats2d, scalar) access buffer d_splats2d_block { float d_splats2d[]; };
-// seen [N]; 1 where a splat is visible in this frame, else 0
+// seen [N]; 1 where a splat is visible in this frame, + 2, 4, 8 where its red, green, blue is above 0; else 0
 #define BINDING_seen 11
 #define BUFFER_seen(access) layout(set = 0, binding = BINDING_seen, scalar) access buffer seen_block { uint seen[]; };
-// d_geometry [N, 11]; where visible: forward, at SH degrees above 0, d color/d direction of red, green and blue (9); then dL/d mean (3), quat (4), log scale (3), logit (1)
+// d_geometry [11, S]; where visible: forward, at SH degrees above 0, d color/d direction of red, green and blue (9); then dL/d mean (3), quat (4), log scale (3), logit (1)
 #define BINDING_d_geometry 12
 #define BUFFER_d_geometry(access) layout(set = 0, binding = BINDING_d_geometry, scalar) access buffer d_geometry_block { float d_geometry[]; };
-// d_colors [N]; written where visible
+// d_colors [2, S]; where visible: dL/d color, 0 where that was cut off; then the direction to the splat. Times the basis it is dL/d sh
 #define BINDING_d_colors 13
-#define BUFFER_d_colors(access) layout(set = 0, binding = BINDING_d_colors, scalar) access buffer d_colors_block { ColorGradient d_colors[]; };
+#define BUFFER_d_colors(access) layout(set = 0, binding = BINDING_d_colors, scalar) access buffer d_colors_block { vec3 d_colors[]; };
 // keys [N]; depth as ordered bits, or NOT_VISIBLE; then sort scratch
 #define BINDING_keys 14
 #define BUFFER_keys(access) layout(set = 0, binding = BINDING_keys, scalar) access buffer keys_block { uint keys[]; };

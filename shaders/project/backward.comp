@@ -19,7 +19,6 @@ BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_indirect(writeonly)
-BUFFER_splats2d(readonly)
 BUFFER_d_splats2d(restrict)
 BUFFER_seen(readonly)
 BUFFER_d_geometry(restrict)
@@ -34,37 +33,38 @@ void differentiate(uint g) {
         m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
         d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // left clean for the next frame: no pass needs to clear N rows
     }
-    Splat2D s2 = splats2d[g];
     vec3 mean = means[g], away = mean - camera.position;
     float distance = length(away);
     vec3 n = away / distance;
     // color = max(SH + 0.5, 0): no gradient where it was cut off
-    vec3 d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), greaterThan(s2.color, vec3(0.0)));
-    d_colors[g] = ColorGradient(d_color, n);
+    vec3 d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u)));
+    d_colors[g] = d_color;
+    d_colors[counts.stride + g] = n;
     vec3 d_n = vec3(0.0);
     if (frame.sh_degree > 0u)
-        for (uint i = 0u; i < 9u; ++i) d_n[i % 3u] += d_geometry[GEOMETRY * g + i] * d_color[i / 3u];
+        for (uint i = 0u; i < 9u; ++i) d_n[i % 3u] += d_geometry[i * counts.stride + g] * d_color[i / 3u];
 
-    vec2 d_mean2d;
-    vec3 d_conic;
-    d_gaussian(s2.conic, s2.opacity * vec2(m[1], m[2]), s2.opacity * vec3(m[3], m[4], m[5]), d_mean2d, d_conic);
     vec4 quat = quats[g];
     vec3 scale = exp(log_scales[g]);
-    float len = length(quat);
+    float len = length(quat), logit = logit_opacities[g], opacity = 1.0 / (1.0 + exp(-logit));
     Projection o = project(camera, mean, quat / len, scale);
+    if (ANTIALIASED) opacity *= compensation(o);
+    vec2 d_mean2d;
+    vec3 conic = conic_of(o.cov, o.det), d_conic;
+    d_gaussian(conic, opacity * vec2(m[1], m[2]), opacity * vec3(m[3], m[4], m[5]), d_mean2d, d_conic);
     vec3 d_a0, d_a1, d_mean, d_scale;
     vec4 d_unit;
-    d_rows(o, s2.conic, d_conic, d_a0, d_a1);
-    if (ANTIALIASED) d_compensation(o, m[0] * s2.opacity, d_a0, d_a1);
+    d_rows(o, conic, d_conic, d_a0, d_a1);
+    if (ANTIALIASED) d_compensation(o, m[0] * opacity, d_a0, d_a1);
     d_project(camera, o, quat / len, scale, d_mean2d, d_a0, d_a1, d_mean, d_unit, d_scale);
     d_mean += d_normalize(n, distance, d_n);
-    float d_logit = m[0] * s2.opacity / (1.0 + exp(logit_opacities[g]));  // o (1 - o): near 1 the difference has no digits
+    float d_logit = m[0] * opacity / (1.0 + exp(logit));  // o (1 - o): near 1 the difference has no digits
     float d[GEOMETRY];
     vec4 d_quat = d_normalize(quat / len, len, d_unit);
     for (uint i = 0u; i < 3u; ++i) d[i] = d_mean[i], d[7u + i] = d_scale[i] * scale[i];
     for (uint i = 0u; i < 4u; ++i) d[3u + i] = d_quat[i];
     d[10] = d_logit;
-    for (uint i = 0u; i < GEOMETRY; ++i) d_geometry[GEOMETRY * g + i] = d[i];
+    for (uint i = 0u; i < GEOMETRY; ++i) d_geometry[i * counts.stride + g] = d[i];
     add_stats(g, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));
 }
 

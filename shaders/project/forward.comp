@@ -57,7 +57,7 @@ void main() {
     if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
     splats2d[g] = Splat2D(o.mean, conic, max(color, vec3(0.0)), opacity, axis1, axis2);
     keys[g] = floatBitsToUint(o.p.z);
-    seen[g] = 1u;
+    seen[g] = 1u + (color.r > 0.0 ? 2u : 0u) + (color.g > 0.0 ? 4u : 0u) + (color.b > 0.0 ? 8u : 0u);
     if (frame.sh_degree > 0u)
-        for (uint i = 0u; i < 9u; ++i) d_geometry[GEOMETRY * g + i] = d_direction[i / 3u][i % 3u];
+        for (uint i = 0u; i < 9u; ++i) d_geometry[i * counts.stride + g] = d_direction[i / 3u][i % 3u];
 }

@@ -22,7 +22,7 @@ bool taken(uint g) { return VISIBLE_ONLY ? visible(g) : g < counts.splats; }
 vec4 four(uint r, vec3 a, vec3 b) { return r == 0u ? vec4(a, b.x) : r == 1u ? vec4(a.yz, b.xy) : vec4(a.z, b); }
 bvec4 four(uint r, bool a, bool b) { return bvec4(a, r < 2u ? a : b, r == 0u ? a : b, b); }
 
-float geometry(uint g, uint i) { return visible(g) ? d_geometry[GEOMETRY * g + i] : 0.0; }
+float geometry(uint g, uint i) { return visible(g) ? d_geometry[i * counts.stride + g] : 0.0; }
 vec3 geometry3(uint g, uint i) { return vec3(geometry(g, i), geometry(g, i + 1u), geometry(g, i + 2u)); }
 
 void geometry_of_group(uint first, uint t) {
@@ -44,7 +44,7 @@ void geometry_of_group(uint first, uint t) {
 
 vec3 sh_of(uint k, uint g) {
     bool in_use = k < (frame.sh_degree + 1u) * (frame.sh_degree + 1u);
-    return visible(g) && in_use ? sh_basis_of(k, d_colors[g].direction) * d_colors[g].color : vec3(0.0);
+    return visible(g) && in_use ? sh_basis_of(k, d_colors[counts.stride + g]) * d_colors[g] : vec3(0.0);
 }
 
 void main() {
