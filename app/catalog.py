@@ -14,6 +14,7 @@ from app.fit.raster import Flat, walk_passes
 from app.gpu import bandwidth, probe, shader
 from app.raster import hardware, tiled
 from app.raster.base import SINKS
+from app.raster.show import SCREEN_PASS, show_pass
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES
 from app.train.mcmc import MCMC_PASSES
@@ -24,6 +25,7 @@ from app.variants.blocks import BLOCKS
 from app.variants.fit_rasters import FIT_RASTERS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
+from app.variants.pictures import PICTURES
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
@@ -37,11 +39,17 @@ def sources() -> Iterator[shader.Source]:
         for sink in SINKS:
             for p in hardware.passes(rows, 1, 1, 1, sink, segments=2):
                 yield from p.sources()
+    for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES):
+        for p in hardware.passes(replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, None, picture=picture):
+            yield from p.sources()
     for shape in SHAPES.values():  # whatever the fragments do
         for p in hardware.passes(replace(rows, shape=shape), 1, 1, 1, sink):
             yield from p.sources()
     for backward, atomics, sink in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values(), SINKS):
         for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
+            yield from p.sources()
+    for picture in PICTURES:
+        for p in (*tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, None, 32, picture=picture), show_pass(picture)):
             yield from p.sources()
     walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
@@ -51,7 +59,7 @@ def sources() -> Iterator[shader.Source]:
         for p in Flat(sink).passes():
             yield from p.sources()
     training = (*LOSS_PASSES, *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
-    for p in (*probe.PASSES, bandwidth.COPY, *training):
+    for p in (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, *training):
         yield from p.sources()
 
 

@@ -137,6 +137,21 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("views", "float", "number of those views"),
         Field("radius", "float", "largest 3-sigma screen radius seen, px"),
     ),
+    "Palette": (
+        Field("low", "float", "number with the first colour"),
+        Field("high", "float", "number with the last colour, above low"),
+        Field("colors", "uint", "RGBA8 with red in the low byte", 256),
+    ),
+    "Overlay": (
+        Field("size", "uvec2", "window, px"),
+        Field("render", "uvec2", "its upper left part that shows splats, px"),
+        Field("scale", "uint", "px of the window for a rendered one, each way"),
+        Field("photo_at", "uvec2", "upper left corner of the photograph, px of the window"),
+        Field("photo_size", "uvec2", "px; 0: none"),
+        Field("photo_share", "float", "of the photograph where it lies over the render, 0..1"),
+        Field("cell", "uvec2", "a character, px"),
+        Field("grid", "uvec2", "columns and rows of characters"),
+    ),
     "StepRecord": (
         Field("l1", "float", "mean absolute error"),
         Field("ssim", "float", "mean SSIM, zero-padded"),
@@ -220,6 +235,13 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("checkpoints", "vec4", "buckets, TILE^2", "colour and T of every pixel of a tile in front of a bucket of its splats"),
     BufferRow("reaches", "uint", "tiles, subgroups", "buckets that a subgroup of the forward pass visited before its pixels were finished"),
     BufferRow("blocks", "uvec4", "segments, P", "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
+    # pictures
+    BufferRow("palette", "Palette", "1", "how numbers become colours", single=True),
+    BufferRow("values", "float", "P", "what a picture shows of every pixel of the canvas: depth in world units, opacity, count; 0 where there is nothing"),
+    # the window
+    BufferRow("overlay", "Overlay", "1", "what lies where in the window", single=True),
+    BufferRow("glyphs", "uint", "characters * cell / 4", "font: coverage of the pixels of each character from the space on, a byte each"),
+    BufferRow("text", "uint", "rows, columns", "character codes; 0: nothing here"),
     # gradients, for the Python API
     BufferRow("d_means", "vec3", "N", "dL/d means"),
     BufferRow("d_quats", "vec4", "N", "dL/d quats"),
@@ -258,6 +280,8 @@ IMAGES: tuple[ImageRow, ...] = (
     ImageRow("target", "rendered colour without background, premultiplied, and final transmittance in alpha"),
     ImageRow("layers", "the same of each depth segment by itself, one below the other, nearest first"),
     ImageRow("state", "what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other"),
+    ImageRow("shown", "RGBA8 to be displayed or saved"),
+    ImageRow("screen", "RGBA8 of the whole window"),
     ImageRow("d_image", "dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha"),
 )
 
@@ -314,7 +338,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
         *("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches"),
         *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
     ),
-    "target": ("target", "layers"),
+    "target": ("target", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
     "state": ("state", "blocks"),
     "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", *PARAMETER_GRADIENTS),
     "loss": ("ssim_grads", "loss_sums"),

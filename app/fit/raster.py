@@ -25,6 +25,7 @@ from app.raster.tiled import TiledOptions, TiledRasterizer, count_pass
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.fit_rasters import FIT_RASTERS, FitRaster
 from app.variants.formats import FORMATS
+from app.variants.pictures import PICTURES
 from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
@@ -51,7 +52,7 @@ class Flat:
 
     sink: str
 
-    def passes(self, command: Mapping[str, int] = {}) -> list[ComputePass]:
+    def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         slot, reads, writes = SINKS[self.sink]
         return [
             SORT_PASSES[0],
@@ -64,7 +65,7 @@ class Flat:
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         sizes = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
-        return allocate_drawn(device, capacity) | allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        return allocate_drawn(device, capacity, self.sink) | allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
 
     def record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """counts.splats -> order, counts.visible, work sizes. Once for a number of blobs."""
@@ -83,13 +84,14 @@ def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width:
     across, down = _grid(width, height, pixels)
     spec = {"TILES_X": across, "TILES_Y": down, "LOCAL_SIZE": _threads(row, lanes, pixels), "LANES": lanes, "TILE_PIXELS": pixels}
     slots = {"walk": row.walk, "share": "fit/share.glsl"}
+    drawing = {**slots, "alpha": PICTURES["image"].alpha, "checkpoint": "tiled/checkpoint_none.glsl"}
     summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
     summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
     reads, subgroups = ("counts", "tile_splats"), dict(full_subgroups=True, subgroup=lanes)
     drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
     return [
         count_pass(width, height),
-        ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, {**slots, "checkpoint": "tiled/checkpoint_none.glsl"}, **subgroups),
+        ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, drawing, **subgroups),
         ComputePass("draw backward", "tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing, **subgroups),
     ]
 

@@ -83,6 +83,7 @@ FEATURES: tuple[Feature, ...] = (
         "subgroupSizeControl",
     ),
     Feature("memory_budget", "VK_EXT_memory_budget"),
+    Feature("swapchain", "VK_KHR_swapchain"),  # with a window only, see Device
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
 )
 

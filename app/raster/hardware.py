@@ -22,6 +22,7 @@ from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
 from app.variants.formats import FORMATS, Format
 from app.variants.ordering import ORDERINGS, Ordering
+from app.variants.pictures import PICTURES, Picture
 from app.variants.quads import QUADS, Quads
 from app.variants.reductions import REDUCTIONS, Reduction
 from app.variants.shapes import SHAPES, Shape
@@ -99,16 +100,17 @@ class Rows:
         )
 
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1, antialiased: bool = False) -> list[ComputePass | DrawPass]:
-    """Every pass of a frame of 3D splats, forward and backward, on a canvas of width x height px."""
-    return [*Perspective(sh_planes, sink, antialiased).passes(rows.shape.command), *draw_passes(rows, width, height, threshold, segments)]
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px."""
+    return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, threshold, segments, picture)
 
 
-def draw_passes(rows: Rows, width: int, height: int, threshold: int = 16, segments: int = 1) -> list[ComputePass | DrawPass]:
-    """Those from splats2d and order to d_splats2d."""
+def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
-    return [*_forward_passes(rows, canvas), *_backward_passes(rows, canvas, threshold)]
+    backward = _backward_passes(rows, canvas, threshold) if around.sink else []
+    return [*around.passes(rows.shape.command, picture), *_forward_passes(rows, canvas, PICTURES[picture]), *backward]
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
@@ -127,7 +129,7 @@ def outline(shape: Shape) -> dict:
     return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot}, rectangle=shape.rectangle)
 
 
-def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
+def _forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
     draw = DrawPass(
         **outline(rows.shape),
         name="draw",
@@ -138,6 +140,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         format=rows.format.vk,
         clear=(0.0, 0.0, 0.0, 1.0),
         spec=canvas,
+        slots={"alpha": picture.alpha},
     )
     if not rows.blending.ordered:
         fixed = replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})
@@ -149,7 +152,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         draw,
         reads=("counts", "splats2d", "order", "state"),
         writes=("state",),
-        slots={"order": rows.ordering.slot},
+        slots={**draw.slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.format),
         bind={"state": "target"},
     )
@@ -212,19 +215,21 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py. projection: another than of 3D splats. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
+    device cannot run, OutOfMemory with nothing allocated.
     """
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str, projection: Projection | None = None):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = Rows.resolve(device, options)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
         self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
-        self.pipelines = build_all(device, [*self.projection.passes(rows.shape.command), *draw_passes(rows, width, height, threshold, self.segments)])
+        self._passes = self.projection, rows, width, height, threshold, self.segments
+        self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -233,13 +238,15 @@ class HardwareRasterizer:
             raise
         self.resources = {**parameters.all, **self._own}
 
-    def _allocate(self, capacity: int, sink: str) -> None:
+    def _allocate(self, capacity: int, sink: str | None) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
         own |= self.projection.allocate(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
+        if sink is None:
+            return
         if rows.block.pixels == 1:
             own["state"] = Image(device, *tall, rows.state_format.vk, rows.state_format.texel, "state")
         else:
@@ -248,9 +255,9 @@ class HardwareRasterizer:
         if sink == "store":  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
-    def record_forward(self, recorder: Recorder) -> None:
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
         """parameters, camera, frame, counts -> target."""
-        run = self.pipelines
+        run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
         if "begin forward" in run:
             recorder.run(run["begin forward"], threads=(self.width, self.height))

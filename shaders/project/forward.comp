@@ -8,6 +8,7 @@
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 layout(constant_id = 1) const bool ANTIALIASED = false;
+layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the place of the colour
 
 BUFFER_means(readonly)
 BUFFER_quats(readonly)
@@ -19,15 +20,14 @@ BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_splats2d(writeonly)
 BUFFER_keys(writeonly)
-BUFFER_seen(writeonly)
-BUFFER_d_geometry(writeonly)
+#include <kept>
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
     keys[g] = NOT_VISIBLE;
     splats2d[g].opacity = 0.0;
-    seen[g] = 0u;
+    keep_nothing(g);
 
     float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
     if (!(opacity > ALPHA_MIN)) return;
@@ -45,19 +45,18 @@ void main() {
 
     vec3 n = normalize(mean - camera.position), color = vec3(0.5);
     mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
-    uint active_planes = min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
+    uint active_planes = DEPTH ? 0u : min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
     for (uint k = 0u; k < SH_PLANES; ++k)
         if (k < active_planes) {
             vec3 c = sh[k * counts.stride + g];
             color += sh_basis_of(k, n) * c;
             d_direction += outerProduct(d_sh_basis_of(k, n), c);
         }
+    if (DEPTH) color = vec3(o.p.z, 1.0, 0.0);
 
     vec3 conic = conic_of(o.cov, o.det);
     if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
     splats2d[g] = Splat2D(o.mean, conic, max(color, vec3(0.0)), opacity, axis1, axis2);
     keys[g] = floatBitsToUint(o.p.z);
-    seen[g] = 1u + (color.r > 0.0 ? 2u : 0u) + (color.g > 0.0 ? 4u : 0u) + (color.b > 0.0 ? 8u : 0u);
-    if (frame.sh_degree > 0u)
-        for (uint i = 0u; i < 9u; ++i) d_geometry[i * counts.stride + g] = d_direction[i / 3u][i % 3u];
+    keep(g, color, d_direction);
 }

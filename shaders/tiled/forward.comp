@@ -1,6 +1,6 @@
 // Forward: blends the splats of a tile front to back; a finished pixel takes no more splats.
 #include <walk>
-#include "gaussian2d.glsl"
+#include <alpha>
 STORE_target
 
 vec2 centre;  // of the lane's first pixel
@@ -18,7 +18,7 @@ void visit(uint i) {
     vec4 m = mean_conic_of(i), c = conic_color_of(i);
     float opacity = opacity_of(i);
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        float alpha = min(opacity * gaussian(m.xy - centre - vec2(step_to(j)), vec3(m.zw, c.x)), ALPHA_MAX);
+        float alpha = alpha_of(m.xy - centre - vec2(step_to(j)), vec3(m.zw, c.x), opacity);
         if (alpha >= ALPHA_MIN && state[j].a >= T_MIN)
             state[j] = vec4(state[j].rgb + state[j].a * alpha * c.yzw, state[j].a * (1.0 - alpha));
     }
