@@ -11,7 +11,7 @@ import pytest
 from goldens import relative_l2
 from oracle import fit2d
 from oracle.adam import adam_step
-from oracle.render import fragments
+from oracle.render import _fragments
 from PIL import Image
 
 from app.cli import main
@@ -61,7 +61,7 @@ def clear_blobs(*args, seed: int | None = None, **options) -> tuple[Blobs, int]:
     for seed in itertools.count(fresh_seed() if seed is None else seed):
         blobs = random_blobs(seed, *args, **options)
         splats = fit2d.draw(*(getattr(blobs, name) for name in fit2d.PARAMETERS), *args[1:]).splats
-        alphas = (splats.opacity[i] * gauss for i, _, _, gauss, _, _ in fragments(splats, *args[:0:-1], "none"))
+        alphas = (splats.opacity[i] * gauss for i, _, _, gauss, _, _ in _fragments(splats, *args[:0:-1], "none"))
         if min(np.abs(255 * alpha - 1).min() for alpha in alphas) > 1e-5:
             return blobs, seed
 

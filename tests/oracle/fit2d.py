@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .render import fragments, splats_backward
+from .render import _fragments, splats_backward
 from .splat import ALPHA_MIN, DILATION
 
 PARAMETERS = ("means", "log_scales", "angles", "colors", "logit_opacities")
@@ -12,7 +12,7 @@ PARAMETERS = ("means", "log_scales", "angles", "colors", "logit_opacities")
 
 @dataclass
 class Splats:
-    """What `fragments` takes of a Projection."""
+    """What `_fragments` takes of a Projection."""
 
     mean2d: np.ndarray
     conic: np.ndarray
@@ -78,7 +78,7 @@ def draw(means, log_scales, angles, colors, logit_opacities, width, height, back
         visible=opacity > ALPHA_MIN,
     )
     image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
-    for i, window, _, _, alpha, T in fragments(splats, height, width, "after"):
+    for i, window, _, _, alpha, T in _fragments(splats, height, width, "after"):
         image[window] += (T * alpha)[..., None] * splats.color[i]
         T_final[window] = T * (1 - alpha)
     image += T_final[..., None] * np.asarray(background, np.float64)

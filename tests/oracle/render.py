@@ -62,7 +62,7 @@ def render(
     inputs = dict(means=means, quats=quats, scales=scales, sh=sh, w2c=w2c, K=K, width=width, height=height, sh_degree=sh_degree)
     projection = project(**inputs, opacities=opacities, near=near, antialiased=antialiased)
     image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
-    for i, window, _, _, alpha, T in fragments(projection, height, width, termination):
+    for i, window, _, _, alpha, T in _fragments(projection, height, width, termination):
         image[window] += (T * alpha)[..., None] * projection.color[i]
         T_final[window] = T * (1 - alpha)
     image += T_final[..., None] * np.asarray(background, np.float64)
@@ -77,7 +77,7 @@ def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
     d_T = np.zeros_like(T_final) if d_T is None else np.asarray(d_T, np.float64)
     d_image = np.asarray(d_image, np.float64)
     remaining = image.copy()  # colour of this splat and all behind it, background included
-    for i, window, (dx, dy), gauss, alpha, T in fragments(p, *T_final.shape, termination):
+    for i, window, (dx, dy), gauss, alpha, T in _fragments(p, *T_final.shape, termination):
         d_pixel, color = d_image[window], p.color[i]
         live = (alpha > 0) & (T >= T_MIN)
         # image = ... + T alpha c + T (1 - alpha) (what is behind), and remaining = both terms
@@ -95,7 +95,7 @@ def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
     return d_mean2d, d_conic, d_color, d_opacities
 
 
-def fragments(projection, height, width, termination):
+def _fragments(projection, height, width, termination):
     """The fragments of each visible splat, nearest first (ties by index), over the pixels of its bounding box.
 
     Yields (splat, window, (dx (1, w), dy (h, 1)), gauss, alpha, T) with (h, w) arrays: offsets pixel - mean, the Gaussian's value,
