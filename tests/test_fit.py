@@ -355,7 +355,7 @@ def test_the_plan_of_a_densification():
 @pytest.fixture
 def fitted(device, monkeypatch):
     """fit() on the session's device."""
-    monkeypatch.setattr("app.fit.fitter.open_device", lambda wanted: device)
+    monkeypatch.setattr("app.fit.fitter.open_device", lambda wanted, surfaces=(): device)
     return device
 
 
@@ -383,8 +383,22 @@ def test_the_command(fitted, tmp_path, capsys):
 def test_frames_are_seen_on_the_way(fitted, tmp_path):
     Image.fromarray(photograph(20, 16)).save(tmp_path / "a.png")
     seen = []
-    fit(tmp_path / "a.png", FitConfig(result_dir=tmp_path / "out", max_steps=5, frames=0, quiet=True), lambda step, image: seen.append((step, image.name)))
-    assert seen[-1] == (5, "target") and not (tmp_path / "out" / "timelapse.mp4").exists()
+
+    class Preview:
+        surfaces, batch_seconds, shown = [], 0.01, True
+
+        def open(self, device, session, title):
+            seen.append(title)
+
+        def turn(self, session):
+            seen.append(session.step)
+
+        def close(self):
+            seen.append("closed")
+
+    config = FitConfig(result_dir=tmp_path / "out", max_steps=5, frames=0, quiet=True)
+    fit(tmp_path / "a.png", config, lambda step, image: seen.append((step, image.name)), Preview())
+    assert seen[0] == "a.png" and seen[-3:] == [5, (5, "target"), "closed"] and not (tmp_path / "out" / "timelapse.mp4").exists()
 
 
 def test_photographs(tmp_path):
@@ -448,7 +462,7 @@ def test_exr(tmp_path):
     ],
 )
 def test_bad_input_is_one_line(device, monkeypatch, tmp_path, capsys, flags, what):
-    monkeypatch.setattr("app.fit.fitter.open_device", lambda wanted: device)
+    monkeypatch.setattr("app.fit.fitter.open_device", lambda wanted, surfaces=(): device)
     monkeypatch.chdir(tmp_path)
     if "16777216" in flags and device.max_buffer > 1 << 30:
         pytest.skip("it may well fit here")

@@ -39,7 +39,6 @@ class FitConfig:
     opacities_lr: float = option(0.05, "first rate of logit opacities")
     final_lr: float = option(0.1, "last rates over the first ones", min=1e-6, max=1)
     frames: int = option(120, "pictures of the time-lapse; 0: none", max=100_000)
-    view: bool = option(False, "show the fit in a window as it goes")
     seed: int = option(0, "of every random number")
     device: str | None = option(None, "GPU to run on, by number or part of its name (hardsplat doctor lists them)", shown="$HARDSPLAT_DEVICE, else the first")
     quiet: bool = option(False, "no progress bar")

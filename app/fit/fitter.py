@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from tqdm import tqdm
@@ -20,7 +21,7 @@ from app.fit.blobs import Blobs
 from app.fit.config import FitConfig
 from app.fit.output import TimeLapse, difference, write_plot
 from app.fit.session import FitSession
-from app.gpu.context import OutOfMemory
+from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Image
 from app.gpu.probe import open_device
 from app.io.exr import read_exr
@@ -41,7 +42,20 @@ def read_photo(path: str | Path) -> np.ndarray:
     return photo
 
 
-def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None) -> dict:
+class Preview(Protocol):
+    """A window on the fit. What goes wrong with it is its own affair, but for a lost device."""
+
+    surfaces: list[str]  # instance extensions that the device must be opened with
+    batch_seconds: float  # how long a batch may take while the window is seen
+
+    def open(self, device: Device, session: FitSession, title: str) -> None: ...
+    def turn(self, session: FitSession) -> None: ...  # between batches: answers, and shows `target`; waits for nothing
+    def close(self) -> None: ...  # before the session is destroyed
+    @property
+    def shown(self) -> bool: ...
+
+
+def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, preview: Preview | None = None) -> dict:
     """Fits blobs to the image and returns what metrics.json holds. on_frame: called between batches with what was drawn last, on the GPU.
 
     Raises UserError for bad input; Ctrl-C ends the fit early, and what there is is written.
@@ -50,19 +64,19 @@ def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None) -
     photo = read_photo(path)
     folder = Path(config.result_dir or Path("results") / path.stem)
     make_folder(folder)
-    return Run(path, photo, folder, config, on_frame).fit()
+    return Run(path, photo, folder, config, on_frame, preview).fit()
 
 
 class Run:
     """One fit: photograph, device and session, from the first blobs to the folder."""
 
-    def __init__(self, path: Path, photo: np.ndarray, folder: Path, config: FitConfig, on_frame: OnFrame | None):
-        self.path, self.folder, self.config, self.on_frame = path, folder, config, on_frame
+    def __init__(self, path: Path, photo: np.ndarray, folder: Path, config: FitConfig, on_frame: OnFrame | None, preview: Preview | None):
+        self.path, self.folder, self.config, self.on_frame, self.preview = path, folder, config, on_frame, preview
         self.height, self.width = photo.shape[:2]
         self.capacity = config.blobs_for(self.width * self.height)
         self.steps, self.psnrs, self.seconds, self.stages = [], [], [], []
         self.gpu_seconds, self.bar = 0.0, None
-        self.device = open_device(config.device)
+        self.device = open_device(config.device, *([preview.surfaces] if preview else []))
         try:
             self.session = FitSession(self.device, config, photo, self.capacity, self._on_batch)
         except OutOfMemory as error:
@@ -70,6 +84,8 @@ class Run:
             raise UserError(f"{self.capacity} blobs on {self.width}x{self.height} pixels do not fit: {reason}; lower --blobs or make the image smaller") from None
         self.photo = over(photo, self.session.background).astype(np.float32) / 255
         self.start, self.growth = densify.plan(config, self.capacity)
+        if preview:
+            preview.open(self.device, self.session, path.name)
 
     def fit(self) -> dict:
         c, session = self.config, self.session
@@ -85,13 +101,16 @@ class Run:
                 events = sorted({*pictured, *self.growth, c.max_steps})
                 while session.step < c.max_steps and not stopping.asked:
                     following = next(e for e in events if e > session.step)
-                    most = max(1, min(LONGEST_BATCH, int(BATCH_SECONDS / session.step_seconds)))
+                    seconds = self.preview.batch_seconds if self.preview and self.preview.shown else BATCH_SECONDS
+                    most = max(1, min(LONGEST_BATCH, int(seconds / session.step_seconds)))
                     session.run(min(following - session.step, most if session.step else 1))
                     if session.step in self.growth:
                         self._grow(self.growth[session.step])
                     if lapse and session.step in pictured:
                         session.drain()
                         lapse.add(session.image())
+                    if self.preview:
+                        self.preview.turn(session)
                     if self.on_frame:
                         session.drain()
                         self.on_frame(session.step, session.resources["target"])
@@ -100,6 +119,8 @@ class Run:
         finally:
             if lapse:
                 lapse.close()
+            if self.preview:
+                self.preview.close()
             session.destroy()
 
     def _grow(self, total: int) -> None:
