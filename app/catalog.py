@@ -14,7 +14,7 @@ from app.fit.raster import Flat, walk_passes
 from app.gpu import bandwidth, probe, shader
 from app.raster import hardware, tiled
 from app.raster.base import SINKS
-from app.raster.show import SCREEN_PASS, show_pass
+from app.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES
 from app.train.mcmc import MCMC_PASSES
@@ -59,7 +59,7 @@ def sources() -> Iterator[shader.Source]:
         for p in Flat(sink).passes():
             yield from p.sources()
     training = (*LOSS_PASSES, *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
-    for p in (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, *training):
+    for p in (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *training):
         yield from p.sources()
 
 

@@ -466,7 +466,7 @@ BELOW = {  # layer -> layers of app/ it may import, besides itself and the leave
     "api": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api"},
     "study": {"gpu", "raster", "io", "api", "train"},
-    "view": {"gpu", "raster", "io", "api", "train"},
+    "view": {"fit", "gpu", "raster", "io", "api", "train"},
     "fit": {"gpu", "raster", "io", "train"},
     "doctor": {"gpu", "raster"},
     "catalog": {"gpu", "raster", "train", "fit"},

@@ -9,6 +9,7 @@ import numpy as np
 
 from app.errors import UserError
 from app.io.images import to_uint8
+from app.io.video import VideoWriter
 
 FPS, LARGEST = 30, 1920  # of the time-lapse: pictures a second, and its longer side in px
 
@@ -22,26 +23,16 @@ class TimeLapse:
     """A video of pictures of width x height px, made smaller where they are very large. Raises UserError when it cannot be written."""
 
     def __init__(self, path: Path, width: int, height: int):
-        import imageio.v2 as imageio
-
         scale = min(1.0, LARGEST / max(width, height))
         self._size = max(1, round(width * scale)), max(1, round(height * scale))
-        self.path = path
-        try:
-            self._writer = imageio.get_writer(path, fps=FPS, codec="libx264", quality=8, macro_block_size=2, ffmpeg_log_level="error")
-        except (OSError, ImportError, ValueError, RuntimeError) as error:
-            raise UserError(f"{path}: cannot be written ({str(error).splitlines()[0]}); --frames 0 leaves the time-lapse out") from None
+        self._writer = VideoWriter(path, *self._size, FPS)
 
     def add(self, image: np.ndarray) -> None:
         """(H, W, 3) float in 0..1."""
         frame = to_uint8(image)
         if frame.shape[1::-1] != self._size:
             frame = cv2.resize(frame, self._size, interpolation=cv2.INTER_AREA)
-        height, width = frame.shape[:2]
-        try:
-            self._writer.append_data(np.pad(frame, ((0, height % 2), (0, width % 2), (0, 0)), "edge"))  # its chroma is of 2x2 pixels
-        except OSError as error:
-            raise UserError(f"{self.path}: cannot be written ({str(error).splitlines()[0]}); --frames 0 leaves the time-lapse out") from None
+        self._writer.write(frame)
 
     def close(self) -> None:
         self._writer.close()
