@@ -64,16 +64,22 @@ class Rows:
     names: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
-        """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run."""
+    def resolve(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
+        """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
+
+        backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
+        """
+        if not backward and not runnable(device, ORDERINGS):
+            return cls.first(device, options, backward)
         names = cls.first(device, options).names
         knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
         return cls.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
     @classmethod
-    def first(cls, device: Device, options: HardwareOptions) -> Rows:
+    def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs."""
-        names = {}
+        names, orderings = {}, ORDERINGS
+        unordered = not backward and not runnable(device, ORDERINGS)
 
         def row(kind: str, title: str, registry: dict, wanted: str):
             found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
@@ -83,7 +89,10 @@ class Rows:
         format = row("format", "target format", FORMATS, options.format)
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering)
+        if unordered:
+            blendings = {name: each for name, each in blendings.items() if not each.ordered}
+            orderings = {name: replace(each, needs=()) for name, each in ORDERINGS.items()}
+        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
         return cls(
@@ -223,7 +232,7 @@ class HardwareRasterizer:
 
     def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
-        self.rows = rows = Rows.resolve(device, options)
+        self.rows = rows = Rows.resolve(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments

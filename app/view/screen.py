@@ -47,7 +47,7 @@ class Layout:
 
 def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
     """With a row for each of those left to `auto`: the first that runs, since only the forward draw counts here."""
-    first = Rows.first(device, options).names
+    first = Rows.first(device, options, backward=False).names
     return replace(options, **{knob: first[knob] for knob in TIMED})
 
 

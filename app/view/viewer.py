@@ -20,7 +20,7 @@ from app.view.screen import Layout, Look, Screen
 from app.view.window import Window
 
 REFRESH = 1 / 30  # s between frames, at least
-RESTING, TOUCHED = 0.03, 0.5  # share of the GPU's time that frames may take while others use it, and while somebody moves the camera
+RESTING, TOUCHED = 0.02, 0.5  # share of the GPU's time that frames may take while others use it, and while somebody moves the camera
 TOUCH = 0.5  # s that a touch lasts
 SETTLED = 0.1  # s without a change of size before the swapchain follows
 COARSE_MS = (50.0, 200.0)  # pictures that take longer than this are drawn in larger pixels while they move

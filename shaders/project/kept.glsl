@@ -1,4 +1,4 @@
-// <kept>: what the backward projection gets from the forward one: who is visible, and the gradient of the colour by the direction of view.
+// <kept>: what the backward projection gets from the forward one: who is visible, whose colour was not cut off, and the gradient of the colour by the direction of view.
 BUFFER_seen(writeonly)
 BUFFER_d_geometry(writeonly)
 
