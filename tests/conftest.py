@@ -45,3 +45,9 @@ def on_device(device, monkeypatch):
 def little_room(monkeypatch):
     """Capacities grow with the splats alone: runs of a few hundred would never grow otherwise."""
     monkeypatch.setattr("app.train.capacity.MORE", 0)
+
+
+@pytest.fixture(autouse=True)
+def quick_reports(monkeypatch):
+    """Every run writes a report, whose plots take longer than the runs here; tests/test_report.py has them."""
+    monkeypatch.setattr("app.report.run.plot", lambda figure: "data:,")

@@ -462,10 +462,11 @@ LEAVES = {"contract", "camera", "gaussians", "config", "presets", "errors", "fil
 BELOW = {  # layer -> layers of app/ it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),
+    "report": set(),
     "raster": {"gpu"},
     "api": {"gpu", "raster"},
-    "train": {"gpu", "raster", "io", "api"},
-    "study": {"gpu", "raster", "io", "api", "train"},
+    "train": {"gpu", "raster", "io", "api", "report"},
+    "study": {"gpu", "raster", "io", "api", "train", "report"},
     "view": {"gpu", "raster", "io", "api", "train"},
     "fit": {"gpu", "raster", "io", "train"},
     "doctor": {"gpu", "raster"},

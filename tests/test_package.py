@@ -49,9 +49,9 @@ def installed(wheel, tmp_path_factory):
 def test_the_wheel_holds_every_shader_module_and_preset(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {f"app/spirv/{shader.key(source)}.spv" for source in catalog.sources()} == {n for n in names if n.endswith(".spv")}
-    for folder in ("shaders", "configs"):
-        files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
-        assert files and {f"app/{path.relative_to(ROOT).as_posix()}" for path in files} <= names
+    for folder, root in (("shaders", ROOT), ("configs", ROOT), ("report/templates", ROOT / "app")):
+        files = [path for path in (root / folder).rglob("*") if path.is_file()]
+        assert files and {f"app/{path.relative_to(root).as_posix()}" for path in files} <= names
     assert {name.split("/")[0] for name in names} == {"app", next(n for n in names if n.endswith("/RECORD")).split("/")[0]}
 
 

@@ -222,12 +222,13 @@ def test_frames_repeat(device):
 def test_workgroups_of_other_sizes(device, monkeypatch):
     """A tile in several workgroups, and more pixels a lane: what a device may find faster."""
     scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
-    for pixels, parts in ((64, 1), (8, 1), (32, 4), (128, 2)):
-        monkeypatch.setattr(tiled, "SUBGROUP_PIXELS", pixels)
+    for pixels, back, parts in ((64, 64, 1), (8, 8, 1), (32, 64, 4), (128, 32, 2)):
+        monkeypatch.setattr(tiled, "FORWARD_PIXELS", pixels)
+        monkeypatch.setattr(tiled, "BACKWARD_PIXELS", back)
         monkeypatch.setattr(tiled, "PARTS", parts)
         for row in ("reduce-scatter", "per-splat", "gather"):
             with Renderer(device, "tiled", tile_backward=row) as renderer:
-                check(renderer, scene, (pixels, parts, row, scene["seed"]))
+                check(renderer, scene, (pixels, back, parts, row, scene["seed"]))
 
 
 @pytest.mark.parametrize("bucket", [32, 256])

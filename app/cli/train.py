@@ -27,6 +27,15 @@ def handle(flags):
             raise UserError("the scene is given twice: as SCENE and as --data-dir")
         flags["data_dir"] = flags.pop("scene")
     config = load_config(preset, settings(flags))
+    require_scene(config)
+    from app.train.trainer import train
+
+    show_log(config.verbose, config.quiet)
+    train(config)
+
+
+def require_scene(config):
+    """Raises UserError where --data-dir is no folder that could be a scene."""
     if config.data_dir is None:
         raise UserError("no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json")
     if not config.data_dir.exists():
@@ -34,7 +43,3 @@ def handle(flags):
     is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json", "transforms_train.json"))
     if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
         raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
-    from app.train.trainer import train
-
-    show_log(config.verbose, config.quiet)
-    train(config)

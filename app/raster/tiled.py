@@ -24,7 +24,9 @@ from app.variants.formats import FORMATS
 from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 TILE = contract.CONSTANTS["TILE"][0]
-SUBGROUP_PIXELS = 32  # at least; in Morton order they are a rectangle of 8x4, and splats are culled against it
+# Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 8x8, and splats are culled against it. Backward, where a visit ends
+# in nine sums over the subgroup, fewer and larger ones pay.
+FORWARD_PIXELS, BACKWARD_PIXELS = 32, 64
 PARTS = 1  # workgroups that walk a tile together
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
@@ -69,9 +71,9 @@ def digits(tiles: int) -> int:
     return max(1, -(-(tiles - 1).bit_length() // 8))
 
 
-def pixels_of(lanes: int) -> int:
+def pixels_of(lanes: int, least: int) -> int:
     """Pixels of a lane."""
-    return max(1, SUBGROUP_PIXELS // lanes)
+    return max(1, least // lanes)
 
 
 def bucket_of(row: TileBackward, lanes: int) -> int:
@@ -79,9 +81,9 @@ def bucket_of(row: TileBackward, lanes: int) -> int:
     return 0 if row.bucket is None else row.bucket or lanes
 
 
-def subgroups_of(lanes: int) -> int:
+def subgroups_of(lanes: int, least: int) -> int:
     """Subgroups that have the pixels of a tile."""
-    return TILE * TILE // (lanes * pixels_of(lanes))
+    return TILE * TILE // (lanes * pixels_of(lanes, least))
 
 
 def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8, antialiased: bool = False) -> list[ComputePass]:
@@ -102,7 +104,8 @@ def draw_passes(rows: TiledRows, width: int, height: int, lanes: int, threshold:
     n = digits(across * down)
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
-    walk = {**tiles, "LOCAL_SIZE": TILE * TILE // (pixels_of(lanes) * PARTS), "LANES": lanes, "PER_LANE": pixels_of(lanes)}
+    walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
+    back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
     bucket = bucket_of(rows.tile_backward, lanes)
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
@@ -117,8 +120,13 @@ def draw_passes(rows: TiledRows, width: int, height: int, lanes: int, threshold:
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True),
-        *_backward_passes(rows, (*lists, *stored), {**walk, **share}, tiles, threshold),
+        *_backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold),
     ]
+
+
+def walk_of(lanes: int, least: int) -> dict[str, int]:
+    """Specialization constants of tiled/walk.glsl for subgroups with so many pixels."""
+    return {"LOCAL_SIZE": TILE * TILE // (pixels_of(lanes, least) * PARTS), "LANES": lanes, "PER_LANE": pixels_of(lanes, least)}
 
 
 def _by_splat(row: TileBackward) -> bool:
@@ -128,7 +136,7 @@ def _by_splat(row: TileBackward) -> bool:
 def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int) -> list[ComputePass]:
     row = rows.tile_backward
     if "BUCKET" in walk:
-        walk = {**walk, "GROUP_PIXELS": walk["LANES"] * walk["PER_LANE"]}
+        walk = {**walk, "GROUP_PIXELS": walk["LANES"] * pixels_of(walk["LANES"], FORWARD_PIXELS)}
     if _by_splat(row):
         walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
     else:
@@ -138,7 +146,7 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
     if not row.gathers:
         return [ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True)]
     records, lanes = ("pair_records", "pair_subgroups"), walk["LANES"]
-    gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", *records), {**tiles, "LANES": lanes, "SUBGROUPS": subgroups_of(lanes)}
+    gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", *records), {**tiles, "LANES": lanes, "SUBGROUPS": subgroups_of(lanes, BACKWARD_PIXELS)}
     return [
         ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True),
         ComputePass("draw backward gather", "tiled/gather.comp", gathered, ("d_splats2d",), spec, full_subgroups=True),
@@ -164,7 +172,7 @@ class TiledRasterizer:
         self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)
         if self.bucket:
             self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
-        self.record_bytes = subgroups_of(device.subgroup_size) * contract.CONSTANTS["GRADIENTS"][0] * contract.itemsize("pair_records")  # of a pair
+        self.record_bytes = subgroups_of(device.subgroup_size, BACKWARD_PIXELS) * contract.CONSTANTS["GRADIENTS"][0] * contract.itemsize("pair_records")  # of a pair
         if rows.tile_backward.gathers:
             self.most = min(self.most, device.max_buffer // self.record_bytes)
         self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
@@ -182,7 +190,7 @@ class TiledRasterizer:
         own |= self.projection.allocate(device, capacity)
         sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1}
         if self.bucket:
-            sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size)
+            sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own |= self._pairs(self.room)
         format = FORMATS["float32"]

@@ -20,6 +20,7 @@ from app.io.scene import View
 from app.raster import BACKENDS
 from app.raster.base import Rasterizer
 from app.raster.parameters import MOMENTS, Parameters
+from app.report.stages import STAGES, stage_of
 from app.study.floors import floor_bytes
 from app.study.tiles import ViewPairs, sort_memory
 from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
@@ -28,15 +29,6 @@ from app.train.schedule import hyper_row
 from app.variants.formats import FORMATS
 from app.variants.reductions import REDUCTIONS
 
-STAGES = {  # stage -> beginnings of the names of its passes
-    "project": ("project ", "sizes"),
-    "sort": ("sort ",),
-    "tiles": ("tile ",),
-    "forward draw": ("begin forward", "draw "),
-    "loss": ("loss ",),
-    "backward draw": ("begin backward", "draw backward "),
-    "project backward": ("project backward ",),
-}
 DRAWS = {"draw": "forward draw", "draw backward": "backward draw"}  # pass whose fragments are counted -> its stage
 GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
@@ -67,12 +59,6 @@ class Row:
     sort: dict
     errors: dict[str, float] = field(default_factory=dict)
     cosines: dict[str, float] = field(default_factory=dict)
-
-
-def stage_of(name: str) -> str:
-    """The stage of a pass: the one with the longest matching beginning."""
-    best = max(((len(b), s) for s, begins in STAGES.items() for b in begins if f"{name} ".startswith(b)), default=(0, "other"))
-    return best[1]
 
 
 class Bench:

@@ -26,10 +26,10 @@ def label(row: Row, names: Iterable[str]) -> str:
     return " ".join(v for n in names if (v := value(row, n)) != "-") or row.options["rasterizer"]
 
 
-def telling(rows: list[Row], names: list[str], what: Callable[[Row], object]) -> tuple[list[str], list[Row]]:
-    """Those of `names` that `what` depends on in these rows, and a row for each of their combinations."""
+def telling(rows: list, names: list[str], what: Callable, value: Callable = value) -> tuple[list[str], list]:
+    """Those of `names` that `what` depends on in these rows, and a row for each of their combinations. value: of a row and a name."""
 
-    def first(names: list[str]) -> dict[tuple, Row]:
+    def first(names: list[str]) -> dict[tuple, object]:
         out = {}
         for r in rows:
             out.setdefault(tuple(value(r, n) for n in names), r)

@@ -28,6 +28,7 @@ from app.presets import SAVED_NAME, config_from_file
 from app.raster import BACKENDS, fastest
 from app.raster.base import Rasterizer
 from app.raster.parameters import Parameters
+from app.report.page import comparison_name
 from app.train.checkpoint import newest
 from app.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from app.train.photos import pack
@@ -112,8 +113,8 @@ def canvas_of(scene: Scene) -> tuple[int, int]:
 
 
 def save_comparison(folder: Path, m: Measured) -> None:
-    """Render beside photograph, named like it; folders of the name become part of it, since they tell cameras of a rig apart."""
-    save_png(folder / ("_".join(Path(m.name).with_suffix("").parts) + ".png"), side_by_side(m.image, m.photo))
+    """Render beside photograph, named like it."""
+    save_png(folder / comparison_name(m.name), side_by_side(m.image, m.photo))
 
 
 def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None) -> dict:

@@ -14,15 +14,17 @@ import numpy as np
 
 from app import __version__
 from app.errors import UserError
+from app.report.charts import save
+from app.report.run import curves
 from app.train.batch import BatchResult
 
-OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
-KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "evaluations")  # what a resumed run goes on with
+OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
+KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
 
 
 @dataclass
 class Log:
-    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not clamped), splats at its end, ms by stage."""
+    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not clamped), splats and seconds of training at its end, ms by stage."""
 
     started: float = field(default_factory=time.perf_counter)
     startup_seconds: float = 0.0
@@ -31,6 +33,7 @@ class Log:
     losses: list[float] = field(default_factory=list)
     psnrs: list[float] = field(default_factory=list)
     splats: list[int] = field(default_factory=list)
+    seconds: list[float | None] = field(default_factory=list)
     stages: list[dict[str, float]] = field(default_factory=list)
     gpu_busy_ns: float = 0.0
     gpu_span_ns: float = 0.0
@@ -45,6 +48,7 @@ class Log:
         self.losses.append(float(np.mean(loss)))
         self.psnrs.append(float(-10 * np.log10(max(np.mean(r["mse"]), 1e-12))))
         self.splats.append(int(r["splats"][-1]))
+        self.seconds.append(self.training_seconds + time.perf_counter() - self._begun)
         self.stages.append(result.stages)
         begin, end = result.busy
         self.gpu_busy_ns += end - begin
@@ -77,6 +81,7 @@ class Log:
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
+        self.seconds = [None] * (len(self.steps) - len(self.seconds)) + self.seconds  # checkpoints of before these were kept
 
     @property
     def gpu_idle(self) -> float:
@@ -153,39 +158,13 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
         "step_ms": sum(stages.values()),
         "memory_bytes": session.memory(),
         "evaluations": log.evaluations,
-        "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats},
+        "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats, "seconds": log.seconds},
     }
     write_json(folder / "metrics.json", metrics)
     return metrics
 
 
-def write_pictures(folder: Path, log) -> None:
-    """loss.png: loss, PSNR and number of splats over steps."""
-    if not log.steps:
-        return
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(8, 6), layout="constrained")
-    top.semilogy(log.steps, log.losses, color="black", linewidth=1)
-    top.set_ylabel("loss (L1 + D-SSIM), mean of a batch")
-    top.grid(alpha=0.3)
-    right = top.twinx()
-    right.plot(log.steps, log.psnrs, color="tab:blue", linewidth=1, alpha=0.6, label="training views")
-    if log.evaluations:
-        right.plot([e["step"] for e in log.evaluations], [e["psnr"] for e in log.evaluations], "o", color="tab:blue", label="held-out views")
-    right.set_ylabel("PSNR [dB]", color="tab:blue")
-    right.legend(loc="lower right")
-    bottom.plot(log.steps, [n / 1000 for n in log.splats], color="black", linewidth=1)
-    bottom.set_ylabel("splats [thousands]")
-    bottom.set_xlabel("step")
-    bottom.grid(alpha=0.3)
-    figure.suptitle(folder.name)
-    try:
-        figure.savefig(folder / "loss.png", dpi=110)
-    except OSError as error:
-        raise UserError(f"cannot write {folder / 'loss.png'}: {error.strerror}") from None
-    finally:
-        plt.close(figure)
+def write_pictures(folder: Path, metrics: dict) -> None:
+    """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be written."""
+    if metrics["curve"]["step"]:
+        save(curves(metrics), folder / "loss.png")

@@ -1,6 +1,6 @@
 """`hardsplat train`: a scene in, a run folder out.
 
-The run folder: config.toml (resolved settings), metrics.json, loss.png, splats.ply, ckpts/, renders/ (render beside photograph).
+The run folder: config.toml (resolved settings), report.html, metrics.json, loss.png, splats.ply, ckpts/, renders/ (render beside photograph).
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from app.io.ply import save_ply
 from app.io.scene import Scene, load_images, load_scene
 from app.presets import SAVED_NAME, save_config
 from app.raster import fastest
+from app.report.run import NAME as REPORT
+from app.report.run import write_report
 from app.train import checkpoint as checkpoints
 from app.train.batch import LONGEST_BATCH, BatchResult
 from app.train.checkpoint import Checkpoint
@@ -124,6 +126,7 @@ class Run:
                     with self.log.aside():
                         self._save_checkpoint()
                         save_ply(self.folder / "splats.ply", s.gaussians(), self.config.antialiased)
+                        self._write_results()
                     tqdm.write(f"interrupted at step {s.step}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
                     raise KeyboardInterrupt(self.stopping.asked)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
@@ -250,9 +253,17 @@ class Run:
     def _resume_command(self) -> str:
         return f"hardsplat train {shlex.quote(str(self.folder))} --resume"
 
-    def _finish(self) -> dict:
+    def _write_results(self) -> dict:
         metrics = write_metrics(self.folder, self.config, self.device, self.session, self.log)
-        write_pictures(self.folder, self.log)
+        write_pictures(self.folder, metrics)
+        try:
+            write_report(self.folder)
+        except Exception as error:  # whatever it is: the page is made of files that are there already
+            tqdm.write(f"note: {self.folder / REPORT} was not written: {str(error) or type(error).__name__}")
+        return metrics
+
+    def _finish(self) -> dict:
+        metrics = self._write_results()
         self.session.destroy()
         if self.config.profile:
             print(stage_table(metrics["stage_ms"]))

@@ -41,7 +41,7 @@ TILE_BACKWARDS = {
         True,
         512,
         ("subgroup_tiles",),
-        "as reduce-scatter, but a splat's sums are stored by pair and added in one order: bit-identical from run to run, for up to 292 bytes a pair",
+        "as reduce-scatter, but a splat's sums are stored by pair and added in one order: bit-identical from run to run, for up to 148 bytes a pair",
         gathers=True,
     ),
 }

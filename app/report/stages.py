@@ -1,0 +1,27 @@
+"""The passes of a step in groups that people think in."""
+
+from __future__ import annotations
+
+STAGES = {  # stage -> beginnings of the names of its passes
+    "project": ("project ", "sizes"),
+    "sort": ("sort ",),
+    "tiles": ("tile ",),
+    "forward draw": ("begin forward", "draw "),
+    "loss": ("loss ",),
+    "backward draw": ("begin backward", "draw backward "),
+    "project backward": ("project backward ",),
+}
+
+
+def stage_of(name: str) -> str:
+    """The stage of a pass: the one with the longest matching beginning."""
+    best = max(((len(b), s) for s, begins in STAGES.items() for b in begins if f"{name} ".startswith(b)), default=(0, "other"))
+    return best[1]
+
+
+def by_stage(passes: dict[str, float]) -> dict[str, float]:
+    """Milliseconds by stage, in the order of a step, of milliseconds by pass. `other` has what is not drawing: schedule, noise, the step's end."""
+    sums = dict.fromkeys((*STAGES, "other"), 0.0)
+    for name, ms in passes.items():
+        sums[stage_of(name)] += ms
+    return {stage: ms for stage, ms in sums.items() if ms}

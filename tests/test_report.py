@@ -1,0 +1,171 @@
+"""report.html of a run: complete, self-contained, small, readable in grey and without script; a run that it fails for loses nothing."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.presets import save_config
+from app.report.page import comparison, comparison_name, pictures, plot, spread
+from app.report.run import write_report
+from app.report.stages import by_stage
+from app.train.report import Log
+from app.train.trainer import Run, train
+from tests.browser import all_grey, open_page, parts
+from tests.training import settings
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Plots too, which the other tests leave out."""
+    monkeypatch.setattr("app.report.run.plot", plot)
+
+
+def picture(seed: int, size=(48, 64)) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """finished(names of views, **changes of metrics.json) -> the folder of a run of 40 steps."""
+
+    def make(names=("a.jpg", "rig/b.jpg"), folder="a scene", **changes):
+        path = tmp_path / folder
+        (path / "renders").mkdir(parents=True)
+        save_config(settings(tmp_path / "scene", path, max_steps=40, seed=7), path / "config.toml")
+        views = [{"name": name, "psnr": 20.0 + i, "ssim": 0.5} for i, name in enumerate(names)]
+        evaluations = [{"step": step, "splats": 300, "training_seconds": step / 8, "psnr": 18 + step / 20, "ssim": 0.5, "views": views} for step in (20, 40)]
+        metrics = {
+            "hardsplat": "0.1.0",
+            "scene": str(tmp_path / folder),
+            "device": {"name": "GPU of the test", "driver": "driver 1.2.3", "kind": "discrete GPU", "host": "Linux"},
+            "variants": {"format": "float16", "reduction": "hybrid"},
+            "steps": 40,
+            "splats": 345,
+            "seconds": {"startup": 1.0, "training": 5.0},
+            "steps_per_second": 8.0,
+            "clipped_steps": 0,
+            "gpu_idle": 0.01,
+            "stage_ms": {"begin step": 0.1, "project": 1.0, "sort count 0": 0.5, "draw": 3.0, "draw backward": 5.0, "project backward sink": 2.0},
+            "step_ms": 11.6,
+            "memory_bytes": {"parameters": 3 << 20, "optimizer": 6 << 20, "tiles": 0},
+            "evaluations": evaluations,
+            "curve": {"step": [10, 20, 40], "loss": [0.4, 0.3, 0.2], "psnr": [15.0, 18.0, 21.0], "splats": [300, 320, 345], "seconds": [None, 2.5, 5.0]},
+        }
+        (path / "metrics.json").write_text(json.dumps(metrics | changes))
+        for i, name in enumerate(names):
+            Image.fromarray(np.concatenate([picture(i), picture(100 + i)], axis=1)).save(path / "renders" / comparison_name(name))
+        return path
+
+    return make
+
+
+def test_it_holds_all_of_a_run(finished, drawn):
+    path = write_report(finished())
+    text = path.read_text()
+    for words in ("a scene", "GPU of the test", "driver 1.2.3", "21.00 dB", ">345<", "rig/b.jpg", "11.600 ms", "forward draw", "9.0 MiB", "float16", "project backward sink"):
+        assert words in text or words in "".join(parts(path)[1]), words
+    assert 'class="changed" title="seed of view order, random start and splits"><td>seed</td><td>7' in text
+    assert "Interrupted" not in text and "more in" not in text
+    embedded, plots = parts(path)
+    for got, wanted in zip(embedded, [picture(0), picture(100), picture(1), picture(101)], strict=True):
+        assert np.array_equal(np.asarray(got.convert("RGB")), wanted)  # so small that nothing is lost
+    assert len(plots) == 4 and path.stat().st_size < 400_000
+
+
+def test_plots_have_titles_units_and_no_colours(finished, drawn):
+    _, plots = parts(write_report(finished()))
+    for svg, words in zip(plots, [("PSNR [dB]", "step", "splats [thousands]", "held-out views"), ("training time [s]",), ("[ms]", "(43%)"), ("[MiB]", "optimizer")], strict=True):
+        assert all(w in svg for w in words) and all_grey(svg)
+    assert not all_grey("fill: #ff0000") and not all_grey("stroke: red") and all_grey("stroke: #101010; fill: none")
+
+
+def test_names_are_text(finished):
+    path = write_report(finished(names=("<img src=x onerror=alert(1)>&.jpg",), folder="<b>scene"))
+    text = path.read_text()
+    assert "<img src=x" not in text and "&lt;img src=x onerror=alert(1)&gt;&amp;.jpg" in text and "<b>scene" not in text
+
+
+def test_it_says_how_many_views_it_leaves_out(finished):
+    names = [f"view_{i:02}.jpg" for i in range(11)]
+    path = write_report(finished(names=names))
+    assert "8 of 11 views, 3 more in" in path.read_text() and len(parts(path)[0]) == 16
+    assert spread(names) == [names[i] for i in (0, 1, 2, 4, 5, 6, 8, 9)] and spread(names[:3]) == names[:3] and spread([]) == []
+
+
+def test_an_interrupted_run_says_so_and_shows_no_older_renders(finished):
+    path = write_report(finished(steps=30))
+    text = path.read_text()
+    assert "Interrupted at step 30 of 40" in text and parts(path)[0] == [] and "None were measured at the last step" in text
+    nothing = finished(folder="nothing", steps=0, evaluations=[], stage_ms={}, curve={"step": [], "loss": [], "psnr": [], "splats": []})
+    assert "No step was made" in write_report(nothing).read_text()
+
+
+def test_damaged_and_missing_renders_are_left_out(finished):
+    folder = finished(names=("a.jpg", "b.jpg", "c.jpg"))
+    (folder / "renders/a.png").write_bytes((folder / "renders/a.png").read_bytes()[:200])
+    (folder / "renders/b.png").unlink()
+    assert comparison(folder, "a.jpg") is None is comparison(folder, "b.jpg")
+    assert len(parts(write_report(folder))[0]) == 2
+
+
+def test_pictures_fit_their_budget():
+    large = [picture(i, (500, 900)) for i in range(3)]  # noise, which no compression makes small
+    fitting = pictures(large, budget=60_000)
+    assert sum(len(p.uri) for p in fitting) * 3 / 4 < 60_000 + 300 and 100 < fitting[0].width < 900
+    assert pictures(large[:1])[0].width == 900 and pictures([]) == []
+    assert len({(p.width, p.height) for p in fitting}) == 1
+    assert pictures([large[0][..., 0]])[0].height == 500  # grey
+
+
+def test_stages_of_a_step():
+    assert by_stage({"begin step": 1.0, "sort count 0": 2.0, "sort scan 0": 3.0, "draw": 4.0, "draw backward": 5.0, "tile sort 1": 6.0}) == {
+        "sort": 5.0, "tiles": 6.0, "forward draw": 4.0, "backward draw": 5.0, "other": 1.0
+    }
+
+
+def test_it_opens_in_chromium(finished, drawn, tmp_path):
+    script = """
+  const pair = document.querySelector(".pair"), slider = document.querySelector(".slider");
+  slider.focus({preventScroll: true}); slider.value = 30; slider.dispatchEvent(new Event("input"));
+  document.body.dataset.cut = pair.style.getPropertyValue("--cut") + " " + getComputedStyle(pair.children[0]).clipPath + " " + (document.activeElement === slider);
+"""
+    dom, shot = open_page(write_report(finished()), tmp_path, script)
+    assert "broken 0 of 8, wide false" in dom and 'data-cut="30% inset(0px 70% 0px 0px) true"' in dom
+    assert len(shot.getcolors(1 << 24)) > 20 and shot.getpixel((2, 2)) in ((255, 255, 255), (22, 23, 26))
+
+
+# -- with a training run ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_no_report_can_be_written_of_loses_nothing(on_device, scene, tmp_path, monkeypatch, capsys):
+    def fail(folder):
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr("app.train.trainer.write_report", fail)
+    metrics = train(settings(scene, tmp_path, max_steps=2))
+    assert f"note: {tmp_path / 'report.html'} was not written: no fonts\n" in capsys.readouterr().out
+    assert metrics["steps"] == 2 and (tmp_path / "splats.ply").is_file() and (tmp_path / "metrics.json").is_file() and (tmp_path / "ckpts").is_dir()
+
+
+def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, monkeypatch):
+    config = settings(scene, tmp_path, max_steps=20, batch_steps=5)
+    run = Run(config)
+    on_batch = run.session.on_batch
+    run.session.on_batch = lambda result: (on_batch(result), setattr(run.stopping, "asked", 2))
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    steps = json.loads((tmp_path / "metrics.json").read_text())["steps"]
+    assert 0 < steps < 20 and f"Interrupted at step {steps} of 20" in (tmp_path / "report.html").read_text()
+    metrics = train(settings(scene, tmp_path, max_steps=20, batch_steps=5, resume=True))
+    seconds = metrics["curve"]["seconds"]
+    assert len(seconds) == len(metrics["curve"]["step"]) and seconds == sorted(seconds) and 0 < seconds[0] and seconds[-1] <= metrics["seconds"]["training"]
+    text = (tmp_path / "report.html").read_text()
+    assert "Interrupted" not in text and "view_0008.jpg" in text
+
+
+def test_runs_of_older_checkpoints_have_no_times():
+    log = Log()
+    log.restore({"steps": [5, 10], "losses": [1.0, 0.5], "training_seconds": 2.0})
+    assert log.seconds == [None, None] and set(log.history()) >= {"seconds", "splats"}
