@@ -468,7 +468,7 @@ BELOW = {  # layer -> layers of app/ it may import, besides itself and the leave
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
     "view": {"gpu", "raster", "io", "api", "train"},
-    "fit": {"gpu", "raster", "io", "train"},
+    "fit": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},
     "catalog": {"gpu", "raster", "train", "fit"},
 }
