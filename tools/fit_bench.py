@@ -26,6 +26,7 @@ from app.fit.fitter import read_photo
 from app.fit.session import FitSession
 from app.gpu.probe import open_device
 from app.io.images import over
+from app.report import charts
 from app.train.batch import BatchResult
 from app.train.report import make_folder, write_json
 from app.variants.fit_rasters import FIT_RASTERS
@@ -210,24 +211,18 @@ def tables(rows: list[dict]) -> str:
 
 
 def plot(rows: list[dict], path: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
-    for axis, part, of, label in zip(axes, ("blobs", "pixels"), (lambda r: r["blobs"], lambda r: r["width"] * r["height"] / 1e6), ("blobs", "megapixels")):
-        for name in FIT_RASTERS:
+    figure = charts.figure(9, 4)
+    for axis, part, of, label in zip(figure.subplots(1, 2), ("blobs", "pixels"), (lambda r: r["blobs"], lambda r: r["width"] * r["height"] / 1e6), ("blobs", "megapixels")):
+        for i, name in enumerate(FIT_RASTERS):
             points = [(of(r), r["ms"]) for r in rows if r["part"] == part and r["rasterizer"] == name and "ms" in r]
             if points:
-                axis.loglog(*zip(*points), "o-", label=name)
+                axis.loglog(*zip(*points), label=name, **charts.line(i))
         axis.set_xlabel(label)
         axis.set_ylabel("ms a step")
         axis.grid(alpha=0.3, which="both")
         if axis.lines:
-            axis.legend()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+            axis.legend(fontsize=7)
+    charts.save(figure, path)
 
 
 def main(argv=None) -> int:

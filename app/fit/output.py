@@ -10,6 +10,7 @@ import numpy as np
 from app.errors import UserError
 from app.io.images import to_uint8
 from app.io.video import VideoWriter
+from app.report import charts
 
 FPS, LARGEST = 30, 1920  # of the time-lapse: pictures a second, and its longer side in px
 
@@ -40,21 +41,12 @@ class TimeLapse:
 
 def write_plot(path: Path, title: str, steps: list[int], seconds: list[float], psnrs: list[float]) -> None:
     """PSNR against time on the GPU, and against steps."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, sharey=True, figsize=(9, 4), layout="constrained")
+    figure = charts.figure(9, 4)
+    axes = figure.subplots(1, 2, sharey=True)
     for axis, x, label in zip(axes, (seconds, steps), ("time on the GPU [s]", "step")):
         axis.plot(x, psnrs, color="black", linewidth=1)
         axis.set_xlabel(label)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("PSNR [dB]")
     figure.suptitle(title)
-    try:
-        figure.savefig(path, dpi=110)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        plt.close(figure)
+    charts.save(figure, path)
