@@ -42,7 +42,10 @@ SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
 def train(config: TrainConfig, preview: Preview | None = None) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. preview: a window to be kept up to date. Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained."""
+    """Trains as `config` says and returns what metrics.json holds. preview: a window to be kept up to date.
+
+    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
+    """
     if config.data_dir is None:
         raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
     return Run(config, preview).train()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from app.errors import UserError
 from app.gaussians import Gaussians
 from app.gpu.context import Device, DeviceLost
 from app.io.scene import Scene
-from app.raster.hardware import HardwareOptions
+from app.raster.hardware import TIMED, HardwareOptions
 from app.train.evaluate import BACKGROUNDS
 from app.train.report import Log
 from app.train.session import Session
@@ -23,7 +24,7 @@ from app.view.paths import setting_of
 from app.view.screen import Look
 from app.view.viewer import REFRESH, Viewer
 
-_DRAWN = ("format", "blending", "ordering", "shape", "block", "reduction", "atomics", "state_format")
+_DRAWN = ("format", "blending", *TIMED)  # options that a frame of the window has like one of the training
 
 
 def inputs_of(scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_degree: int = 3) -> Inputs:
@@ -38,9 +39,9 @@ def inputs_of(scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_de
 
 def look_of(config: TrainConfig, names: dict[str, str] | None = None) -> Look:
     """How a run's splats are drawn. names: rows that its rasterizer is made of."""
-    options = HardwareOptions.of(config)
-    known = {k: v for k, v in (names or {}).items() if k in _DRAWN and hasattr(options, k)}
-    return Look(HardwareOptions(**{**{"format": config.format, "antialiased": config.antialiased}, **known}), BACKGROUNDS[config.background], config.near_plane)
+    options = HardwareOptions(format=config.format, antialiased=config.antialiased)
+    known = {knob: row for knob, row in (names or {}).items() if knob in _DRAWN}
+    return Look(replace(options, **known), BACKGROUNDS[config.background], config.near_plane)
 
 
 class Preview:

@@ -12,7 +12,6 @@ except ImportError as error:
     raise UserError(f"no window: the glfw library cannot be loaded ({error}); pip install glfw") from None
 
 from app.gpu import surface
-from app.gpu.context import Device
 
 LEAST = 640  # px of the longer side of a window to begin with
 SHARE = 0.8  # of the monitor, at most
