@@ -65,7 +65,7 @@ class Flat:
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         sizes = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
-        return allocate_drawn(device, capacity, self.sink) | allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        return allocate_drawn(device, capacity, self.sink, {name: n * contract.itemsize(name) for name, n in sizes.items()})
 
     def record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """counts.splats -> order, counts.visible, work sizes. Once for a number of blobs."""

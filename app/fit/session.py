@@ -76,17 +76,14 @@ class FitSession:
         self.rasterizer = rasterizer_of(device, self.config.rasterizer)
         options = FitOptions(**{name: getattr(self.config, name) for name in FitOptions.__dataclass_fields__})
         self.raster = self._part(open_rasterizer(device, self.blobs, self.width, self.height, options, "adam"))
-        self._shared = {
-            "hyper": Buffer(device, contract.itemsize("hyper"), "hyper"),
-            "views": Buffer(device, contract.itemsize("views"), "views"),
-            "schedule": Buffer(device, HISTORY * contract.itemsize("schedule"), "schedule", host=True),
-            "history": Buffer(device, HISTORY * contract.itemsize("history"), "history", host=True),
-        }
-        self._parts += self._shared.values()
+        self._shared = {}
+        for name, n, host in (("hyper", 1, False), ("views", 1, False), ("schedule", HISTORY, True), ("history", HISTORY, True)):
+            self._shared[name] = self._part(Buffer(device, n * contract.itemsize(name), name, host))
         allocate = allocate_squared if self.config.loss == "l2" else allocate_loss
-        for more in ({"photos": Buffer(device, words.nbytes, "photos")}, allocate(device, self.width, self.height)):
-            self._shared |= more
-            self._parts += more.values()
+        self._shared["photos"] = self._part(Buffer(device, words.nbytes, "photos"))
+        compared = allocate(device, self.width, self.height)
+        self._shared |= compared
+        self._parts += compared.values()
         self._shared["photos"].upload(words)
         self._shared["hyper"].upload(hyper_row(self.config, self.spacing))
         self._shared["views"].upload(canvas_row(self.width, self.height))

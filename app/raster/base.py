@@ -20,7 +20,7 @@ from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
-from app.raster.sort import allocate_sort, record_sort, sort_passes
+from app.raster.sort import record_sort, sort_bytes, sort_passes
 from app.variants.pictures import PICTURES
 
 
@@ -109,22 +109,24 @@ SINKS = {
 _KEPT = ("seen", "d_geometry")  # what the forward projection leaves the backward one
 
 
-def allocate_drawn(device: Device, capacity: int, sink: str | None) -> dict[str, Buffer]:
-    """What every rasterizer has for its camera, and between the projection of up to `capacity` splats and its draws; with a sink d_splats2d, which is zero."""
+def allocate_drawn(device: Device, capacity: int, sink: str | None, others: Mapping[str, int]) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera, and between the projection of up to `capacity` splats and its draws; with a sink d_splats2d, which is zero.
+
+    others: bytes of what else there shall be, by name. All of it, or with OutOfMemory nothing."""
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
     if sink:
         sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
     if sink:
         buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
     return buffers
 
 
-def allocate_projected(device: Device, capacity: int, sink: str | None) -> dict[str, Buffer]:
+def allocate_projected(device: Device, capacity: int, sink: str | None, others: Mapping[str, int] = {}) -> dict[str, Buffer]:
     """The same, with a sink what the passes of a projection of 3D splats share besides."""
     stride = contract.plane_stride(capacity)
     sizes = {"seen": capacity, "d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride} if sink else {}
-    return allocate_drawn(device, capacity, sink) | allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    return allocate_drawn(device, capacity, sink, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
 
 
 class Projection(Protocol):
@@ -151,7 +153,7 @@ class Perspective:
         return [*sort_passes(command), project_forward(self.sh_planes, self.antialiased, picture, kept=self.sink is not None), *backward]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
-        return allocate_projected(device, capacity, self.sink) | allocate_sort(device, capacity)
+        return allocate_projected(device, capacity, self.sink, sort_bytes(capacity))
 
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         recorder.run(run["sizes"], threads=(1,))

@@ -21,7 +21,7 @@ import numpy as np
 from app import contract
 from app.camera import Camera
 from app.gpu.context import Device
-from app.gpu.memory import Buffer, Image
+from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 from app.variants.formats import FORMATS
@@ -43,13 +43,24 @@ def _tiles(width: int, height: int) -> int:
     return -(-width // _TILE) * -(-height // (2 * _TILE))
 
 
+def _allocate(device: Device, width: int, height: int, ssim_grads: int) -> dict[str, Buffer]:
+    sizes = {"ssim_grads": ssim_grads, "loss_sums": _tiles(width, height)}
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+
+
+def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, Buffer]) -> dict[str, Buffer | Image]:
+    """`buffers`, and `d_image`; without memory for that, none of them."""
+    try:
+        return {**buffers, "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")}
+    except BaseException:
+        for buffer in buffers.values():
+            buffer.destroy()
+        raise
+
+
 def allocate_loss(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas."""
-    return {
-        "ssim_grads": Buffer(device, 9 * width * height * contract.itemsize("ssim_grads"), "ssim_grads"),
-        "loss_sums": Buffer(device, _tiles(width, height) * contract.itemsize("loss_sums"), "loss_sums"),
-        "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image"),
-    }
+    return _with_gradient(device, width, height, _allocate(device, width, height, 9 * width * height))
 
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
@@ -61,7 +72,7 @@ def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, hei
 
 def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
     """What SQUARED_PASSES need, and METRIC_PASSES."""
-    return {**allocate_metrics(device, width, height), "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")}
+    return _with_gradient(device, width, height, allocate_metrics(device, width, height))
 
 
 def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
@@ -72,10 +83,7 @@ def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, 
 
 def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
     """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the smallest buffer does."""
-    return {
-        "ssim_grads": Buffer(device, contract.itemsize("ssim_grads"), "ssim_grads"),
-        "loss_sums": Buffer(device, _tiles(width, height) * contract.itemsize("loss_sums"), "loss_sums"),
-    }
+    return _allocate(device, width, height, 1)
 
 
 def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
