@@ -4,7 +4,7 @@
 Layout is GL_EXT_scalar_block_layout everywhere: `vec3` is 12 bytes, that is numpy `(N, 3) float32`.
 
 A shader opens a resource with its access, `BUFFER_means(readonly)`; a pass names what it reads and writes; `build()` checks both.
-Shapes: N splats, C capacity in splats, K SH coefficients, P pixels of the canvas, V training views, G workgroups; others by their words.
+Shapes: N splats, C capacity in splats, K SH coefficients, B capacity in blobs, P pixels of the canvas, V training views, G workgroups; others by their words.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ CONSTANTS = {
     "MAX_GROUPS_X": (65535, "uint", "maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y"),
     "GRADIENTS": (9, "uint", "numbers a splat's fragments add up in the backward draw, see d_splats2d"),
     "GRADIENT_STRIDE": (9, "uint", "floats from a splat's nine to the next one's; 16 would align them to 64 bytes"),
+    "BLOB": (9, "uint", "numbers of a 2D Gaussian of an image fit, see blobs"),
     "GEOMETRY": (11, "uint", "planes of d_geometry"),
     "SSIM_RADIUS": (5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
     "IGNORED": (0x00FFFFFF, "uint", "word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it"),
@@ -264,6 +265,14 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("flags", "uint", "C", "densify: 2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp"),
     BufferRow("flag_sums", "uint", "G + 1", "densify: flagged splats per workgroup, then those of all before; the last is the total"),
     BufferRow("holes", "uint", "C", "densify: rows to fill when dead splats are compacted"),
+    BufferRow(
+        "blobs",
+        "float",
+        "BLOB, B",
+        "image fits: 2D Gaussians in planes of counts.capacity: centre (2, px), log standard deviations along both axes (2, log px), angle of the first (rad), color (3), logit opacity",
+    ),
+    BufferRow("d_blobs", "float", "BLOB, B", "dL/d blobs"),
+    BufferRow("adam_blobs", "float", "2, BLOB, B", "first moments, then second moments"),
     BufferRow("copies", "uint", "rows of holes", "MCMC, in the memory of holes: how many copies of a splat are to be made"),
 )
 
@@ -321,8 +330,8 @@ def bytes_per_splat(sh_degree: int) -> dict[str, float]:
 
 # What memory is for; `by_purpose` adds up what is in use. Rows in none of these are "other".
 PURPOSES: dict[str, tuple[str, ...]] = {
-    "parameters": PARAMETERS,
-    "optimizer": MOMENTS,
+    "parameters": (*PARAMETERS, "blobs"),
+    "optimizer": (*MOMENTS, "adam_blobs"),
     "projected splats": ("splats2d",),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
     "tiles": (
@@ -331,7 +340,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
     ),
     "target": ("target", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
     "state": ("state", "blocks"),
-    "gradients": ("d_splats2d", "seen", "d_geometry", "d_colors", "d_image", *PARAMETER_GRADIENTS),
+    "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", *PARAMETER_GRADIENTS),
     "loss": ("ssim_grads", "loss_sums"),
     "photographs": ("photos",),
 }

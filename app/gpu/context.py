@@ -204,6 +204,7 @@ class Device:
         del keep
         self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
         self.subgroup_size = capabilities.subgroup_properties(self.physical.handle).subgroupSize
+        self.subgroup_sizes = capabilities.subgroup_sizes(self.physical.handle, self.capabilities)  # that a compute pass may ask for
         self._read_limits()
         self._procs: dict[str, object] = {}
         self._at_close: list[Callable[[], None]] = []

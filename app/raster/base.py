@@ -20,6 +20,7 @@ from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
+from app.raster.sort import record_sort, sort_bytes, sort_passes
 from app.variants.pictures import PICTURES
 
 
@@ -108,17 +109,59 @@ SINKS = {
 _KEPT = ("seen", "d_geometry")  # what the forward projection leaves the backward one
 
 
-def allocate_projected(device: Device, capacity: int, sink: str | None) -> dict[str, Buffer]:
-    """What every rasterizer has for its camera and for up to `capacity` projected splats; with a sink d_splats2d, which is zero, and the like."""
+def allocate_drawn(device: Device, capacity: int, sink: str | None, others: Mapping[str, int]) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera, and between the projection of up to `capacity` splats and its draws; with a sink d_splats2d, which is zero.
+
+    others: bytes of what else there shall be, by name. All of it, or with OutOfMemory nothing."""
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
     if sink:
-        stride, per_splat = contract.plane_stride(capacity), contract.CONSTANTS["GRADIENT_STRIDE"][0]
-        sizes |= {"seen": capacity, "d_splats2d": per_splat * capacity}
-        sizes |= {"d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
     if sink:
-        buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+        buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
     return buffers
+
+
+def allocate_projected(device: Device, capacity: int, sink: str | None, others: Mapping[str, int] = {}) -> dict[str, Buffer]:
+    """The same, with a sink what the passes of a projection of 3D splats share besides."""
+    stride = contract.plane_stride(capacity)
+    sizes = {"seen": capacity, "d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride} if sink else {}
+    return allocate_drawn(device, capacity, sink, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
+
+
+class Projection(Protocol):
+    """What stands around the draws of a rasterizer: parameters -> splats2d, and their order of blending; d_splats2d -> gradients -> a sink, if it has one."""
+
+    sink: str | None
+
+    def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of app/variants/shapes.py
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Perspective:
+    """Of 3D splats: EWA projection, order by depth. sink: None for no backward pass."""
+
+    sh_planes: int
+    sink: str | None
+    antialiased: bool = False
+
+    def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
+        backward = project_backward(self.sh_planes, self.sink, self.antialiased) if self.sink else []
+        return [*sort_passes(command), project_forward(self.sh_planes, self.antialiased, picture, kept=self.sink is not None), *backward]
+
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+        return allocate_projected(device, capacity, self.sink, sort_bytes(capacity))
+
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["project"], indirect="splat_groups")
+        record_sort(recorder, run)
+
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        record_project_backward(recorder, run)
 
 
 def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True) -> ComputePass:

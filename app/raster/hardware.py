@@ -14,10 +14,9 @@ from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
+from app.raster.base import Options, Perspective, Projection, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
-from app.raster.sort import allocate_sort, record_sort, sort_passes
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
@@ -110,21 +109,17 @@ class Rows:
         )
 
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None, threshold: int = 16, segments: int = 1, antialiased: bool = False) -> list[ComputePass | DrawPass]:
-    """Every pass of a frame, forward and, unless the sink is None, backward, on a canvas of width x height px."""
-    canvas = _canvas(rows, width, height, segments)
-    backward = [*_backward_passes(rows, canvas, threshold), *project_backward(sh_planes, sink, antialiased)] if sink else []
-    return [*sort_passes(rows.shape.command), *picture_passes(rows, canvas, sh_planes, antialiased, sink), *backward]
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px."""
+    return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, threshold, segments, picture)
 
 
-def picture_passes(rows: Rows, canvas: dict, sh_planes: int, antialiased: bool, sink: str | None, picture: str = "image") -> list[ComputePass | DrawPass]:
-    """Those that differ from one picture to another."""
-    return [project_forward(sh_planes, antialiased, picture, kept=sink is not None), *_forward_passes(rows, canvas, PICTURES[picture])]
-
-
-def _canvas(rows: Rows, width: int, height: int, segments: int) -> dict:
+def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
-    return canvas | {"VERTICES": rows.shape.vertices, **rows.shape.spec}
+    canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
+    backward = _backward_passes(rows, canvas, threshold) if around.sink else []
+    return [*around.passes(rows.shape.command, picture), *_forward_passes(rows, canvas, PICTURES[picture]), *backward]
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
@@ -229,19 +224,21 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py, None for no backward pass. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
+    device cannot run, OutOfMemory with nothing allocated.
     """
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str | None):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = Rows.resolve(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased))
-        self._pictured = rows, _canvas(rows, width, height, self.segments), parameters.sh_planes, options.antialiased, sink
+        self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
+        self._passes = self.projection, rows, width, height, threshold, self.segments
+        self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -252,8 +249,7 @@ class HardwareRasterizer:
 
     def _allocate(self, capacity: int, sink: str | None) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        own |= allocate_projected(device, capacity, sink)
-        own |= allocate_sort(device, capacity)
+        own |= self.projection.allocate(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
@@ -270,10 +266,8 @@ class HardwareRasterizer:
 
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
         """parameters, camera, frame, counts -> target."""
-        run = self.pipelines | build_all(self.device, picture_passes(*self._pictured, picture))
-        recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run["project"], indirect="splat_groups")
-        record_sort(recorder, run)
+        run = build_all(self.device, all_passes(*self._passes, picture))
+        self.projection.record_forward(recorder, run)
         if "begin forward" in run:
             recorder.run(run["begin forward"], threads=(self.width, self.height))
         recorder.run(run["draw"], indirect="draw", extent=(self.width, self.height * self.segments))
@@ -286,7 +280,7 @@ class HardwareRasterizer:
         across, down = blocks_of(self.rows.block, self.width, self.height)
         recorder.run(run["begin backward"], threads=(across, down))
         recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
-        record_project_backward(recorder, run)
+        self.projection.record_backward(recorder, run)
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""

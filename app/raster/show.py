@@ -14,6 +14,7 @@ from app.variants.pictures import PICTURES
 
 
 # of a window, see app/view/screen.py
+FIT_SCREEN_PASS = ComputePass("screen of a fit", "view/fit.comp", reads=("target", "frame", "overlay"), writes=("screen",))
 SCREEN_PASS = ComputePass("screen", "view/screen.comp", reads=("shown", "overlay", "photos", "glyphs", "text"), writes=("screen",))
 
 

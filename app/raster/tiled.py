@@ -16,9 +16,9 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve
+from app.raster.base import Options, Perspective, Projection, resolve
 from app.raster.parameters import Parameters
-from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
+from app.raster.sort import BLOCK, RADIX, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.formats import FORMATS
 from app.variants.pictures import PICTURES
@@ -88,7 +88,18 @@ def subgroups_of(lanes: int, least: int) -> int:
 
 
 def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image") -> list[ComputePass]:
-    """Every pass of a frame, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
+    """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
+    return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
+
+
+def count_pass(width: int, height: int) -> ComputePass:
+    across, down = grid(width, height)
+    spec = {"TILES_X": across, "TILES_Y": down}
+    return ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=spec)
+
+
+def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lanes: int, threshold: int, picture: str = "image") -> list[ComputePass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     across, down = grid(width, height)
     tiles = {"TILES_X": across, "TILES_Y": down}
     n = digits(across * down)
@@ -96,17 +107,17 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str |
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
     walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
     back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
-    bucket = bucket_of(rows.tile_backward, lanes) if sink else 0
+    bucket = bucket_of(rows.tile_backward, lanes) if around.sink else 0
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
     summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
-    slots = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl", "alpha": PICTURES[picture].alpha}
-    backward = [*_backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold), *project_backward(sh_planes, sink, antialiased)] if sink else []
+    slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
+    slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
+    backward = _backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold) if around.sink else []
     return [
-        *SORT_PASSES,
-        project_forward(sh_planes, antialiased, picture, kept=sink is not None),
-        ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
+        *around.passes({}, picture),
+        count_pass(width, height),
         ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
@@ -133,7 +144,7 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
         walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
     else:
         walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
-    slots = {"atomics": rows.atomics.slot, **dict(row.slots)}
+    slots = {"atomics": rows.atomics.slot, **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}), **dict(row.slots)}
     reads = (*reads, "target", "d_image", "frame")
     if not row.gathers:
         return [ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True)]
@@ -148,17 +159,19 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
 class TiledRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py, None for no backward pass. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
+    device cannot run, OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str | None):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = TiledRows.resolve(device, options)
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
         threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self._passes = rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold, options.antialiased
-        self.pipelines = build_all(device, passes(*self._passes))
+        self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
+        self._passes = self.projection, rows, width, height, device.subgroup_size, threshold
+        self.pipelines = build_all(device, all_passes(*self._passes))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
         self.bucket = bucket_of(rows.tile_backward, device.subgroup_size) if sink else 0
@@ -180,12 +193,11 @@ class TiledRasterizer:
 
     def _allocate(self, capacity: int, sink: str | None) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
-        own |= allocate_projected(device, capacity, sink)
+        own |= self.projection.allocate(device, capacity)
         sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-        own |= allocate_sort(device, capacity)
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
         own["target"] = Image(device, *size, format.vk, format.texel, "target")
@@ -203,10 +215,8 @@ class TiledRasterizer:
 
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
         """parameters, camera, frame, counts -> target."""
-        run = build_all(self.device, passes(*self._passes, picture))
-        recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run["project"], indirect="splat_groups")
-        record_sort(recorder, run)
+        run = build_all(self.device, all_passes(*self._passes, picture))
+        self.projection.record_forward(recorder, run)
         recorder.run(run["tile count"], indirect="visible_blocks")
         recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
         recorder.run(run["tile emit"], indirect="pair_blocks")
@@ -222,7 +232,7 @@ class TiledRasterizer:
         recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
         if self.gathers:
             recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
-        record_project_backward(recorder, self.pipelines)
+        self.projection.record_backward(recorder, self.pipelines)
 
     def _threads(self, pipeline: Pipeline) -> tuple[int]:
         """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""

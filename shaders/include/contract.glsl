@@ -18,6 +18,7 @@ const uint MESH_SPLATS = 32u;  // splats a mesh workgroup, one a thread: 128 ver
 const uint MAX_GROUPS_X = 65535u;  // maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y
 const uint GRADIENTS = 9u;  // numbers a splat's fragments add up in the backward draw, see d_splats2d
 const uint GRADIENT_STRIDE = 9u;  // floats from a splat's nine to the next one's; 16 would align them to 64 bytes
+const uint BLOB = 9u;  // numbers of a 2D Gaussian of an image fit, see blobs
 const uint GEOMETRY = 11u;  // planes of d_geometry
 const int SSIM_RADIUS = 5;  // 11x11 window, sigma 1.5 (Wang et al. 2004)
 const uint IGNORED = 16777215u;  // word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it
@@ -337,36 +338,45 @@ struct StepRecord {
 // holes [C]; densify: rows to fill when dead splats are compacted
 #define BINDING_holes 58
 #define BUFFER_holes(access) layout(set = 0, binding = BINDING_holes, scalar) access buffer holes_block { uint holes[]; };
+// blobs [BLOB, B]; image fits: 2D Gaussians in planes of counts.capacity: centre (2, px), log standard deviations along both axes (2, log px), angle of the first (rad), color (3), logit opacity
+#define BINDING_blobs 59
+#define BUFFER_blobs(access) layout(set = 0, binding = BINDING_blobs, scalar) access buffer blobs_block { float blobs[]; };
+// d_blobs [BLOB, B]; dL/d blobs
+#define BINDING_d_blobs 60
+#define BUFFER_d_blobs(access) layout(set = 0, binding = BINDING_d_blobs, scalar) access buffer d_blobs_block { float d_blobs[]; };
+// adam_blobs [2, BLOB, B]; first moments, then second moments
+#define BINDING_adam_blobs 61
+#define BUFFER_adam_blobs(access) layout(set = 0, binding = BINDING_adam_blobs, scalar) access buffer adam_blobs_block { float adam_blobs[]; };
 // copies [rows of holes]; MCMC, in the memory of holes: how many copies of a splat are to be made
-#define BINDING_copies 59
+#define BINDING_copies 62
 #define BUFFER_copies(access) layout(set = 0, binding = BINDING_copies, scalar) access buffer copies_block { uint copies[]; };
 // target: rendered colour without background, premultiplied, and final transmittance in alpha
-#define SAMPLED_target layout(set = 0, binding = 60) uniform texture2D target;
-#define STORE_target layout(set = 0, binding = 60) uniform writeonly image2D target;
-#define LOADSTORE_target(format) layout(set = 0, binding = 60, format) uniform coherent image2D target;
-#define INPUT_target layout(set = 0, binding = 60, input_attachment_index = 0) uniform subpassInput target;
+#define SAMPLED_target layout(set = 0, binding = 63) uniform texture2D target;
+#define STORE_target layout(set = 0, binding = 63) uniform writeonly image2D target;
+#define LOADSTORE_target(format) layout(set = 0, binding = 63, format) uniform coherent image2D target;
+#define INPUT_target layout(set = 0, binding = 63, input_attachment_index = 0) uniform subpassInput target;
 // layers: the same of each depth segment by itself, one below the other, nearest first
-#define SAMPLED_layers layout(set = 0, binding = 61) uniform texture2D layers;
-#define STORE_layers layout(set = 0, binding = 61) uniform writeonly image2D layers;
-#define LOADSTORE_layers(format) layout(set = 0, binding = 61, format) uniform coherent image2D layers;
-#define INPUT_layers layout(set = 0, binding = 61, input_attachment_index = 0) uniform subpassInput layers;
+#define SAMPLED_layers layout(set = 0, binding = 64) uniform texture2D layers;
+#define STORE_layers layout(set = 0, binding = 64) uniform writeonly image2D layers;
+#define LOADSTORE_layers(format) layout(set = 0, binding = 64, format) uniform coherent image2D layers;
+#define INPUT_layers layout(set = 0, binding = 64, input_attachment_index = 0) uniform subpassInput layers;
 // state: what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other
-#define SAMPLED_state layout(set = 0, binding = 62) uniform texture2D state;
-#define STORE_state layout(set = 0, binding = 62) uniform writeonly image2D state;
-#define LOADSTORE_state(format) layout(set = 0, binding = 62, format) uniform coherent image2D state;
-#define INPUT_state layout(set = 0, binding = 62, input_attachment_index = 0) uniform subpassInput state;
+#define SAMPLED_state layout(set = 0, binding = 65) uniform texture2D state;
+#define STORE_state layout(set = 0, binding = 65) uniform writeonly image2D state;
+#define LOADSTORE_state(format) layout(set = 0, binding = 65, format) uniform coherent image2D state;
+#define INPUT_state layout(set = 0, binding = 65, input_attachment_index = 0) uniform subpassInput state;
 // shown: RGBA8 to be displayed or saved
-#define SAMPLED_shown layout(set = 0, binding = 63) uniform texture2D shown;
-#define STORE_shown layout(set = 0, binding = 63) uniform writeonly image2D shown;
-#define LOADSTORE_shown(format) layout(set = 0, binding = 63, format) uniform coherent image2D shown;
-#define INPUT_shown layout(set = 0, binding = 63, input_attachment_index = 0) uniform subpassInput shown;
+#define SAMPLED_shown layout(set = 0, binding = 66) uniform texture2D shown;
+#define STORE_shown layout(set = 0, binding = 66) uniform writeonly image2D shown;
+#define LOADSTORE_shown(format) layout(set = 0, binding = 66, format) uniform coherent image2D shown;
+#define INPUT_shown layout(set = 0, binding = 66, input_attachment_index = 0) uniform subpassInput shown;
 // screen: RGBA8 of the whole window
-#define SAMPLED_screen layout(set = 0, binding = 64) uniform texture2D screen;
-#define STORE_screen layout(set = 0, binding = 64) uniform writeonly image2D screen;
-#define LOADSTORE_screen(format) layout(set = 0, binding = 64, format) uniform coherent image2D screen;
-#define INPUT_screen layout(set = 0, binding = 64, input_attachment_index = 0) uniform subpassInput screen;
+#define SAMPLED_screen layout(set = 0, binding = 67) uniform texture2D screen;
+#define STORE_screen layout(set = 0, binding = 67) uniform writeonly image2D screen;
+#define LOADSTORE_screen(format) layout(set = 0, binding = 67, format) uniform coherent image2D screen;
+#define INPUT_screen layout(set = 0, binding = 67, input_attachment_index = 0) uniform subpassInput screen;
 // d_image: dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha
-#define SAMPLED_d_image layout(set = 0, binding = 65) uniform texture2D d_image;
-#define STORE_d_image layout(set = 0, binding = 65) uniform writeonly image2D d_image;
-#define LOADSTORE_d_image(format) layout(set = 0, binding = 65, format) uniform coherent image2D d_image;
-#define INPUT_d_image layout(set = 0, binding = 65, input_attachment_index = 0) uniform subpassInput d_image;
+#define SAMPLED_d_image layout(set = 0, binding = 68) uniform texture2D d_image;
+#define STORE_d_image layout(set = 0, binding = 68) uniform writeonly image2D d_image;
+#define LOADSTORE_d_image(format) layout(set = 0, binding = 68, format) uniform coherent image2D d_image;
+#define INPUT_d_image layout(set = 0, binding = 68, input_attachment_index = 0) uniform subpassInput d_image;
