@@ -9,6 +9,7 @@ from app.errors import UserError
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
+from app.variants.fit_rasters import FIT_RASTERS
 from app.variants.formats import FORMATS
 from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
@@ -29,8 +30,9 @@ REGISTRIES = (
     ("shapes of splats", "--shape", SHAPES),
     ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
     ("moments of Adam", "--moments", MOMENT_FORMATS),
+    ("image fits", "fit --rasterizer", FIT_RASTERS),
 )
-_OPTIONAL = ("backward pass of tiles",)  # without any of these the default rasterizer still runs
+_OPTIONAL = ("backward pass of tiles", "image fits")  # without any of these the default rasterizer still runs
 _SH_DEGREE = 3
 
 
