@@ -18,6 +18,7 @@ from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
 from app.variants.gathers import GATHERS
 from app.variants.gradients import GRADIENTS
+from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
@@ -94,7 +95,7 @@ class Rasterizing:
 
     device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
         shown="chosen automatically")
-    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here",
+    rasterizer: str = option("auto", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here",
         choices=("auto", *RASTERIZERS), aka="backend")
     antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
@@ -140,7 +141,10 @@ class Learning:
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
     adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
-    gradient: str = option("analytic", "analytic; stochastic: from two perturbed images, on any device that blends, with --strategy mcmc or none", choices=tuple(GRADIENTS))
+    moments: str = option("float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact",
+        choices=tuple(MOMENT_FORMATS))
+    gradient: str = option("analytic", "analytic; stochastic: from two perturbed images, on any device that blends; its defaults are in configs/stochastic.toml",
+        choices=tuple(GRADIENTS))
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
     gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
     gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
@@ -188,8 +192,6 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
             object.__setattr__(self, name, checked(name, getattr(self, name), where=name))
         if self.resume and self.ckpt:
             raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
-        if self.strategy == "adaptive" and not GRADIENTS[self.gradient].statistics:
-            raise UserError(f"gradient {self.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
         if self.deterministic:
             check_deterministic({name: value for name in DETERMINISTIC if (value := getattr(self, name)) != FIELDS[name].default})
             for name, needed in DETERMINISTIC.items():
@@ -211,14 +213,20 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
             raise UserError(f"deterministic takes {name} {needed}, not {named[name]}: leave out one of the two")
 
 
+def check_gradient(config: TrainConfig) -> None:
+    """UserError where splats would grow by statistics that the gradients do not come with."""
+    if config.strategy == "adaptive" and not GRADIENTS[config.gradient].statistics:
+        raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
+
+
 def kind(f: Field) -> type:
     """The field's type without its `| None`."""
     return get_args(f.type)[0] if isinstance(f.type, UnionType) else f.type
 
 
-def checked(name: str, value: Any, where: str) -> Any:
-    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag."""
-    f = FIELDS[name]
+def checked(name: str, value: Any, where: str, fields: Mapping[str, Field] | None = None) -> Any:
+    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag. fields: by default those of TrainConfig."""
+    f = (FIELDS if fields is None else fields)[name]
     if value is None and f.default is None:
         return None
     choices, low, high = (f.metadata[key] for key in ("choices", "min", "max"))

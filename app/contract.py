@@ -4,7 +4,7 @@
 Layout is GL_EXT_scalar_block_layout everywhere: `vec3` is 12 bytes, that is numpy `(N, 3) float32`.
 
 A shader opens a resource with its access, `BUFFER_means(readonly)`; a pass names what it reads and writes; `build()` checks both.
-Shapes: N splats, C capacity in splats, K SH coefficients, P pixels of the canvas, V training views, G workgroups; others by their words.
+Shapes: N splats, C capacity in splats, K SH coefficients, B capacity in blobs, P pixels of the canvas, V training views, G workgroups; others by their words.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ CONSTANTS = {
     "MAX_GROUPS_X": (65535, "uint", "maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y"),
     "GRADIENTS": (9, "uint", "numbers a splat's fragments add up in the backward draw, see d_splats2d"),
     "GRADIENT_STRIDE": (9, "uint", "floats from a splat's nine to the next one's; 16 would align them to 64 bytes"),
+    "BLOB": (9, "uint", "numbers of a 2D Gaussian of an image fit, see blobs"),
     "GEOMETRY": (11, "uint", "planes of d_geometry"),
     "SSIM_RADIUS": (5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
     "IGNORED": (0x00FFFFFF, "uint", "word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it"),
@@ -52,7 +53,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("focal", "vec2", "px"),
         Field("centre", "vec2", "principal point, px from the top left corner"),
         Field("size", "uvec2", "image width and height, px"),
-        Field("photo", "uint", "first element of the photograph in `photos`"),
+        Field("photo", "uint", "first pixel of the photograph in `photos`"),
     ),
     "Frame": (
         Field("background", "vec3", "colour behind everything, 0..1"),
@@ -136,6 +137,21 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat"),
         Field("views", "float", "number of those views"),
         Field("radius", "float", "largest 3-sigma screen radius seen, px"),
+    ),
+    "Palette": (
+        Field("low", "float", "number with the first colour"),
+        Field("high", "float", "number with the last colour, above low"),
+        Field("colors", "uint", "RGBA8 with red in the low byte", 256),
+    ),
+    "Overlay": (
+        Field("size", "uvec2", "window, px"),
+        Field("render", "uvec2", "its upper left part that shows splats, px"),
+        Field("scale", "uint", "px of the window for a rendered one, each way"),
+        Field("photo_at", "uvec2", "upper left corner of the photograph, px of the window"),
+        Field("photo_size", "uvec2", "px; 0: none"),
+        Field("photo_share", "float", "of the photograph where it lies over the render, 0..1"),
+        Field("cell", "uvec2", "a character, px"),
+        Field("grid", "uvec2", "columns and rows of characters"),
     ),
     "StepRecord": (
         Field("l1", "float", "mean absolute error"),
@@ -224,6 +240,13 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("checkpoints", "vec4", "buckets, TILE^2", "colour and T of every pixel of a tile in front of a bucket of its splats"),
     BufferRow("reaches", "uint", "tiles, subgroups", "buckets that a subgroup of the forward pass visited before its pixels were finished"),
     BufferRow("blocks", "uvec4", "segments, P", "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
+    # pictures
+    BufferRow("palette", "Palette", "1", "how numbers become colours", single=True),
+    BufferRow("values", "float", "P", "what a picture shows of every pixel of the canvas: depth in world units, opacity, count; 0 where there is nothing"),
+    # the window
+    BufferRow("overlay", "Overlay", "1", "what lies where in the window", single=True),
+    BufferRow("glyphs", "uint", "characters * cell / 4", "font: coverage of the pixels of each character from the space on, a byte each"),
+    BufferRow("text", "uint", "rows, columns", "character codes; 0: nothing here"),
     # gradients, for the Python API
     BufferRow("d_means", "vec3", "N", "dL/d means"),
     BufferRow("d_quats", "vec4", "N", "dL/d quats"),
@@ -234,7 +257,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("hyper", "Hyper", "1", "settings of the run", single=True),
     BufferRow("views", "Camera", "V", "training cameras"),
     BufferRow("schedule", "uvec2", "HISTORY", "(view, first element of its photograph) of step s at s % HISTORY"),
-    BufferRow("photos", "uint", "sum of image sizes", "photographs, RGBA8 with red in the low byte, colour times alpha, rows of camera.size.x"),
+    BufferRow("photos", "uint", "sum of image sizes", "photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all"),
     BufferRow("ssim_grads", "float", "3, 3, P", "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
     BufferRow("loss_differences", "float", "P", "stochastic gradients: loss of a pixel with the signs less that against them, rows of camera.size.x; to gather by rows, running sums along each"),
     BufferRow("loss_sums", "vec3", "G", "(L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size"),
@@ -248,6 +271,14 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("flags", "uint", "C", "densify: 2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp"),
     BufferRow("flag_sums", "uint", "G + 1", "densify: flagged splats per workgroup, then those of all before; the last is the total"),
     BufferRow("holes", "uint", "C", "densify: rows to fill when dead splats are compacted"),
+    BufferRow(
+        "blobs",
+        "float",
+        "BLOB, B",
+        "image fits: 2D Gaussians in planes of counts.capacity: centre (2, px), log standard deviations along both axes (2, log px), angle of the first (rad), color (3), logit opacity",
+    ),
+    BufferRow("d_blobs", "float", "BLOB, B", "dL/d blobs"),
+    BufferRow("adam_blobs", "float", "2, BLOB, B", "first moments, then second moments"),
     BufferRow("copies", "uint", "rows of holes", "MCMC, in the memory of holes: how many copies of a splat are to be made"),
 )
 
@@ -256,6 +287,8 @@ IMAGES: tuple[ImageRow, ...] = (
     ImageRow("target_minus", "the same of the splats perturbed against their signs, for stochastic gradients"),
     ImageRow("layers", "the same of each depth segment by itself, one below the other, nearest first"),
     ImageRow("state", "what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other"),
+    ImageRow("shown", "RGBA8 to be displayed or saved"),
+    ImageRow("screen", "RGBA8 of the whole window"),
     ImageRow("d_image", "dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha"),
 )
 
@@ -280,9 +313,16 @@ def dtype(glsl_type: str) -> np.dtype:
     return np.dtype((base, (int(glsl_type[-1]),)))
 
 
-def itemsize(name: str) -> int:
-    """Bytes of one element of a buffer row."""
-    return dtype(ROWS[name].type).itemsize
+def itemsize(name: str, moment_bytes: int = 4) -> int:
+    """Bytes of one element of a buffer row. moment_bytes: of a number in the rows of MOMENTS, see app/variants/moments.py."""
+    size = dtype(ROWS[name].type).itemsize
+    return size // 4 * moment_bytes if name in MOMENTS else size
+
+
+def strides(name: str) -> set[int]:
+    """Bytes from one element of a buffer row to the next, in all the ways that shaders may open it."""
+    widths = (4, 2) if name in MOMENTS else (4,)
+    return {itemsize(name, width) for width in widths} | {4 * width for width in widths if ROWS[name].streamed}
 
 
 def plane_stride(capacity: int) -> int:
@@ -290,12 +330,12 @@ def plane_stride(capacity: int) -> int:
     return -(-capacity // 4) * 4
 
 
-# Rows of one kind of gradient only, where `gradient` is that of app/variants/gradients.py.
+# Rows of one kind of gradient only, see app/variants/gradients.py.
 ANALYTIC = ("d_splats2d", "d_geometry", "d_colors")
 STOCHASTIC = ("splats2d_minus", "splats2d_cover", "mean_steps", "splat_differences")
 
 
-def bytes_per_splat(sh_degree: int, estimates: int = 0) -> dict[str, float]:
+def bytes_per_splat(sh_degree: int, moment_bytes: int = 4, estimates: int = 0) -> dict[str, float]:
     """Bytes that one splat takes in training, by row: parameters, Adam moments, projection, sort, densification.
 
     estimates: pairs of perturbed images a step, 0 with analytic gradients.
@@ -307,23 +347,23 @@ def bytes_per_splat(sh_degree: int, estimates: int = 0) -> dict[str, float]:
     for row in BUFFERS:
         axes = row.shape.split(", ")
         if row.name not in absent and {"N", "C", "S", "blocks"} & set(axes):
-            out[row.name] = itemsize(row.name) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
+            out[row.name] = itemsize(row.name, moment_bytes) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
     return out
 
 
 # What memory is for; `by_purpose` adds up what is in use. Rows in none of these are "other".
 PURPOSES: dict[str, tuple[str, ...]] = {
-    "parameters": PARAMETERS,
-    "optimizer": MOMENTS,
+    "parameters": (*PARAMETERS, "blobs"),
+    "optimizer": (*MOMENTS, "adam_blobs"),
     "projected splats": ("splats2d", "splats2d_minus", "splats2d_cover"),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
     "tiles": (
         *("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches"),
         *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
     ),
-    "target": ("target", "target_minus", "layers"),
+    "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
     "state": ("state", "blocks"),
-    "gradients": ("d_splats2d", "seen", "d_geometry", "d_colors", "d_image", "mean_steps", "splat_differences", *PARAMETER_GRADIENTS),
+    "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", "mean_steps", "splat_differences", *PARAMETER_GRADIENTS),
     "loss": ("ssim_grads", "loss_sums", "loss_differences"),
     "photographs": ("photos",),
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app import __version__
-from app.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, checked, nearest
+from app.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, check_gradient, checked, nearest
 from app.errors import UserError
 
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
@@ -34,6 +34,7 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
     if values.get("strategy") == "mcmc":  # its settings belong together
         values = _read(PRESETS / "mcmc.toml") | values
     config = TrainConfig(**values)
+    check_gradient(config)
     if config.deterministic:
         check_deterministic(overrides or {})  # a flag may name a default, which the config alone cannot tell
     if config.data_dir is None:

@@ -16,7 +16,7 @@ from app.gpu.recorder import Recorder
 from app.raster import BACKENDS
 from app.raster.base import camera_row, frame_row
 from app.raster.parameters import Parameters, SplatBuffers
-from app.train.loss import DIFFERENCE_PASSES, allocate_loss, record_loss
+from app.train.loss import allocate_loss, loss_passes, record_loss
 from app.train.photos import pack
 from app.train.schedule import SCHEDULE_PASSES, record_end
 
@@ -87,7 +87,7 @@ class Estimates:
         self.resources["frame"].upload(frame)
         self.resources["camera"].upload(camera_row(Camera(scene.camera["w2c"], scene.camera["K"], *size)))
         self.resources["photos"].upload(pack(scene.photo))
-        run = build_all(device, [*SCHEDULE_PASSES[1:], *DIFFERENCE_PASSES])
+        run = build_all(device, [*SCHEDULE_PASSES[1:], *loss_passes(differences=True)])
         self.recorder = Recorder(device, self.resources, timed=True)
         for pair in range(self.pairs):
             self.raster.record_pair(self.recorder, pair)

@@ -467,9 +467,10 @@ BELOW = {  # layer -> layers of app/ it may import, besides itself and the leave
     "api": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
-    "view": {"gpu", "raster", "io", "api", "train"},
+    "view": {"gpu", "raster", "io", "api", "train", "fit"},
+    "fit": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},
-    "catalog": {"gpu", "raster", "train"},
+    "catalog": {"gpu", "raster", "train", "fit"},
 }
 
 

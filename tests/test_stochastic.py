@@ -139,8 +139,8 @@ PRESET = tomllib.loads((PRESETS / "stochastic.toml").read_text())
 
 
 def test_training_gains_6_db(device, scene):
-    """Held out, over the splats it starts from."""
-    config = settings(scene, max_steps=400, batch_steps=50, **PRESET)
+    """Held out, over the splats it starts from; at rates for so short a run."""
+    config = settings(scene, max_steps=400, batch_steps=50, **PRESET | {"sh0_lr": 0.05, "opacities_lr": 0.2, "scales_lr": 0.02})
     session, loaded = open_session(device, config), load_scene(scene)
 
     def psnr() -> float:
@@ -206,7 +206,7 @@ def test_memory_is_as_announced(device, scene, estimates):
     """What is counted for a splat is what is allocated for it."""
     changes = PRESET | {"gradient_pairs": estimates} if estimates else {}
     session = open_session(device, settings(scene, **changes))
-    each = contract.bytes_per_splat(1, estimates)
+    each = contract.bytes_per_splat(1, estimates=estimates)
     missing = [name for name in each if name not in session.resources and name not in session.parameters.all and name != "copies"]
     extra = [name for name in session.resources if name in (*contract.ANALYTIC, *contract.STOCHASTIC) and name not in each]
     session.destroy()
@@ -218,9 +218,9 @@ def test_memory_is_as_announced(device, scene, estimates):
 
 def test_what_does_not_go_together_is_refused(device):
     with pytest.raises(UserError, match=re.escape("add --strategy mcmc or --strategy none")):
-        TrainConfig(gradient="stochastic")
+        load_config(overrides={"gradient": "stochastic", "strategy": "adaptive"})
     for changes, words in (({"format": "unorm8"}, "--format unorm8: its steps drown"), ({"gather": "draw", "rasterizer": "tiled"}, "use --gather rows")):
-        config = TrainConfig(gradient="stochastic", strategy="none", **changes)
+        config = load_config(overrides={"gradient": "stochastic", "rasterizer": "hardware", **changes})
         backend = BACKENDS[config.rasterizer]
         with pytest.raises(UserError, match=words):
             backend.resolve(device, backend.options.of(config))

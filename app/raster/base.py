@@ -2,7 +2,7 @@
 
 Contract of a rasterizer, all through named buffers and images (shapes in app/contract.py):
   forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
-  backward: `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
+  backward: not where the sink is None; `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
+from app.raster.sort import record_sort, sort_bytes, sort_passes
+from app.variants.moments import MOMENT_FORMATS, MomentFormat
+from app.variants.pictures import PICTURES
 
 
 def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
-    """The contract's Camera struct. photo: first uint of its photograph in `photos`."""
+    """The contract's Camera struct. photo: first pixel of its photograph in `photos`."""
     row = np.zeros((), contract.dtype("Camera"))
     row["world_to_camera"] = camera.w2c[:3]
     row["position"] = camera.position
@@ -42,12 +45,12 @@ def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
 
 
 class Rasterizer(Protocol):
-    """With `stochastic` in its options, record_backward is missing, and instead there are record_pair, record_gather and record_estimate."""
+    """With `stochastic` in its options and a sink, record_backward is missing, and instead there are record_pair, record_gather and record_estimate."""
 
     resources: Mapping[str, Buffer | Image]
     room: int  # pairs of tile and splat that fit; a frame that asks for more (counts.pairs_wanted) is drawn without the farthest
 
-    def record_forward(self, recorder: Recorder) -> None: ...
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: a row of app/variants/pictures.py
     def record_backward(self, recorder: Recorder) -> None: ...
     def record_pair(self, recorder: Recorder, pair: int) -> None: ...  # parameters -> target, target_minus; the first pair sorts
     def record_gather(self, recorder: Recorder, pair: int) -> None: ...  # loss_differences -> splat_differences
@@ -106,13 +109,13 @@ def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
 
 @dataclass(frozen=True)
 class Sink:
-    """Where gradients of parameters go: the slot file of project/sink.comp and the rows it touches.
+    """Where gradients of parameters go: the slot files of project/sink.comp and the rows they touch.
 
     grows: the densification statistics are wanted. all_planes: SH planes above the degree in use are handed over too. visible_only: rows
     of splats that were not visible are not.
     """
 
-    slot: str
+    slots: Mapping[str, str]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     grows: bool = True
@@ -121,36 +124,90 @@ class Sink:
 
 
 _STEPPED = (*contract.PARAMETERS, *contract.MOMENTS)
-_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED), _STEPPED)
-SINKS = {
-    "store": Sink("optim/store.glsl", (), contract.PARAMETER_GRADIENTS, grows=False, all_planes=True),
-    "adam": _ADAM,
-    "visible adam": replace(_ADAM, visible_only=True),
-}
 
 
-def allocate_rows(device: Device, elements: Mapping[str, int]) -> dict[str, Buffer]:
-    """Buffers of so many elements of contract rows."""
-    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in elements.items()})
+def resolve_moments(device: Device, wanted: str) -> MomentFormat:
+    """The row that was asked for. Raises UserError where the device lacks what it needs."""
+    return resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
 
 
-def allocate_projected(device: Device, capacity: int) -> dict[str, Buffer]:
-    """What every rasterizer has for its camera and for up to `capacity` projected splats; d_splats2d is zero."""
-    stride, per_splat = contract.plane_stride(capacity), contract.CONSTANTS["GRADIENT_STRIDE"][0]
-    sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "seen": capacity, "d_splats2d": per_splat * capacity}
-    sizes |= {"d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
-    buffers = allocate_rows(device, sizes)
-    buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+def adam(moments: str = "float32", visible_only: bool = False) -> str:
+    """The name of the sink that takes a step of Adam. moments: how they are stored, a row of app/variants/moments.py."""
+    return ("visible " if visible_only else "") + "adam" + ("" if moments == "float32" else f" in {moments}")
+
+
+SINKS = {"store": Sink({"sink": "optim/store.glsl"}, (), contract.PARAMETER_GRADIENTS, grows=False, all_planes=True)}
+for _name, _row in MOMENT_FORMATS.items():
+    _adam = Sink({"sink": "optim/adam.glsl", "moments": _row.slot}, ("hyper", *_STEPPED), _STEPPED)
+    SINKS |= {adam(_name): _adam, adam(_name, visible_only=True): replace(_adam, visible_only=True)}
+_KEPT = ("seen", "d_geometry")  # what the forward projection leaves the backward one
+
+
+def allocate_drawn(device: Device, capacity: int, sink: str | None, others: Mapping[str, int]) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera, and between the projection of up to `capacity` splats and its draws; with a sink d_splats2d, which is zero.
+
+    others: bytes of what else there shall be, by name. All of it, or with OutOfMemory nothing."""
+    sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
+    if sink:
+        sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
+    if sink:
+        buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
     return buffers
 
 
-def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
+def allocate_projected(device: Device, capacity: int, sink: str | None, others: Mapping[str, int] = {}) -> dict[str, Buffer]:
+    """The same, with a sink what the passes of a projection of 3D splats share besides."""
+    stride = contract.plane_stride(capacity)
+    sizes = {"seen": capacity, "d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride} if sink else {}
+    return allocate_drawn(device, capacity, sink, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
+
+
+class Projection(Protocol):
+    """What stands around the draws of a rasterizer: parameters -> splats2d, and their order of blending; d_splats2d -> gradients -> a sink, if it has one."""
+
+    sink: str | None
+
+    def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of app/variants/shapes.py
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Perspective:
+    """Of 3D splats: EWA projection, order by depth. sink: None for no backward pass."""
+
+    sh_planes: int
+    sink: str | None
+    antialiased: bool = False
+
+    def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
+        backward = project_backward(self.sh_planes, self.sink, self.antialiased) if self.sink else []
+        return [*sort_passes(command), project_forward(self.sh_planes, self.antialiased, picture, kept=self.sink is not None), *backward]
+
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+        return allocate_projected(device, capacity, self.sink, sort_bytes(capacity))
+
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["project"], indirect="splat_groups")
+        record_sort(recorder, run)
+
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        record_project_backward(recorder, run)
+
+
+def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True) -> ComputePass:
+    """kept: a backward pass may follow, which is of the image alone."""
+    kept, depth = kept and picture == "image", PICTURES[picture].depth
     return ComputePass(
         name="project",
         shader="project/forward.comp",
         reads=(*contract.PARAMETERS, "camera", "frame", "counts"),
-        writes=("splats2d", "keys", "seen", "d_geometry"),
-        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
+        writes=("splats2d", "keys", *(_KEPT if kept else ())),
+        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if depth else {})},
+        slots={"kept": f"project/{'kept' if kept else 'nothing_kept'}.glsl"},
     )
 
 
@@ -173,7 +230,7 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
             reads=("frame", "counts", "seen", "d_geometry", "d_colors", *row.reads),
             writes=row.writes,
             spec={"VISIBLE_ONLY": row.visible_only},
-            slots={"sink": row.slot, "gradient": "project/analytic.glsl"},
+            slots={**row.slots, "gradient": "project/analytic.glsl"},
         ),
     ]
 

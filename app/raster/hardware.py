@@ -9,23 +9,23 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from app.errors import UserError
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image
-from app.gpu.passes import ComputePass, DrawPass, build_all
+from app.gpu.passes import ComputePass, DrawPass, Pipeline, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.errors import UserError
 from app.raster import stochastic
-from app.raster.base import Options, Stochastic, allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
+from app.raster.base import Options, Perspective, Projection, Stochastic, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
-from app.raster.sort import allocate_sort, record_sort, sort_passes
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
 from app.variants.formats import FORMATS, Format
 from app.variants.gathers import GATHERS, Gather
 from app.variants.ordering import ORDERINGS, Ordering
+from app.variants.pictures import PICTURES, Picture
 from app.variants.quads import QUADS, Quads
 from app.variants.reductions import REDUCTIONS, Reduction
 from app.variants.shapes import SHAPES, Shape
@@ -60,7 +60,7 @@ class Rows:
     state_format: Format
     blending: Blending
     reduction: Reduction
-    ordering: Ordering | None  # none where nothing is taken apart or blended in order
+    ordering: Ordering
     atomics: Atomics
     quads: Quads
     block: Block
@@ -69,18 +69,24 @@ class Rows:
     names: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
-        """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run."""
-        if options.stochastic:  # what is timed are passes of the analytic gradient
-            return cls.first(device, options)
+    def resolve(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
+        """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
+
+        backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
+        """
+        if options.stochastic:
+            return cls._stochastic(device, options)
+        if not backward and not runnable(device, ORDERINGS):
+            return cls.first(device, options, backward)
         names = cls.first(device, options).names
         knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
         return cls.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
     @classmethod
-    def first(cls, device: Device, options: HardwareOptions) -> Rows:
+    def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs."""
-        names = {}
+        names, orderings = {}, ORDERINGS
+        unordered = not backward and not runnable(device, ORDERINGS)
 
         def row(kind: str, title: str, registry: dict, wanted: str):
             found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
@@ -88,13 +94,12 @@ class Rows:
             return found
 
         format = row("format", "target format", FORMATS, options.format)
-        if options.stochastic and np.dtype(format.texel).itemsize == 1:
-            raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        if options.stochastic:
-            return cls._unordered(row, names, blendings, format, options)
-        ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering)
+        if unordered:
+            blendings = {name: each for name, each in blendings.items() if not each.ordered}
+            orderings = {name: replace(each, needs=()) for name, each in ORDERINGS.items()}
+        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
         return cls(
@@ -111,41 +116,34 @@ class Rows:
         )
 
     @classmethod
-    def _unordered(cls, row, names: dict, blendings: dict, format: Format, options: HardwareOptions) -> Rows:
-        """Of stochastic gradients: fragments are ordered only where blending is programmable. `row` takes one from a registry, by field and title."""
-        blending = row("blending", "blending", blendings, options.blending)
-        ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering) if blending.ordered else None
-        gather = row("gather", "gather of differences", GATHERS, options.stochastic.gather)
-        reductions = {name: r for name, r in REDUCTIONS.items() if r.any_number}
-        reduction, atomics = row("reduction", "reduction", reductions, options.reduction), row("atomics", "float atomics", ATOMICS, options.atomics)
-        quads, shape = row("quads", "quad control", QUADS, "auto"), row("shape", "shape of splats", SHAPES, options.shape)
-        return cls(format, format, blending, reduction, ordering, atomics, quads, BLOCKS["2x2"], shape, gather, names)
+    def _stochastic(cls, device: Device, options: HardwareOptions) -> Rows:
+        """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
+        if np.dtype(FORMATS[options.format].texel).itemsize == 1:
+            raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
+        gather = resolve(device, "gather of differences", GATHERS, options.stochastic.gather, "--gather")
+        rows = cls.resolve(device, replace(options, stochastic=None), backward=False)
+        reduction = rows.reduction if rows.reduction.any_number else REDUCTIONS["hybrid"]
+        unused = ("state_format", "block", *(() if rows.blending.ordered else ("ordering",)), *(() if gather.draws else ("reduction", "atomics")))
+        names = {name: row for name, row in rows.names.items() if name not in unused} | {"gather": next(n for n, r in GATHERS.items() if r is gather)}
+        return replace(rows, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)
 
 
-def passes(
-    rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1, antialiased: bool = False, estimator: Stochastic | None = None
-) -> list[ComputePass | DrawPass]:
-    """Every pass of a frame, forward and backward, on a canvas of width x height px; with an estimator, of pairs of perturbed frames."""
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px."""
+    return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, threshold, segments, picture)
+
+
+def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
-    if estimator:
-        forward = _forward_passes(rows, canvas)
-        return [
-            *sort_passes(rows.shape.command),
-            stochastic.without_derivative(project_forward(sh_planes, antialiased)),
-            *stochastic.perturb_passes(estimator, sh_planes, sink, antialiased),
-            *forward,
-            *map(stochastic.minus, forward),
-            *(_gather_draws(rows, canvas, threshold, estimator.gradient_pairs) if rows.gather.draws else stochastic.gather_passes(estimator)),
-            stochastic.estimate_pass(estimator, sink),
-        ]
-    return [
-        *sort_passes(rows.shape.command),
-        project_forward(sh_planes, antialiased),
-        *_forward_passes(rows, canvas),
-        *_backward_passes(rows, canvas, threshold),
-        *project_backward(sh_planes, sink, antialiased),
-    ]
+    forward = _forward_passes(rows, canvas, PICTURES[picture])
+    if isinstance(around, stochastic.Perturbed):
+        gather = _gather_draws(rows, canvas, threshold, around.estimator.gradient_pairs) if rows.gather.draws else stochastic.gather_passes(around.estimator)
+        backward = [*map(stochastic.minus, forward), *gather]
+    else:
+        backward = _backward_passes(rows, canvas, threshold) if around.sink else []
+    return [*around.passes(rows.shape.command, picture), *forward, *backward]
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
@@ -164,7 +162,7 @@ def outline(shape: Shape) -> dict:
     return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot}, rectangle=shape.rectangle)
 
 
-def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
+def _forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
     draw = DrawPass(
         **outline(rows.shape),
         name="draw",
@@ -175,6 +173,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         format=rows.format.vk,
         clear=(0.0, 0.0, 0.0, 1.0),
         spec=canvas,
+        slots={"alpha": picture.alpha},
     )
     if not rows.blending.ordered:
         fixed = replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})
@@ -186,7 +185,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         draw,
         reads=("counts", "splats2d", "order", "state"),
         writes=("state",),
-        slots={"order": rows.ordering.slot},
+        slots={**draw.slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.format),
         bind={"state": "target"},
     )
@@ -271,20 +270,21 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
+    device cannot run, OutOfMemory with nothing allocated.
     """
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
-        self.rows = rows = Rows.resolve(device, options)
+        self.rows = rows = Rows.resolve(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
-        self.estimator = options.stochastic
-        owners = passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased, self.estimator)
-        self.pipelines = build_all(device, owners)
+        self.projection = projection or stochastic.projection(parameters.sh_planes, sink, options.antialiased, options.stochastic)
+        self._passes = self.projection, rows, width, height, threshold, self.segments
+        self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -293,16 +293,17 @@ class HardwareRasterizer:
             raise
         self.resources = {**parameters.all, **self._own}
 
-    def _allocate(self, capacity: int, sink: str) -> None:
+    def _allocate(self, capacity: int, sink: str | None) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        own |= stochastic.allocate_perturbed(device, capacity, self.estimator.gradient_pairs) if self.estimator else allocate_projected(device, capacity)
-        own |= allocate_sort(device, capacity)
+        own |= self.projection.allocate(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
-        if self.estimator:
+        if isinstance(self.projection, stochastic.Perturbed):
             own["target_minus"] = Image(device, *size, rows.format.vk, rows.format.texel, "target_minus")
+            return
+        if sink is None:
             return
         if rows.block.pixels == 1:
             own["state"] = Image(device, *tall, rows.state_format.vk, rows.state_format.texel, "state")
@@ -312,17 +313,14 @@ class HardwareRasterizer:
         if sink == "store":  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
-    def record_forward(self, recorder: Recorder) -> None:
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
         """parameters, camera, frame, counts -> target."""
-        run = self.pipelines
-        recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run["project"], indirect="splat_groups")
-        record_sort(recorder, run)
-        self._record_draw(recorder)
+        run = build_all(self.device, all_passes(*self._passes, picture))
+        self.projection.record_forward(recorder, run)
+        self._record_draw(recorder, run)
 
-    def _record_draw(self, recorder: Recorder, word: str = "") -> None:
+    def _record_draw(self, recorder: Recorder, run: dict[str, Pipeline], word: str = "") -> None:
         """order -> target, or with the word " minus" target_minus."""
-        run = self.pipelines
         if "begin forward" in run:
             recorder.run(run[f"begin forward{word}"], threads=(self.width, self.height))
         recorder.run(run[f"draw{word}"], indirect="draw", extent=(self.width, self.height * self.segments))
@@ -331,14 +329,9 @@ class HardwareRasterizer:
 
     def record_pair(self, recorder: Recorder, pair: int) -> None:
         """parameters, camera, frame, counts -> target, target_minus. The first pair of a frame sorts for all."""
-        run = self.pipelines
-        if pair == 0:
-            recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run[f"perturb {pair}"], indirect="splat_groups")
-        if pair == 0:
-            record_sort(recorder, run)
-        self._record_draw(recorder)
-        self._record_draw(recorder, " minus")
+        self.projection.record_pair(recorder, self.pipelines, pair)
+        self._record_draw(recorder, self.pipelines)
+        self._record_draw(recorder, self.pipelines, " minus")
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
         """loss_differences -> splat_differences."""
@@ -349,7 +342,7 @@ class HardwareRasterizer:
 
     def record_estimate(self, recorder: Recorder) -> None:
         """splat_differences -> the sink."""
-        recorder.run(self.pipelines["estimate"], indirect="sink")
+        self.projection.record_estimate(recorder, self.pipelines)
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""
@@ -357,7 +350,7 @@ class HardwareRasterizer:
         across, down = blocks_of(self.rows.block, self.width, self.height)
         recorder.run(run["begin backward"], threads=(across, down))
         recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
-        record_project_backward(recorder, run)
+        self.projection.record_backward(recorder, run)
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""

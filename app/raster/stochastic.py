@@ -14,14 +14,15 @@ Common random numbers: both images have one view, background, depth order and cu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from app import contract
 from app.gpu.context import Device
 from app.gpu.memory import Buffer
 from app.gpu.passes import ComputePass, DrawPass, Pipeline
 from app.gpu.recorder import Recorder
-from app.raster.base import SINKS, Stochastic, allocate_rows
+from app.raster.base import SINKS, Perspective, Stochastic, allocate_drawn, project_forward
+from app.raster.sort import record_sort, sort_bytes, sort_passes
 
 GROUP = contract.CONSTANTS["GROUP"][0]
 _MINUS = {"splats2d": "splats2d_minus", "target": "target_minus"}
@@ -76,7 +77,7 @@ def estimate_pass(options: Stochastic, sink: str) -> ComputePass:
         reads=("frame", "counts", "seen", "mean_steps", "splat_differences", *row.reads),
         writes=row.writes,
         spec={"VISIBLE_ONLY": row.visible_only, "PAIRS": options.gradient_pairs, **_steps(options)},
-        slots={"sink": row.slot, "gradient": "project/stochastic.glsl"},
+        slots={**row.slots, "gradient": "project/stochastic.glsl"},
     )
 
 
@@ -85,16 +86,38 @@ def _steps(options: Stochastic) -> dict[str, int | float]:
     return {"HOLD": options.gradient_hold} | {f"STEP_{word}": float(getattr(options, f"{name}_perturbation")) for word, name in names.items()}
 
 
-def allocate_perturbed(device: Device, capacity: int, pairs: int) -> dict[str, Buffer]:
-    """What base.allocate_projected is for analytic gradients. Plain forward passes leave their d_geometry in the memory of splats2d_cover."""
-    stride = contract.plane_stride(capacity)
-    sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "splats2d_minus": capacity, "splats2d_cover": stride, "seen": capacity}
-    return allocate_rows(device, sizes | {"mean_steps": capacity, "splat_differences": pairs * stride})
+@dataclass(frozen=True)
+class Perturbed(Perspective):
+    """As Perspective, but the gradients are those of pairs of perturbed images. Its plain forward pass keeps nothing."""
+
+    estimator: Stochastic = Stochastic()
+
+    def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
+        perturb = perturb_passes(self.estimator, self.sh_planes, self.sink, self.antialiased)
+        forward = project_forward(self.sh_planes, self.antialiased, picture, kept=False)
+        return [*sort_passes(command), forward, *perturb, estimate_pass(self.estimator, self.sink)]
+
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+        sizes = {"splats2d_minus": capacity, "splats2d_cover": capacity, "mean_steps": capacity, "seen": capacity}
+        sizes["splat_differences"] = self.estimator.gradient_pairs * contract.plane_stride(capacity)
+        return allocate_drawn(device, capacity, None, {name: n * contract.itemsize(name) for name, n in sizes.items()} | sort_bytes(capacity))
+
+    def record_pair(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int) -> None:
+        """parameters, camera, frame, counts -> splats2d of both signs and of what covers them. The first pair of a frame sorts for all."""
+        if pair == 0:
+            recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run[f"perturb {pair}"], indirect="splat_groups")
+        if pair == 0:
+            record_sort(recorder, run)
+
+    def record_estimate(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        """splat_differences -> the sink."""
+        recorder.run(run["estimate"], indirect="sink")
 
 
-def without_derivative(project: ComputePass) -> ComputePass:
-    """The plain projection, where nothing reads its d_geometry."""
-    return replace(project, bind={"d_geometry": "splats2d_cover"})
+def projection(sh_planes: int, sink: str | None, antialiased: bool, estimator: Stochastic | None) -> Perspective:
+    """Of 3D splats, with gradients as the options of a rasterizer say."""
+    return Perturbed(sh_planes, sink, antialiased, estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased)
 
 
 def record_gather(recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None:

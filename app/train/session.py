@@ -15,20 +15,21 @@ import numpy as np
 from app import contract
 from app.api import camera_row
 from app.camera import Camera
-from app.config import TrainConfig
+from app.config import TrainConfig, check_gradient
 from app.gaussians import Gaussians
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder, submit
 from app.raster import BACKENDS
+from app.raster.base import adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
 from app.raster.sort import SORT_PASSES
 from app.train.batch import HISTORY, BatchResult, Slot, nothing
 from app.train.capacity import fitting, limited_by, roomy
 from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
-from app.train.loss import DIFFERENCE_PASSES, LOSS_PASSES, allocate_loss, record_loss
+from app.train.loss import allocate_loss, loss_passes, record_loss
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
@@ -58,6 +59,8 @@ class Session:
         self._refused = 0  # capacity that did not fit
         self.clipped_steps = 0  # drawn without their farthest pairs of tile and splat, which had no room
         self._pairs, self._pairs_refused = 0, False  # the most that a step asked for; whether there was no memory for them
+        resolve_moments(device, config.moments)
+        check_gradient(config)
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
         cameras = np.stack([camera_row(v) for v in views])
         self._shared = {
@@ -188,7 +191,7 @@ class Session:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
         capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
-        self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"))
+        self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"), moments=self.config.moments)
         self._record()
 
     def _grow(self, wanted: int, n: int) -> None:
@@ -226,7 +229,7 @@ class Session:
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink="visible adam" if self.config.visible_adam else "adam")
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=adam(self.config.moments, self.config.visible_adam))
         self._parts = [self.raster]
         scratch = allocate_densify(self.device, self.parameters.capacity)
         self._parts += scratch.values()
@@ -240,9 +243,9 @@ class Session:
             recorder.destroy()
         self._recorders, self._drawn_from = [], self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
-        refining = MCMC_PASSES(self.sh_planes) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes), *RESET_PASSES)
-        loss = DIFFERENCE_PASSES if self.estimates else LOSS_PASSES
-        run = build_all(self.device, [*SCHEDULE_PASSES, *loss, *SORT_PASSES[:1], *refining])
+        moments = self.config.moments
+        refining = MCMC_PASSES(self.sh_planes, moments) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes, moments), *RESET_PASSES(moments))
+        run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes, differences=self.estimates > 0), *SORT_PASSES[:1], *refining])
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)

@@ -17,7 +17,7 @@ from .render import _fragments
 from .splat import ALPHA_MIN, project
 
 FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
-DRAW_SIGNS = 5
+DRAW_SIGNS = 64
 
 
 def random_bits(key):
