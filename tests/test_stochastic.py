@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -228,9 +229,15 @@ def test_what_does_not_go_together_is_refused(device):
         Renderer(device, stochastic=None)
 
 
-def test_auto_takes_a_rasterizer_without_timing(device, monkeypatch):
-    monkeypatch.setattr("app.raster.timed_choice", lambda *given: pytest.fail("timed"))
-    assert fastest(device, TrainConfig(gradient="stochastic", strategy="none", rasterizer="auto")) == "hardware"
+def test_auto_times_rasterizers_by_their_analytic_passes(device, monkeypatch):
+    """Which have draws in common with the others, and are what a trial knows."""
+
+    def chosen(device, kind, choice, first, knobs, make, sources):
+        assert knobs == {"rasterizer": ["hardware", "tiled"]} and choice.settings.count("stochastic=None") == 2
+        return replace(choice, rasterizer="tiled")
+
+    monkeypatch.setattr("app.raster.timed_choice", chosen)
+    assert fastest(device, TrainConfig(gradient="stochastic", rasterizer="auto")) == "tiled"
 
 
 def test_every_gather_is_tested():

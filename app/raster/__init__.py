@@ -1,7 +1,7 @@
 """Rasterizers by name. A backend is one module and one row here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.errors import UserError
 from app.gpu.context import Device
@@ -48,8 +48,7 @@ def fastest(device: Device, settings) -> str:
             why.append(f"{name}: {error}")
     if not runs:
         raise UserError("; ".join(why))
-    if options[runs[0]].stochastic:  # what is timed are passes of the analytic gradient
-        return runs[0]
+    options = {name: replace(each, stochastic=None) for name, each in options.items()}  # what is timed are passes of the analytic gradient
 
     def make(device, parameters, width, height, choice, sink):
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)

@@ -138,11 +138,11 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
     forward = _forward_passes(rows, canvas, PICTURES[picture])
-    if isinstance(around, stochastic.Perturbed):
+    if isinstance(around, stochastic.Perturbed) and picture == "image":
         gather = _gather_draws(rows, canvas, threshold, around.estimator.gradient_pairs) if rows.gather.draws else stochastic.gather_passes(around.estimator)
         backward = [*map(stochastic.minus, forward), *gather]
     else:
-        backward = _backward_passes(rows, canvas, threshold) if around.sink else []
+        backward = _backward_passes(rows, canvas, threshold) if around.sink and not rows.gather else []
     return [*around.passes(rows.shape.command, picture), *forward, *backward]
 
 

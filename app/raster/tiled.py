@@ -126,7 +126,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     count = count_pass(width, height)
     draw = ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
     backward = _backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold) if backs else []
-    if perturbed:
+    if perturbed and picture == "image":
         backward = [stochastic.covers(count), stochastic.minus(count), stochastic.minus(draw), *stochastic.gather_passes(around.estimator)]
     return [
         *around.passes({}, picture),
