@@ -1,5 +1,6 @@
 """Stochastic gradients: against float64 sample by sample, their mean against the analytic gradient, and training by them."""
 
+import itertools
 import re
 import tomllib
 from dataclasses import replace
@@ -13,15 +14,19 @@ from app import contract
 from app.api import Camera, Renderer
 from app.config import TrainConfig
 from app.errors import UserError
-from app.gpu import context
+from app.gpu import context, shader
+from app.gpu.reflect import reflect
 from app.io.scene import load_scene
 from app.presets import PRESETS, config_from_file, load_config
 from app.raster import BACKENDS, fastest
 from app.raster.base import resolve
 from app.train.evaluate import evaluation_frame, measure_all
 from app.train.trainer import train
+from app.variants.atomics import ATOMICS
 from app.variants.gathers import GATHERS
 from app.variants.ordering import ORDERINGS
+from app.variants.quads import QUADS
+from app.variants.reductions import REDUCTIONS
 from tests.drawing import fresh_seed
 from tests.goldens import relative_l2, second_scene_allowed
 from tests.stochastic import BACKGROUND, LAMBDA, SEED, STEPS, Estimates, Scene, errors_by_samples, estimates_of
@@ -238,6 +243,18 @@ def test_auto_times_rasterizers_by_their_analytic_passes(device, monkeypatch):
 
     monkeypatch.setattr("app.raster.timed_choice", chosen)
     assert fastest(device, TrainConfig(gradient="stochastic", rasterizer="auto")) == "tiled"
+
+
+SUMS = [(r, a, q) for r, a in itertools.product(REDUCTIONS, ATOMICS) if REDUCTIONS[r].any_number for q in (QUADS if REDUCTIONS[r].quads else [None])]
+
+
+@pytest.mark.parametrize("reduction, atomics, quads", SUMS)
+def test_gather_draws_compile(reduction, atomics, quads):
+    """From SPIR-V alone, so also with what this device cannot run: one number is summed by files made for nine."""
+    slots = {**REDUCTIONS[reduction].slots, "atomics": ATOMICS[atomics].slot, **({"quads": QUADS[quads].slot} if quads else {})}
+    info = reflect(shader.compile_source(shader.Source.of("gather/draw.frag", slots, {})))
+    opened = {name for name, binding in contract.BINDINGS.items() if binding in info.bindings}
+    assert opened == {"camera", "counts", "loss_differences", "d_splats2d"}
 
 
 def test_every_gather_is_tested():
