@@ -202,9 +202,9 @@ def kind(f: Field) -> type:
     return get_args(f.type)[0] if isinstance(f.type, UnionType) else f.type
 
 
-def checked(name: str, value: Any, where: str) -> Any:
-    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag."""
-    f = FIELDS[name]
+def checked(name: str, value: Any, where: str, known: Mapping[str, Field] = FIELDS) -> Any:
+    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag. known: fields of another command."""
+    f = known[name]
     if value is None and f.default is None:
         return None
     choices, low, high = (f.metadata[key] for key in ("choices", "min", "max"))

@@ -468,6 +468,7 @@ BELOW = {  # layer -> layers of app/ it may import, besides itself and the leave
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
     "view": {"gpu", "raster", "io", "api", "train"},
+    "mesh": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},
     "catalog": {"gpu", "raster", "train"},
 }
