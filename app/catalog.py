@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.errors import UserError
 from app.gpu import bandwidth, probe, shader
+from app.mesh.passes import mesh_passes
 from app.raster import hardware, tiled
 from app.raster.base import SINKS
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
@@ -41,7 +42,8 @@ def sources() -> Iterator[shader.Source]:
         for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
             yield from p.sources()
     training = (*LOSS_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
-    for p in (*probe.PASSES, bandwidth.COPY, *training):
+    meshes = [p for atomics in ATOMICS.values() for p in mesh_passes(atomics, "l2", 1, 1)]
+    for p in (*probe.PASSES, bandwidth.COPY, *training, *meshes):
         yield from p.sources()
 
 

@@ -470,7 +470,7 @@ BELOW = {  # layer -> layers of app/ it may import, besides itself and the leave
     "view": {"gpu", "raster", "io", "api", "train"},
     "mesh": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},
-    "catalog": {"gpu", "raster", "train"},
+    "catalog": {"gpu", "raster", "train", "mesh"},
 }
 
 

@@ -54,6 +54,8 @@ def _remedy(name: str) -> str:
     axes = set(getattr(contract.ROWS.get(name), "shape", "").split(", "))
     if axes & {"N", "C", "S", "blocks"}:
         return ": lower --cap-max or --sh-degree"
+    if any("X" in axis.split() for axis in axes):
+        return ": lower --texture-size"
     return ": raise --data-factor" if axes & {"P", "G", "sum of image sizes"} else ""
 
 

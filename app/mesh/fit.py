@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from app import __version__
+from app import __version__, contract
 from app.camera import Camera
 from app.errors import UserError
 from app.gpu.probe import open_device
@@ -30,9 +30,8 @@ from app.train.batch import BatchResult
 from app.train.photos import Photos
 from app.train.report import make_folder, stage_table, write_json
 from app.train.stop import StopRequest
-from app.contract import CONSTANTS
 
-_IGNORED = np.array([CONSTANTS["IGNORED"][0]], "<u4").view(np.uint8)
+_IGNORED = np.array([contract.CONSTANTS["IGNORED"][0]], "<u4").view(np.uint8)
 
 
 def silhouetted(image: np.ndarray, name: str) -> np.ndarray:
@@ -81,6 +80,8 @@ class MeshRun:
         self.views = [self.scene.views[i] for i in self.scene.train]
         cameras = [v.camera for v in self.views]
         images = [silhouetted(image, v.name) for image, v in zip(load_images(self.views, not config.quiet), self.views)]
+        self.held_out = [self.scene.views[i] for i in self.scene.test]
+        self.held_out_images = [silhouetted(image, v.name) for image, v in zip(load_images(self.held_out, False), self.held_out)]
         mesh = self._first_mesh(cameras, images)
         make_folder(self.folder)
         save_config(config, self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
@@ -113,8 +114,10 @@ class MeshRun:
                 for _ in range(levels[session.step]):
                     session.subdivide()
             session.drain()
-        seconds = time.perf_counter() - self._begun
-        return self._finish(seconds)
+        metrics = self._finish(time.perf_counter() - self._begun)
+        if stopping.asked:
+            raise KeyboardInterrupt(stopping.asked)
+        return metrics
 
     def _on_batch(self, result: BatchResult) -> None:
         r = result.records
@@ -129,9 +132,8 @@ class MeshRun:
         session, mesh = self.session, self.session.download()
         save_mesh(self.folder, mesh, session.texture())
         rows = []
-        held_out = [self.scene.views[i] for i in self.scene.test]
-        for view, image in zip(held_out, load_images(held_out, False)):
-            photo, picture = silhouetted(image, view.name), session.picture(view.camera)
+        for view, photo in zip(self.held_out, self.held_out_images):
+            picture = session.picture(view.camera)
             rows.append({"name": view.name, **measured(picture, photo)})
             save_png(self.folder / "renders" / comparison_name(view.name), side_by_side(picture[..., :3], photo[..., :3]))
         names = dict.fromkeys(n for s in self.stages for n in s)

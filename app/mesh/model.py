@@ -34,7 +34,7 @@ class Mesh:
     def subdivided(self, smooth: bool) -> tuple[Mesh, csr_matrix]:
         """Every face in four; and the matrix (V', V) that takes anything else of the vertices along, by midpoints.
 
-        smooth: vertices go where Loop's scheme has them (Loop 1987, Warren's weights), along open borders those of cubic splines.
+        smooth: vertices go where Loop's scheme has them (Loop 1987), along open borders those of cubic splines.
         """
         edges, sides = self.edges()
         old, count = len(self.vertices), len(self.vertices) + len(edges)
@@ -81,6 +81,7 @@ def _loop_weights(faces, edges, sides, count):
     border[edges[uses == 1].ravel()] = True
     graph, rim = _adjacency(edges, count), _adjacency(edges[uses == 1], count)
     valence = np.diff(graph.indptr)
-    beta = np.where(valence == 3, 3 / 16, 3 / (8 * np.maximum(valence, 1)))
+    n = np.maximum(valence, 1)
+    beta = (5 / 8 - (3 / 8 + np.cos(2 * np.pi / n) / 4) ** 2) / n
     kept = diags(np.where(border, 0.75, 1 - valence * beta)) + diags(np.where(border, 0.0, beta)) @ graph + diags(np.where(border, 0.125, 0.0)) @ rim
     return vstack([kept, near.tocsr() + far.tocsr()]).tocsr()
