@@ -88,7 +88,7 @@ def convergence(device, rng, samples: int, progress=lambda steps: steps):
     texture, photo = smooth(rng, 5, 6, 3), np.rint(255 * smooth(rng, HEIGHT, WIDTH, 4)).astype(np.uint8)
     photo[..., 3] = 255
     exact = exact_gradients(mesh, camera, photo / 255.0, texture.astype(np.float32).astype(np.float64))
-    sizes = (0.3, 0.01)  # px, albedo
+    sizes = (0.3, 0.003)  # px, albedo: about as loud in the image
     session = opened(device, mesh, [camera], [photo], texture, perturb_vertices=sizes[0], perturb_texels=sizes[1], last_perturb=1.0)
     estimates = [np.empty((samples, *g.shape)) for g in exact]
     for sample in progress(range(samples)):

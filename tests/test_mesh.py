@@ -96,7 +96,7 @@ def test_each_pixel_adds_once_to_what_it_saw(device, loss, atomics):
     record = session.resources["mesh_history"].array(contract.dtype("MeshRecord"))[step].copy()
     session.destroy()
     left = 0.5 ** (step / 1000)
-    args = (photo / 255.0, texture, mesh.faces, 0.05 * left, SEED, step, len(mesh.vertices), 0.7, loss == "l2")
+    args = (photo / 255.0, texture, mesh.faces, 0.1 * left, SEED, step, len(mesh.vertices), 0.7, loss == "l2")
     wanted = oracle.gathered(plus, minus, *args)
     assert (plus[..., 3] != minus[..., 3]).sum() > 20, "no pixel sees another triangle: the perturbation is too small to test"
     for found, exact in zip((of_vertices, of_texels), wanted):
@@ -114,8 +114,8 @@ def test_the_estimates_converge_to_the_gradient(device):
         seen = found.std(axis=0) > 0
         assert np.abs(wanted[~seen]).max(initial=0) < 1e-9, f"seed {seed}: {name} with a gradient are never touched"
         z = (found.mean(axis=0) - wanted)[seen] / (found.std(axis=0)[seen] / np.sqrt(samples))
-        # 1 for an unbiased estimator, with a spread of sqrt(2 / parameters) where they are independent; twice the right size would give 3 and more.
-        assert (z**2).mean() < 1.6, f"seed {seed}: {name} are {np.sqrt((z**2).mean()):.2f} standard errors off"
+        # 1 for an unbiased estimator, 0.6 to 1.4 by chance (they are not independent); twice or half the right size would give 9 and more.
+        assert (z**2).mean() < 2.2, f"seed {seed}: {name} are {np.sqrt((z**2).mean()):.2f} standard errors off"
 
 
 def test_adam_and_smoothing(device):
@@ -142,7 +142,7 @@ def test_adam_and_smoothing(device):
         L[v, near] = -1 / len(near)
     moved -= 0.02 * L.T @ L @ before
     assert np.abs(vertices - moved).max() < 1e-5, f"seed {seed}"
-    gradient = of_texels * oracle.signs(SEED, 0, texture.size // 3, oracle.TEXEL) / (2 * 0.05)
+    gradient = of_texels * oracle.signs(SEED, 0, texture.size // 3, oracle.TEXEL) / (2 * 0.1)
     flat = texture.reshape(-1, 3)
     stepped = adam_step(flat, gradient, np.zeros_like(flat), np.zeros_like(flat), 1, lr=0.02, beta1=0.9, beta2=0.99, eps=1e-15)[0]
     wanted = np.where((of_texels != 0).any(axis=1, keepdims=True), np.clip(stepped, 0, 1), flat)
@@ -186,15 +186,26 @@ def test_files_come_back(tmp_path):
     rng = np.random.default_rng(2)
     mesh, texture = ball(rng), rng.random((48, 48, 3))
     save_mesh(tmp_path, mesh, texture)
-    found, notes = load_mesh(tmp_path / "mesh.obj")
-    assert not notes and len(found.vertices) == len(mesh.vertices)
-    for ours, theirs in (((mesh.vertices, mesh.faces), (found.vertices, found.faces)), ((mesh.uvs, mesh.uv_faces), (found.uvs, found.uv_faces))):
-        assert np.allclose(ours[0][ours[1]], theirs[0][theirs[1]], atol=1e-6)
-    plain, notes = load_mesh(tmp_path / "mesh.ply")
-    assert np.allclose(plain.vertices[plain.faces], mesh.vertices[mesh.faces], atol=1e-6)
+    for name in ("mesh.obj", "mesh.ply"):
+        found, notes = load_mesh(tmp_path / name)
+        assert not notes and len(found.vertices) == len(mesh.vertices)
+        assert np.allclose(found.vertices[found.faces], mesh.vertices[mesh.faces], atol=1e-6)
+        assert np.allclose(found.uvs[found.uv_faces], mesh.uvs[mesh.uv_faces], atol=1e-6)
+    from plyfile import PlyData
+
+    rows = PlyData.read(tmp_path / "mesh.ply")["vertex"]
+    near = texture[(48 * (1 - rows["t"])).astype(int), (48 * rows["s"]).astype(int)]
+    assert np.abs(rows["red"] / 255 - near[:, 0]).max() < 0.003
+
+
+def test_texture_coordinates_are_made_where_there_are_none(tmp_path):
+    vertices, faces = icosphere(2, (0, 0, 0), 1.0)
+    (tmp_path / "bare.obj").write_text("".join([*("v {} {} {}\n".format(*v) for v in vertices), *("f {} {} {}\n".format(*f) for f in faces + 1)]))
+    mesh, notes = load_mesh(tmp_path / "bare.obj", 256)
     assert len(notes) == 1 and "texture coordinates are made anew" in notes[0]
-    places = np.unique(np.floor(plain.uvs * 1024), axis=0)
-    assert plain.uvs.min() >= 0 and plain.uvs.max() <= 1 and len(places) > len(mesh.vertices)
+    assert np.allclose(mesh.vertices[mesh.faces], vertices[faces], atol=1e-6) and mesh.uvs.min() >= 0 and mesh.uvs.max() <= 1
+    centres = (256 * mesh.uvs[mesh.uv_faces].mean(axis=1)).astype(int)
+    assert len(np.unique(centres, axis=0)) == len(faces)  # no two triangles in one place
 
 
 FAN = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0]], float)

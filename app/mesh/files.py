@@ -1,4 +1,4 @@
-"""Meshes as files: OBJ and PLY in, through trimesh; OBJ with its texture, and PLY with colours, out."""
+"""Meshes as files: OBJ and PLY, in through trimesh."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import logging
 from pathlib import Path
 
 import numpy as np
+from plyfile import PlyData, PlyElement
 
 from app.errors import UserError
 from app.files import replacing
-from app.io.images import save_png
+from app.io.images import save_png, to_uint8
 from app.mesh.checks import checked
 from app.mesh.model import Mesh
 
@@ -39,26 +40,39 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, list[str]
 
 
 def save_mesh(folder: Path, mesh: Mesh, texture: np.ndarray) -> None:
-    """mesh.obj with mesh.mtl and texture.png, and mesh.ply with the colours of its vertices. texture: (height, width, 3) in 0..1. Raises UserError."""
-    import trimesh
-
+    """mesh.obj with mesh.mtl, and mesh.ply whose vertices have colours too, both with texture.png. texture: (height, width, 3) in 0..1. Raises UserError."""
     save_png(folder / "texture.png", texture)
     lines = ["mtllib mesh.mtl", "usemtl surface"]
     lines += ["v {:.9g} {:.9g} {:.9g}".format(*v) for v in mesh.vertices.tolist()]
     lines += [f"vt {u:.9g} {1 - v:.9g}" for u, v in mesh.uvs.tolist()]
     lines += ["f " + " ".join(f"{v}/{t}" for v, t in zip(*face)) for face in zip((mesh.faces + 1).tolist(), (mesh.uv_faces + 1).tolist())]
-    colors = np.ones((len(mesh.vertices), 4))
-    at = np.clip((mesh.uvs * texture.shape[1::-1]).astype(int), 0, np.array(texture.shape[1::-1]) - 1)
-    colors[mesh.faces.ravel(), :3] = texture[at[:, 1], at[:, 0]][mesh.uv_faces.ravel()]
-    surface = trimesh.Trimesh(mesh.vertices, mesh.faces, vertex_colors=np.rint(255 * np.clip(colors, 0, 1)).astype(np.uint8), process=False)
-    parts = {
-        "mesh.obj": ("\n".join(lines) + "\n").encode(),
-        "mesh.mtl": b"newmtl surface\nKa 0 0 0\nKd 1 1 1\nKs 0 0 0\nillum 1\nmap_Kd texture.png\n",
-        "mesh.ply": surface.export(file_type="ply"),
+    material = "newmtl surface\nKa 0 0 0\nKd 1 1 1\nKs 0 0 0\nillum 1\nmap_Kd texture.png\n"
+    writers = {
+        "mesh.obj": lambda path: path.write_text("\n".join(lines) + "\n"),
+        "mesh.mtl": lambda path: path.write_text(material),
+        "mesh.ply": lambda path: _ply(mesh, texture).write(path),
     }
-    for name, data in parts.items():
+    for name, write in writers.items():
         try:
             with replacing(folder / name) as partial:
-                partial.write_bytes(data)
+                write(partial)
         except OSError as error:
             raise UserError(f"cannot write {folder / name}: {error.strerror}") from None
+
+
+def _ply(mesh: Mesh, texture: np.ndarray) -> PlyData:
+    """A vertex for every pair of place in space and place in the texture, as MeshLab has it."""
+    pairs, corners = np.unique(np.stack([mesh.faces, mesh.uv_faces], axis=2).reshape(-1, 2), axis=0, return_inverse=True)
+    uvs, size = mesh.uvs[pairs[:, 1]], np.array(texture.shape[1::-1])
+    at = np.clip((uvs * size).astype(int), 0, size - 1)
+    columns = {
+        **dict(zip("xyz", mesh.vertices[pairs[:, 0]].T)),
+        **dict(zip("st", (uvs[:, 0], 1 - uvs[:, 1]))),
+        **dict(zip(("red", "green", "blue"), to_uint8(texture[at[:, 1], at[:, 0]]).T)),
+    }
+    rows = np.empty(len(pairs), [(name, values.dtype.str) for name, values in columns.items()])
+    for name, values in columns.items():
+        rows[name] = values
+    faces = np.empty(len(mesh.faces), [("vertex_indices", "<i4", (3,))])
+    faces["vertex_indices"] = corners.reshape(-1, 3)
+    return PlyData([PlyElement.describe(rows, "vertex"), PlyElement.describe(faces, "face")], byte_order="<", comments=["TextureFile texture.png"])
