@@ -1,6 +1,6 @@
 """Ray-trace a bumpy, painted object on black and write it with its silhouettes: what `hardsplat mesh` is tried on.
 
-    python -m tools.make_mesh_scene --out scenes/pebble
+    python -m tools.make_mesh_scene --out out/pebble
 
 The object is star-shaped: its surface lies r(direction) from the origin, a smooth sum of bumps. Light is baked into its colour.
 """
@@ -139,7 +139,7 @@ def main():
         description="Ray-trace a bumpy, painted object and write it with its silhouettes.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--out", type=Path, default=Path("scenes/pebble"), help="folder to write into")
+    parser.add_argument("--out", type=Path, default=Path("out/pebble"), help="folder to write into")
     parser.add_argument("--views", type=_at_least(3), default=32, help="number of views")
     parser.add_argument("--width", type=_at_least(8), default=128, help="image width in pixels")
     parser.add_argument("--height", type=_at_least(8), default=128, help="image height in pixels")

@@ -31,7 +31,7 @@ def checked(vertices, faces, uvs=None, uv_faces=None, where: str = "mesh", resol
         uvs, uv_faces = np.asarray(uvs, np.float64).reshape(-1, 2), np.asarray(uv_faces, np.int64).reshape(-1, 3)
         if len(uv_faces) != len(faces) or uv_faces.min() < 0 or uv_faces.max() >= len(uvs) or not np.isfinite(uvs).all():
             raise UserError(f"{where}: its texture coordinates are damaged; remove them and others are made")
-        has_uvs = uvs.min() >= -1e-4 and uvs.max() <= 1 + 1e-4
+        has_uvs = in_one_place(uvs)
     places, inverse = np.unique(vertices, axis=0, return_inverse=True)
     welded = inverse.reshape(-1)[faces]
     a, b, c = (places[welded[:, k]].astype(np.float64) for k in range(3))
@@ -50,6 +50,11 @@ def checked(vertices, faces, uvs=None, uv_faces=None, where: str = "mesh", resol
         return unwrapped(vertices, faces, resolution), [*notes, f"{where}: texture coordinates are made anew, it has none in 0..1"]
     used, uv_faces = np.unique(uv_faces[keep], return_inverse=True)
     return Mesh(vertices, faces, np.clip(uvs[used], 0, 1).astype(np.float32), uv_faces.reshape(-1, 3).astype(np.int32)), notes
+
+
+def in_one_place(uvs: np.ndarray) -> bool:
+    """Whether places in a texture are in 0..1; those of a repeated one are not."""
+    return bool(len(uvs) and np.isfinite(uvs).all() and uvs.min() >= -1e-4 and uvs.max() <= 1 + 1e-4)
 
 
 def unwrapped(vertices: np.ndarray, faces: np.ndarray, resolution: int) -> Mesh:

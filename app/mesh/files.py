@@ -11,14 +11,14 @@ from plyfile import PlyData, PlyElement
 from app.errors import UserError
 from app.files import replacing
 from app.io.images import save_png, to_uint8
-from app.mesh.checks import checked
+from app.mesh.checks import checked, in_one_place
 from app.mesh.model import Mesh
 
 SUFFIXES = (".obj", ".ply")
 
 
-def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, list[str]]:
-    """As `checked` gives it. Raises UserError naming the file where it is missing, damaged or no surface that can be fitted."""
+def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarray | None, list[str]]:
+    """The mesh, its texture as (resolution, resolution, 3) float32 in 0..1 where it has one, and notes, see `checked`. Raises UserError naming the file where it is missing, damaged or no surface that can be fitted."""
     import trimesh
 
     path = Path(path)
@@ -28,15 +28,19 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, list[str]
         raise UserError(f"{path}: mesh not found")
     logging.getLogger("trimesh").setLevel(logging.CRITICAL)  # what it cannot read is said here, in a line
     try:
-        found = trimesh.load(path, process=False, force="mesh", skip_materials=path.suffix.lower() == ".ply")
+        found = trimesh.load(path, process=False, force="mesh")
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
+        image = getattr(getattr(found.visual, "material", None), "image", None)
+        texture = None if image is None else np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255
     except Exception as error:  # its parsers raise almost anything
         raise UserError(f"{path}: not a readable mesh: {(str(error) or type(error).__name__).splitlines()[0][:120]}") from error
     uvs = getattr(found.visual, "uv", None)
     if uvs is None or len(uvs) != len(vertices):
-        return checked(vertices, faces, where=str(path), resolution=resolution)
+        mesh, notes = checked(vertices, faces, where=str(path), resolution=resolution)
+        return mesh, None, notes
     uvs = np.asarray(uvs, np.float64)
-    return checked(vertices, faces, np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1), faces, str(path), resolution)
+    mesh, notes = checked(vertices, faces, np.stack([uvs[:, 0], 1 - uvs[:, 1]], axis=1), faces, str(path), resolution)
+    return mesh, texture if in_one_place(uvs) else None, notes
 
 
 def save_mesh(folder: Path, mesh: Mesh, texture: np.ndarray) -> None:

@@ -82,26 +82,29 @@ class MeshRun:
         images = [silhouetted(image, v.name) for image, v in zip(load_images(self.views, not config.quiet), self.views)]
         self.held_out = [self.scene.views[i] for i in self.scene.test]
         self.held_out_images = [silhouetted(image, v.name) for image, v in zip(load_images(self.held_out, False), self.held_out)]
-        mesh = self._first_mesh(cameras, images)
+        mesh, texture = self._first_mesh(cameras, images)
         make_folder(self.folder)
         save_config(config, self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
         self.device = open_device(config.device)
         canvas = max(v.camera.width for v in self.scene.views), max(v.camera.height for v in self.scene.views)
         photos = Photos(self.device, images, config.images, 2 * config.batch_steps)
-        texture = np.full((config.texture_size, config.texture_size, 3), _mean_colour(images), np.float32)
+        if texture is None:
+            texture = np.full((config.texture_size, config.texture_size, 3), _mean_colour(images), np.float32)
         self.session = MeshSession(self.device, config, cameras, photos, canvas, scale_of(cameras, mesh.vertices), mesh, texture, self._on_batch)
         self.curve: dict[str, list[float]] = {name: [] for name in ("step", "loss", "psnr", "iou", "seconds")}
         self.stages: list[dict[str, float]] = []
         self.startup_seconds, self.bar = time.perf_counter() - started, None
 
-    def _first_mesh(self, cameras: list[Camera], images: list[np.ndarray]) -> Mesh:
+    def _first_mesh(self, cameras: list[Camera], images: list[np.ndarray]) -> tuple[Mesh, np.ndarray | None]:
+        """And its texture, where it has one."""
         c = self.config
         if c.init != "icosphere":
-            mesh, notes = load_mesh(Path(c.init).expanduser(), c.texture_size)
+            mesh, texture, notes = load_mesh(Path(c.init).expanduser(), c.texture_size)
             for note in notes:
                 print(f"note: {note}")
-            return mesh
-        return unwrapped(*icosphere(c.init_levels, *bounding_sphere(cameras, [im[..., 3] > 127 for im in images])), c.texture_size)
+            return mesh, texture
+        sphere = bounding_sphere(cameras, [image[..., 3] > 127 for image in images])
+        return unwrapped(*icosphere(c.init_levels, *sphere), c.texture_size), None
 
     def run(self) -> dict:
         c, session = self.config, self.session
