@@ -92,7 +92,7 @@ class Rasterizing:
 
     device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
         shown="chosen automatically")
-    rasterizer: str = option("hardware", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here",
+    rasterizer: str = option("auto", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here",
         choices=("auto", *RASTERIZERS), aka="backend")
     antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
@@ -202,9 +202,9 @@ def kind(f: Field) -> type:
     return get_args(f.type)[0] if isinstance(f.type, UnionType) else f.type
 
 
-def checked(name: str, value: Any, where: str, known: Mapping[str, Field] = FIELDS) -> Any:
-    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag. known: fields of another command."""
-    f = known[name]
+def checked(name: str, value: Any, where: str, fields: Mapping[str, Field] | None = None) -> Any:
+    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag. fields: by default those of TrainConfig."""
+    f = (FIELDS if fields is None else fields)[name]
     if value is None and f.default is None:
         return None
     choices, low, high = (f.metadata[key] for key in ("choices", "min", "max"))

@@ -4,7 +4,7 @@
 Layout is GL_EXT_scalar_block_layout everywhere: `vec3` is 12 bytes, that is numpy `(N, 3) float32`.
 
 A shader opens a resource with its access, `BUFFER_means(readonly)`; a pass names what it reads and writes; `build()` checks both.
-Shapes: N splats, C capacity in splats, K SH coefficients, P pixels of the canvas, V training views, G workgroups; others by their words.
+Shapes: N splats, C capacity in splats, K SH coefficients, B capacity in blobs, P pixels of the canvas, V training views, G workgroups; others by their words.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ CONSTANTS = {
     "MAX_GROUPS_X": (65535, "uint", "maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y"),
     "GRADIENTS": (9, "uint", "numbers a splat's fragments add up in the backward draw, see d_splats2d"),
     "GRADIENT_STRIDE": (9, "uint", "floats from a splat's nine to the next one's; 16 would align them to 64 bytes"),
+    "BLOB": (9, "uint", "numbers of a 2D Gaussian of an image fit, see blobs"),
     "GEOMETRY": (11, "uint", "planes of d_geometry"),
     "SSIM_RADIUS": (5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
     "IGNORED": (0x00FFFFFF, "uint", "word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it"),
@@ -52,7 +53,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("focal", "vec2", "px"),
         Field("centre", "vec2", "principal point, px from the top left corner"),
         Field("size", "uvec2", "image width and height, px"),
-        Field("photo", "uint", "first element of the photograph in `photos`"),
+        Field("photo", "uint", "first pixel of the photograph in `photos`"),
     ),
     "Frame": (
         Field("background", "vec3", "colour behind everything, 0..1"),
@@ -135,6 +136,21 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat"),
         Field("views", "float", "number of those views"),
         Field("radius", "float", "largest 3-sigma screen radius seen, px"),
+    ),
+    "Palette": (
+        Field("low", "float", "number with the first colour"),
+        Field("high", "float", "number with the last colour, above low"),
+        Field("colors", "uint", "RGBA8 with red in the low byte", 256),
+    ),
+    "Overlay": (
+        Field("size", "uvec2", "window, px"),
+        Field("render", "uvec2", "its upper left part that shows splats, px"),
+        Field("scale", "uint", "px of the window for a rendered one, each way"),
+        Field("photo_at", "uvec2", "upper left corner of the photograph, px of the window"),
+        Field("photo_size", "uvec2", "px; 0: none"),
+        Field("photo_share", "float", "of the photograph where it lies over the render, 0..1"),
+        Field("cell", "uvec2", "a character, px"),
+        Field("grid", "uvec2", "columns and rows of characters"),
     ),
     "StepRecord": (
         Field("l1", "float", "mean absolute error"),
@@ -234,6 +250,13 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("checkpoints", "vec4", "buckets, TILE^2", "colour and T of every pixel of a tile in front of a bucket of its splats"),
     BufferRow("reaches", "uint", "tiles, subgroups", "buckets that a subgroup of the forward pass visited before its pixels were finished"),
     BufferRow("blocks", "uvec4", "segments, P", "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
+    # pictures
+    BufferRow("palette", "Palette", "1", "how numbers become colours", single=True),
+    BufferRow("values", "float", "P", "what a picture shows of every pixel of the canvas: depth in world units, opacity, count; 0 where there is nothing"),
+    # the window
+    BufferRow("overlay", "Overlay", "1", "what lies where in the window", single=True),
+    BufferRow("glyphs", "uint", "characters * cell / 4", "font: coverage of the pixels of each character from the space on, a byte each"),
+    BufferRow("text", "uint", "rows, columns", "character codes; 0: nothing here"),
     # gradients, for the Python API
     BufferRow("d_means", "vec3", "N", "dL/d means"),
     BufferRow("d_quats", "vec4", "N", "dL/d quats"),
@@ -244,7 +267,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("hyper", "Hyper", "1", "settings of the run", single=True),
     BufferRow("views", "Camera", "V", "training cameras"),
     BufferRow("schedule", "uvec2", "HISTORY", "(view, first element of its photograph) of step s at s % HISTORY"),
-    BufferRow("photos", "uint", "sum of image sizes", "photographs, RGBA8 with red in the low byte, colour times alpha, rows of camera.size.x"),
+    BufferRow("photos", "uint", "sum of image sizes", "photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all"),
     BufferRow("ssim_grads", "float", "3, 3, P", "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
     BufferRow("loss_sums", "vec3", "G", "(L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size"),
     BufferRow("history", "StepRecord", "HISTORY", "results of step s at s % HISTORY"),
@@ -257,6 +280,14 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("flags", "uint", "C", "densify: 2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp"),
     BufferRow("flag_sums", "uint", "G + 1", "densify: flagged splats per workgroup, then those of all before; the last is the total"),
     BufferRow("holes", "uint", "C", "densify: rows to fill when dead splats are compacted"),
+    BufferRow(
+        "blobs",
+        "float",
+        "BLOB, B",
+        "image fits: 2D Gaussians in planes of counts.capacity: centre (2, px), log standard deviations along both axes (2, log px), angle of the first (rad), color (3), logit opacity",
+    ),
+    BufferRow("d_blobs", "float", "BLOB, B", "dL/d blobs"),
+    BufferRow("adam_blobs", "float", "2, BLOB, B", "first moments, then second moments"),
     BufferRow("copies", "uint", "rows of holes", "MCMC, in the memory of holes: how many copies of a splat are to be made"),
     # meshes: M vertices, F triangles, U places in the texture, X texels
     BufferRow("mesh", "Mesh", "1", "what a mesh and its fit are made of", single=True),
@@ -277,6 +308,8 @@ IMAGES: tuple[ImageRow, ...] = (
     ImageRow("target", "rendered colour without background, premultiplied, and final transmittance in alpha"),
     ImageRow("layers", "the same of each depth segment by itself, one below the other, nearest first"),
     ImageRow("state", "what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other"),
+    ImageRow("shown", "RGBA8 to be displayed or saved"),
+    ImageRow("screen", "RGBA8 of the whole window"),
     ImageRow("d_image", "dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha"),
     ImageRow("ids", "of the mesh, moved by +: uv, depth, and 1 + the number of the triangle; 0 where there is none"),
     ImageRow("ids_minus", "the same, moved by -"),
@@ -328,17 +361,17 @@ def bytes_per_splat(sh_degree: int) -> dict[str, float]:
 
 # What memory is for; `by_purpose` adds up what is in use. Rows in none of these are "other".
 PURPOSES: dict[str, tuple[str, ...]] = {
-    "parameters": PARAMETERS,
-    "optimizer": MOMENTS,
+    "parameters": (*PARAMETERS, "blobs"),
+    "optimizer": (*MOMENTS, "adam_blobs"),
     "projected splats": ("splats2d",),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
     "tiles": (
         *("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches"),
         *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
     ),
-    "target": ("target", "layers"),
+    "target": ("target", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
     "state": ("state", "blocks"),
-    "gradients": ("d_splats2d", "seen", "d_geometry", "d_colors", "d_image", *PARAMETER_GRADIENTS),
+    "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", *PARAMETER_GRADIENTS),
     "loss": ("ssim_grads", "loss_sums"),
     "photographs": ("photos",),
     "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),

@@ -9,6 +9,7 @@ from app.errors import UserError
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
+from app.variants.fit_rasters import FIT_RASTERS
 from app.variants.formats import FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
@@ -27,8 +28,9 @@ REGISTRIES = (
     ("blocks of pixels", "--block", BLOCKS),
     ("shapes of splats", "--shape", SHAPES),
     ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
+    ("image fits", "fit --rasterizer", FIT_RASTERS),
 )
-_OPTIONAL = ("backward pass of tiles",)  # without any of these the default rasterizer still runs
+_OPTIONAL = ("backward pass of tiles", "image fits")  # without any of these the default rasterizer still runs
 _SH_DEGREE = 3
 
 

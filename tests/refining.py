@@ -24,7 +24,7 @@ class Refining:
     def __init__(self, device, capacity: int, planes: int):
         self.device, self.capacity, self.planes = device, capacity, planes
         self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"))
-        self.own = {"hyper": Buffer(device, contract.itemsize("hyper"), "hyper"), **allocate_projected(device, capacity)}
+        self.own = {"hyper": Buffer(device, contract.itemsize("hyper"), "hyper"), **allocate_projected(device, capacity, "adam")}
         self.scratch = allocate_densify(device, capacity)
         self.resources = {**self.parameters.all, **self.own, **self.scratch}
         self.recorders: dict[str, Recorder] = {}

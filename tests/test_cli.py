@@ -11,6 +11,7 @@ import pytest
 from app import __version__
 from app.cli import main
 from app.config import FIELDS
+from app.errors import UserError
 from app.variants.reductions import REDUCTIONS
 
 
@@ -157,6 +158,24 @@ def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
     assert error_of(capsys, "train", scene) == f"{result}: this is a result folder; add --resume to go on with it, or give its scene"
     (result / "sparse").mkdir()
     train(scene)  # a scene that holds its own result
+
+
+def test_view_trains_on_without_a_window(stand_in, scene, capsys):
+    trained, windows = stand_in("app.train.trainer", "train"), stand_in("app.view.preview", "Preview", "a window")
+    assert main(["train", scene]) == 0 and not windows and trained[-1][0][1] is None
+    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == "a window"
+    assert "view" not in FIELDS  # how a run is watched is no setting of it
+    stand_in("app.view.preview", "Preview", UserError("no window: there is no display"))
+    capsys.readouterr()
+    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] is None
+    assert capsys.readouterr().err == "note: no window: there is no display; training goes on without --view\n"
+
+
+def test_view_takes_what_it_is_given(stand_in, capsys):
+    calls = stand_in("app.view.show", "view")
+    assert main(["view", "a.ply", "--data-dir", "garden", "--data-factor", "2", "--format", "float32"]) == 0
+    assert calls == [(("a.ply",), {"data_dir": Path("garden"), "data_factor": 2, "format": "float32"})]
+    assert error_of(capsys, "view") == "the following arguments are required: RESULT|PLY|NPZ|SCENE (see hardsplat view --help)"
 
 
 def test_help_keeps_the_words(capsys):

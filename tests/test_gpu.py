@@ -467,10 +467,11 @@ BELOW = {  # layer -> layers of app/ it may import, besides itself and the leave
     "api": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
-    "view": {"gpu", "raster", "io", "api", "train"},
+    "view": {"gpu", "raster", "io", "api", "train", "fit"},
+    "fit": {"gpu", "raster", "io", "train", "report"},
     "mesh": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},
-    "catalog": {"gpu", "raster", "train", "mesh"},
+    "catalog": {"gpu", "raster", "train", "fit", "mesh"},
 }
 
 

@@ -8,7 +8,7 @@ from app.camera import Camera
 from app.gpu.memory import POISON, Buffer, Image
 from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder
-from app.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, read_metrics, record_loss, record_metrics
+from app.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, loss_passes, read_metrics, record_loss, record_metrics
 from app.io.masks import kept_pixels, masked
 from app.train.photos import pack
 from app.variants.formats import FORMATS
@@ -36,9 +36,11 @@ class Loss:
         self.resources |= allocate_loss(device, width, height)
         self.training = Recorder(device, self.resources, timed=True)
         record_loss(self.training, build_all(device, LOSS_PASSES), width, height)
+        self.three_bytes = Recorder(device, self.resources)
+        record_loss(self.three_bytes, build_all(device, loss_passes(3)), width, height)
         self.measuring = Recorder(device, self.metrics, timed=True)
         record_metrics(self.measuring, build_all(device, METRIC_PASSES), width, height)
-        for recorder in (self.training, self.measuring):
+        for recorder in (self.training, self.three_bytes, self.measuring):
             recorder.end()
 
     def give(self, case, offset: int = 0, step: int = 0, ssim_lambda: float = LAMBDA) -> None:
@@ -66,6 +68,14 @@ class Loss:
         history = self.resources["history"].array(contract.dtype("StepRecord"))
         return history[where.get("step", 0) % HISTORY].copy(), self.resources["d_image"].download()
 
+    def train_three_bytes(self, case, offset: int) -> tuple[np.void, np.ndarray]:
+        """The same of a photograph without alpha, from pixel `offset` on."""
+        self.give(case, offset)
+        self.resources["photos"].fill(POISON)
+        self.resources["photos"].upload(case.photo, offset=3 * offset)
+        self.three_bytes.run_once()
+        return self.resources["history"].array(contract.dtype("StepRecord"))[0].copy(), self.resources["d_image"].download()
+
     def measure(self, case, **where) -> tuple[float, float]:
         self.give(case, **where)
         self.measuring.run_once()
@@ -73,7 +83,7 @@ class Loss:
         return read_metrics(self.metrics, Camera(np.eye(4), np.eye(3), width, height), kept_pixels(getattr(case, "rgba", case.photo)))
 
     def destroy(self) -> None:
-        for recorder in (self.training, self.measuring):
+        for recorder in (self.training, self.three_bytes, self.measuring):
             recorder.destroy()
         for resource in {id(r): r for r in (*self.resources.values(), *self.metrics.values())}.values():
             resource.destroy()
@@ -285,3 +295,11 @@ def test_metrics(loss, size):
 def test_metrics_of_images_narrower_than_a_window_are_finite(loss):
     for size in ((1, 1), (3, 40), (2, 2)):
         assert np.isfinite(loss.measure(Case(*size))).all()
+
+
+def test_photographs_of_three_bytes_a_pixel(loss):
+    """The same bits as with four, wherever in a word a pixel begins."""
+    case = Case(37, 29, seed=9)
+    for offset in range(5):
+        (record, d_image), (wanted, d_wanted) = loss.train_three_bytes(case, offset), loss.train(case, offset=offset)
+        assert record.tobytes() == wanted.tobytes() and d_image[:29, :37].tobytes() == d_wanted[:29, :37].tobytes(), offset

@@ -12,6 +12,7 @@ from app.gpu.reflect import reflect
 from app.raster.hardware import outline
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
+from app.variants.pictures import PICTURES
 from app.variants.shapes import SHAPES
 
 SIZE = (61, 47)  # no multiple of a block
@@ -82,5 +83,5 @@ def test_gradients_of_all_shapes_are_equal(device, block):
 def test_all_shapes_compile_and_open_what_they_should(shape):
     """From SPIR-V alone, so also those that this device cannot run."""
     row = SHAPES[shape]
-    owner = DrawPass("draw", **outline(row), fragment="draw/forward_fixed.frag", reads=("counts", "splats2d", "order"), spec={"VERTICES": row.vertices, **row.spec})
+    owner = DrawPass("draw", **outline(row), fragment="draw/forward_fixed.frag", slots={"alpha": PICTURES["image"].alpha}, reads=("counts", "splats2d", "order"), spec={"VERTICES": row.vertices, **row.spec})
     check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])

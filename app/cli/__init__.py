@@ -9,11 +9,11 @@ import signal
 import sys
 
 from app import __version__
-from app.cli import bench, doctor, eval, mesh, sweep, train
+from app.cli import bench, doctor, eval, fit, mesh, render, sweep, train, view
 from app.cli.flags import Parser, add_setting, unknown_flag
 from app.errors import UserError
 
-COMMANDS = {"train": train, "eval": eval, "bench": bench, "sweep": sweep, "mesh": mesh, "doctor": doctor}
+COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -31,9 +31,9 @@ def flag(name: str) -> str:
 METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", tuple[int, ...]: "N"}
 
 
-def add_setting(parser, name: str, known=FIELDS) -> None:
-    """The flag of one setting of TrainConfig, or of another command's. Values stay text, or a list of it, until `settings` checks them."""
-    f = known[name]
+def add_setting(parser, name: str, fields=FIELDS) -> None:
+    """The flag of one setting, of TrainConfig by default. Values stay text, or a list of it, until `settings` checks them."""
+    f = fields[name]
     help = f"{f.metadata['help']} (default: {default_text(f)})".replace("%", "%%")
     if kind(f) is bool:
         parser.add_argument(flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=help)
@@ -51,9 +51,9 @@ def default_text(f: Field) -> str:
     return " ".join([*map(str, values), f.metadata["unit"]]).strip()
 
 
-def settings(flags: dict, known=FIELDS) -> dict:
-    """Flags of TrainConfig, or of another command, as checked values; an error names the flag."""
-    return {name: checked(name, from_text(kind(known[name]), value), flag(name), known) for name, value in flags.items()}
+def settings(flags: dict, fields=FIELDS) -> dict:
+    """Flags of TrainConfig, or of other fields, as checked values; an error names the flag."""
+    return {name: checked(name, from_text(kind(fields[name]), value), flag(name), fields) for name, value in flags.items()}
 
 
 def from_text(kind, text):

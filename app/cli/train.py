@@ -1,5 +1,7 @@
 """`hardsplat train`."""
 
+import sys
+
 from app.cli.flags import add_setting, settings, show_log
 from app.config import GROUPS
 from app.errors import UserError
@@ -12,6 +14,7 @@ def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
     parser.add_argument("scene", nargs="?", metavar="SCENE", help="scene folder, COLMAP or transforms.json; same as --data-dir")
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
+    parser.add_argument("--view", action="store_true", default=False, help="a window that shows the splats while they are trained")
     for colour in ("random", "white"):
         parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
     for title, fields in GROUPS.items():
@@ -21,7 +24,7 @@ def add_flags(parser):
 
 
 def handle(flags):
-    preset = flags.pop("config", None)
+    preset, with_window = flags.pop("config", None), flags.pop("view")
     if "scene" in flags:
         if "data_dir" in flags:
             raise UserError("the scene is given twice: as SCENE and as --data-dir")
@@ -31,7 +34,7 @@ def handle(flags):
     from app.train.trainer import train
 
     show_log(config.verbose, config.quiet)
-    train(config)
+    train(config, _preview() if with_window else None)
 
 
 def require_scene(config):
@@ -43,3 +46,13 @@ def require_scene(config):
     is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json", "transforms_train.json"))
     if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
         raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
+
+
+def _preview():
+    """The window of --view; None, and why, where there can be none."""
+    try:
+        from app.view.preview import Preview
+
+        return Preview()
+    except UserError as error:
+        print(f"note: {error}; training goes on without --view", file=sys.stderr)

@@ -12,7 +12,7 @@ _QUAD_CONTROL_FEATURES = 1000235000
 _MAXIMAL_RECONVERGENCE_FEATURES = 1000434000
 # The package's own constant for this one is wrong (it numbers it by the EXT, the registry by the ARM extension it was promoted from).
 _RASTER_ORDER_FEATURES = 1000342000
-_SUBGROUP_SIZE_FEATURES = 1000225002  # None in the package
+_SUBGROUP_SIZE_PROPERTIES, _SUBGROUP_SIZE_FEATURES = 1000225000, 1000225002  # None in the package
 _ONE_BOOL, _ONE_BOOL_FIELD = "VkPhysicalDeviceScalarBlockLayoutFeatures", "scalarBlockLayout"
 
 
@@ -71,11 +71,19 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "full_subgroups",
         "VK_EXT_subgroup_size_control",
-        "VkPhysicalDeviceSubgroupSizeControlFeaturesEXT",
+        "VkPhysicalDeviceSubgroupSizeControlFeatures",
         _SUBGROUP_SIZE_FEATURES,
         "computeFullSubgroups",
     ),
+    Feature(
+        "subgroup_sizes",
+        "VK_EXT_subgroup_size_control",
+        "VkPhysicalDeviceSubgroupSizeControlFeatures",
+        _SUBGROUP_SIZE_FEATURES,
+        "subgroupSizeControl",
+    ),
     Feature("memory_budget", "VK_EXT_memory_budget"),
+    Feature("swapchain", "VK_KHR_swapchain"),  # with a window only, see Device
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
 )
 
@@ -210,6 +218,18 @@ def subgroup_properties(physical):
     return properties(physical, "VkPhysicalDeviceSubgroupProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES)[1]
 
 
+def subgroup_sizes(physical, caps: Capabilities) -> tuple[int, ...]:
+    """The sizes that a compute shader's subgroups can be made to have, ascending."""
+    usual = subgroup_properties(physical).subgroupSize
+    if "subgroup_sizes" not in caps:
+        return (usual,)
+    limits = properties(physical, "VkPhysicalDeviceSubgroupSizeControlProperties", _SUBGROUP_SIZE_PROPERTIES)[1]
+    if not limits.requiredSubgroupSizeStages & vk.VK_SHADER_STAGE_COMPUTE_BIT:
+        return (usual,)
+    powers = (1 << i for i in range(8))
+    return tuple(n for n in powers if limits.minSubgroupSize <= n <= limits.maxSubgroupSize)
+
+
 def enable(caps: Capabilities) -> tuple[object, list[str], list]:
     """For vkCreateDevice: the feature chain, the extensions, and what must be kept alive until it returns."""
     chosen = [f for f in FEATURES if f.name in caps]
@@ -217,4 +237,4 @@ def enable(caps: Capabilities) -> tuple[object, list[str], list]:
     for f in chosen:
         if f.bit is not None:
             setattr(structs[f.name], f.bit, 1)
-    return head, [f.extension for f in chosen if f.extension], keep
+    return head, list(dict.fromkeys(f.extension for f in chosen if f.extension)), keep

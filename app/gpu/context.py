@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -59,16 +59,16 @@ def validation_layer() -> int:
 
 
 class Instance:
-    """validation: as `validation_wanted` returns it. Messages of the layer collect in `messages`."""
+    """validation: as `validation_wanted` returns it. Messages of the layer collect in `messages`. surfaces: extensions that a window needs."""
 
-    def __init__(self, validation: str):
+    def __init__(self, validation: str, surfaces: Sequence[str] = ()):
         self.messages: list[str] = []
         layers = [VALIDATION_LAYER] if validation else []
         self.validated_by = validation_layer() if validation else 0
         if validation and not self.validated_by:
             raise UserError("HARDSPLAT_VALIDATION is set, but the layer is not installed (Debian/Ubuntu: apt-get install vulkan-validationlayers)")
         offered = {e.extensionName for e in vk.vkEnumerateInstanceExtensionProperties(None)}
-        extensions = [e for e in ("VK_EXT_debug_utils", "VK_KHR_portability_enumeration") if e in offered]
+        extensions = [e for e in ("VK_EXT_debug_utils", "VK_KHR_portability_enumeration", *surfaces) if e in offered]
         if vk.vkEnumerateInstanceVersion() < vk.VK_MAKE_VERSION(1, 2, 0):
             raise UserError("the Vulkan loader is older than 1.2: update libvulkan1 or the Vulkan SDK")
         synchronization = None
@@ -87,6 +87,7 @@ class Instance:
             self.handle = vk.vkCreateInstance(info, None)
         except vk.VkErrorIncompatibleDriver:
             raise UserError(NO_DEVICE) from None
+        self.extensions = frozenset(extensions)
         self.debug_utils = "VK_EXT_debug_utils" in extensions
         self._messenger = None
         if validation and self.debug_utils:
@@ -177,10 +178,11 @@ class Device:
     """A logical device with one queue for everything, and the limits that the rest respects.
 
     wanted: index or name, default the environment's HARDSPLAT_DEVICE. validation: default the environment's HARDSPLAT_VALIDATION.
+    surfaces: instance extensions for a window (app/gpu/surface.py); without any, no extension of windows is enabled.
     """
 
-    def __init__(self, wanted: str | int | None = None, validation: str | None = None):
-        self.instance = Instance(validation_wanted() if validation is None else validation)
+    def __init__(self, wanted: str | int | None = None, validation: str | None = None, surfaces: Sequence[str] = ()):
+        self.instance = Instance(validation_wanted() if validation is None else validation, surfaces)
         wanted = os.environ.get("HARDSPLAT_DEVICE") if wanted is None else str(wanted)
         self.physical = choose(self.instance.physical_devices(), wanted)
         self.name = self.physical.name
@@ -188,6 +190,8 @@ class Device:
         if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:
             for name in self.capabilities.names & {"quad_control", "maximal_reconvergence"}:
                 self.capabilities.withdraw(name, "a validation layer of 1.3.268 or newer, the first that knows the extension")
+        if "VK_KHR_surface" not in self.instance.extensions:
+            self.capabilities.withdraw("swapchain", "a window")
         if missing := self.capabilities.missing(capabilities.REQUIRED):
             raise UserError(f"{self.name} cannot run hardsplat: it lacks {', '.join(missing)}; update its driver or choose another --device (see hardsplat doctor)")
         chain, extensions, keep = capabilities.enable(self.capabilities)
@@ -200,6 +204,7 @@ class Device:
         del keep
         self.queue = vk.vkGetDeviceQueue(self.handle, self.physical.queue_family, 0)
         self.subgroup_size = capabilities.subgroup_properties(self.physical.handle).subgroupSize
+        self.subgroup_sizes = capabilities.subgroup_sizes(self.physical.handle, self.capabilities)  # that a compute pass may ask for
         self._read_limits()
         self._procs: dict[str, object] = {}
         self._at_close: list[Callable[[], None]] = []

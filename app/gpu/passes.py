@@ -22,6 +22,7 @@ from app.gpu.reflect import Reflection, reflect
 _SUBPASS_RASTER_ORDER_COLOR = 0x10
 _BLEND_RASTER_ORDER = 0x1
 _FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
+_REQUIRED_SUBGROUP_SIZE = 1000225001
 
 _STAGES = {
     "comp": vk.VK_SHADER_STAGE_COMPUTE_BIT,
@@ -51,6 +52,7 @@ class ComputePass:
     """One compute shader. `bind` puts another resource in the place of a contract row: {"keys": "keys_alt"}.
 
     full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which some drivers give only to those who ask.
+    subgroup: another size of subgroups, of device.subgroup_sizes; 0 for the usual one.
     """
 
     name: str
@@ -62,6 +64,7 @@ class ComputePass:
     macros: Mapping[str, str] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
     full_subgroups: bool = False
+    subgroup: int = 0
 
     def sources(self) -> list[shader.Source]:
         return [shader.Source.of(self.shader, self.slots, self.macros)]
@@ -178,12 +181,18 @@ def _specialization(spec: Mapping, info: Reflection):
     return info, (data, entries)
 
 
-def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, info: Reflection, flags: int = 0):
+def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, info: Reflection, flags: int = 0, subgroup: int = 0):
     module = vk.vkCreateShaderModule(device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None)
     specialization, keep = _specialization(spec, info)
     entry = vk.ffi.new("char[]", b"main")
-    stage = vk.VkPipelineShaderStageCreateInfo(flags=flags, stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization)
-    return stage, module, (keep, entry, specialization)
+    required = None
+    if subgroup:
+        required = vk.ffi.new("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo*")
+        required.sType, required.requiredSubgroupSize = _REQUIRED_SUBGROUP_SIZE, subgroup
+    stage = vk.VkPipelineShaderStageCreateInfo(
+        pNext=required, flags=flags, stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization
+    )
+    return stage, module, (keep, entry, specialization, required)
 
 
 def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
@@ -220,7 +229,8 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     layout = vk.vkCreatePipelineLayout(device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None)
     full = is_compute and owner.full_subgroups and "full_subgroups" in device.capabilities
     flags = _FULL_SUBGROUPS if full else 0
-    staged = [_stage(device, s, b, owner.spec, i, flags) for s, b, i in zip(sources, binaries, infos)]
+    subgroup = owner.subgroup if is_compute and "subgroup_sizes" in device.capabilities else 0
+    staged = [_stage(device, s, b, owner.spec, i, flags, subgroup) for s, b, i in zip(sources, binaries, infos)]
     stages = [s for s, _, _ in staged]
     cache = pipeline_cache(device)
     render_pass = None

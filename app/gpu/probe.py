@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -53,9 +54,9 @@ def wanted() -> bool:
     return os.environ.get("HARDSPLAT_PROBE", "1") not in ("", "0")
 
 
-def open_device(wanted: str | int | None = None) -> Device:
+def open_device(wanted: str | int | None = None, surfaces: Sequence[str] = ()) -> Device:
     """The device to work with: chosen as `Device` does, with its capabilities probed."""
-    device = Device(wanted)
+    device = Device(wanted, surfaces=surfaces)
     probe(device)
     return device
 

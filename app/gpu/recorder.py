@@ -51,6 +51,15 @@ class Fence:
                 raise DeviceLost(f"{self.device.name} stopped answering") from None
         self.device.check_validation()
 
+    def done(self) -> bool:
+        try:
+            vk.vkGetFenceStatus(self.device.handle, self.handle)
+        except vk.VkNotReady:
+            return False
+        except vk.VkErrorDeviceLost:
+            raise DeviceLost(f"{self.device.name} stopped answering") from None
+        return True
+
     def reset(self) -> None:
         vk.vkResetFences(self.device.handle, 1, [self.handle])
 
@@ -58,10 +67,10 @@ class Fence:
         vk.vkDestroyFence(self.device.handle, self.handle, None)
 
 
-def submit(device: Device, commands: list, fence: Fence | None = None) -> None:
-    """Queues recorded command buffers in order; the same one may appear many times."""
+def submit(device: Device, commands: list, fence: Fence | None = None, signal=None) -> None:
+    """Queues recorded command buffers in order; the same one may appear many times. signal: a semaphore for who presents the outcome."""
     handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
-    info = vk.VkSubmitInfo(commandBufferCount=len(commands), pCommandBuffers=handles)
+    info = vk.VkSubmitInfo(commandBufferCount=len(commands), pCommandBuffers=handles, pSignalSemaphores=[] if signal is None else [signal])
     try:
         vk.vkQueueSubmit(device.queue, 1, [info], fence.handle if fence else None)
     except vk.VkErrorDeviceLost:
@@ -69,6 +78,14 @@ def submit(device: Device, commands: list, fence: Fence | None = None) -> None:
     except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
         raise OutOfMemory(f"{device.name} ran out of memory while running") from None
     device.check_validation()
+
+
+def begin(device: Device, commands=None):
+    """A command buffer that is being recorded: a new one, or `commands` anew, which must not be in flight."""
+    commands = _allocate(device) if commands is None else commands
+    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo())
+    _barrier(commands)
+    return commands
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from app.errors import UserError
 
@@ -23,6 +23,11 @@ def read_rgb8(path: str | Path) -> np.ndarray:
 def read_pixels(path: str | Path) -> np.ndarray:
     """read_rgb8, but (H, W, 4) uint8 where a pixel is not opaque: red, green and blue times alpha, and alpha."""
     return _read(path, _pixels)
+
+
+def read_upright(path: str | Path) -> np.ndarray:
+    """read_pixels, turned as its EXIF orientation says: the picture as a viewer shows it."""
+    return _read(path, lambda image: _pixels(ImageOps.exif_transpose(image)))
 
 
 def over(image: np.ndarray, background) -> np.ndarray:

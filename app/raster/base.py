@@ -2,7 +2,7 @@
 
 Contract of a rasterizer, all through named buffers and images (shapes in app/contract.py):
   forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
-  backward: `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
+  backward: not where the sink is None; `d_image` (dL/d colour), the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters, handed to a sink
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
+from app.raster.sort import record_sort, sort_bytes, sort_passes
+from app.variants.pictures import PICTURES
 
 
 def camera_row(camera: Camera, photo: int = 0) -> np.ndarray:
-    """The contract's Camera struct. photo: first uint of its photograph in `photos`."""
+    """The contract's Camera struct. photo: first pixel of its photograph in `photos`."""
     row = np.zeros((), contract.dtype("Camera"))
     row["world_to_camera"] = camera.w2c[:3]
     row["position"] = camera.position
@@ -45,7 +47,7 @@ class Rasterizer(Protocol):
     resources: Mapping[str, Buffer | Image]
     room: int  # pairs of tile and splat that fit; a frame that asks for more (counts.pairs_wanted) is drawn without the farthest
 
-    def record_forward(self, recorder: Recorder) -> None: ...
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: a row of app/variants/pictures.py
     def record_backward(self, recorder: Recorder) -> None: ...
     def make_room(self, wanted: int | None = None) -> bool: ...  # for the pairs of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
@@ -104,25 +106,74 @@ SINKS = {
     "adam": _ADAM,
     "visible adam": replace(_ADAM, visible_only=True),
 }
+_KEPT = ("seen", "d_geometry")  # what the forward projection leaves the backward one
 
 
-def allocate_projected(device: Device, capacity: int) -> dict[str, Buffer]:
-    """What every rasterizer has for its camera and for up to `capacity` projected splats; d_splats2d is zero."""
-    stride, per_splat = contract.plane_stride(capacity), contract.CONSTANTS["GRADIENT_STRIDE"][0]
-    sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "seen": capacity, "d_splats2d": per_splat * capacity}
-    sizes |= {"d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride}
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-    buffers["d_splats2d"].fill(0)  # project/backward.comp leaves it clean after use
+def allocate_drawn(device: Device, capacity: int, sink: str | None, others: Mapping[str, int]) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera, and between the projection of up to `capacity` splats and its draws; with a sink d_splats2d, which is zero.
+
+    others: bytes of what else there shall be, by name. All of it, or with OutOfMemory nothing."""
+    sizes = {"camera": 1, "frame": 1, "splats2d": capacity}
+    if sink:
+        sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"][0] * capacity
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
+    if sink:
+        buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
     return buffers
 
 
-def project_forward(sh_planes: int, antialiased: bool) -> ComputePass:
+def allocate_projected(device: Device, capacity: int, sink: str | None, others: Mapping[str, int] = {}) -> dict[str, Buffer]:
+    """The same, with a sink what the passes of a projection of 3D splats share besides."""
+    stride = contract.plane_stride(capacity)
+    sizes = {"seen": capacity, "d_geometry": contract.CONSTANTS["GEOMETRY"][0] * stride, "d_colors": 2 * stride} if sink else {}
+    return allocate_drawn(device, capacity, sink, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
+
+
+class Projection(Protocol):
+    """What stands around the draws of a rasterizer: parameters -> splats2d, and their order of blending; d_splats2d -> gradients -> a sink, if it has one."""
+
+    sink: str | None
+
+    def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of app/variants/shapes.py
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Perspective:
+    """Of 3D splats: EWA projection, order by depth. sink: None for no backward pass."""
+
+    sh_planes: int
+    sink: str | None
+    antialiased: bool = False
+
+    def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
+        backward = project_backward(self.sh_planes, self.sink, self.antialiased) if self.sink else []
+        return [*sort_passes(command), project_forward(self.sh_planes, self.antialiased, picture, kept=self.sink is not None), *backward]
+
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+        return allocate_projected(device, capacity, self.sink, sort_bytes(capacity))
+
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["project"], indirect="splat_groups")
+        record_sort(recorder, run)
+
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        record_project_backward(recorder, run)
+
+
+def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True) -> ComputePass:
+    """kept: a backward pass may follow, which is of the image alone."""
+    kept, depth = kept and picture == "image", PICTURES[picture].depth
     return ComputePass(
         name="project",
         shader="project/forward.comp",
         reads=(*contract.PARAMETERS, "camera", "frame", "counts"),
-        writes=("splats2d", "keys", "seen", "d_geometry"),
-        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased},
+        writes=("splats2d", "keys", *(_KEPT if kept else ())),
+        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if depth else {})},
+        slots={"kept": f"project/{'kept' if kept else 'nothing_kept'}.glsl"},
     )
 
 

@@ -14,15 +14,15 @@ from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, DrawPass, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve, runnable
+from app.raster.base import Options, Perspective, Projection, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
-from app.raster.sort import allocate_sort, record_sort, sort_passes
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
 from app.variants.formats import FORMATS, Format
 from app.variants.ordering import ORDERINGS, Ordering
+from app.variants.pictures import PICTURES, Picture
 from app.variants.quads import QUADS, Quads
 from app.variants.reductions import REDUCTIONS, Reduction
 from app.variants.shapes import SHAPES, Shape
@@ -64,16 +64,22 @@ class Rows:
     names: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def resolve(cls, device: Device, options: HardwareOptions) -> Rows:
-        """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run."""
+    def resolve(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
+        """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
+
+        backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
+        """
+        if not backward and not runnable(device, ORDERINGS):
+            return cls.first(device, options, backward)
         names = cls.first(device, options).names
         knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
         return cls.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
     @classmethod
-    def first(cls, device: Device, options: HardwareOptions) -> Rows:
+    def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs."""
-        names = {}
+        names, orderings = {}, ORDERINGS
+        unordered = not backward and not runnable(device, ORDERINGS)
 
         def row(kind: str, title: str, registry: dict, wanted: str):
             found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
@@ -83,7 +89,10 @@ class Rows:
         format = row("format", "target format", FORMATS, options.format)
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering)
+        if unordered:
+            blendings = {name: each for name, each in blendings.items() if not each.ordered}
+            orderings = {name: replace(each, needs=()) for name, each in ORDERINGS.items()}
+        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
         return cls(
@@ -100,17 +109,17 @@ class Rows:
         )
 
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str, threshold: int = 16, segments: int = 1, antialiased: bool = False) -> list[ComputePass | DrawPass]:
-    """Every pass of a frame, forward and backward, on a canvas of width x height px."""
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px."""
+    return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, threshold, segments, picture)
+
+
+def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
-    return [
-        *sort_passes(rows.shape.command),
-        project_forward(sh_planes, antialiased),
-        *_forward_passes(rows, canvas),
-        *_backward_passes(rows, canvas, threshold),
-        *project_backward(sh_planes, sink, antialiased),
-    ]
+    backward = _backward_passes(rows, canvas, threshold) if around.sink else []
+    return [*around.passes(rows.shape.command, picture), *_forward_passes(rows, canvas, PICTURES[picture]), *backward]
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
@@ -129,7 +138,7 @@ def outline(shape: Shape) -> dict:
     return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot}, rectangle=shape.rectangle)
 
 
-def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
+def _forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
     draw = DrawPass(
         **outline(rows.shape),
         name="draw",
@@ -140,6 +149,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         format=rows.format.vk,
         clear=(0.0, 0.0, 0.0, 1.0),
         spec=canvas,
+        slots={"alpha": picture.alpha},
     )
     if not rows.blending.ordered:
         fixed = replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})
@@ -151,7 +161,7 @@ def _forward_passes(rows: Rows, canvas: dict) -> list[ComputePass | DrawPass]:
         draw,
         reads=("counts", "splats2d", "order", "state"),
         writes=("state",),
-        slots={"order": rows.ordering.slot},
+        slots={**draw.slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.format),
         bind={"state": "target"},
     )
@@ -214,18 +224,21 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
+    device cannot run, OutOfMemory with nothing allocated.
     """
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
-        self.rows = rows = Rows.resolve(device, options)
+        self.rows = rows = Rows.resolve(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, threshold, self.segments, options.antialiased))
+        self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
+        self._passes = self.projection, rows, width, height, threshold, self.segments
+        self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         try:
             self._allocate(parameters.capacity, sink)
@@ -234,14 +247,15 @@ class HardwareRasterizer:
             raise
         self.resources = {**parameters.all, **self._own}
 
-    def _allocate(self, capacity: int, sink: str) -> None:
+    def _allocate(self, capacity: int, sink: str | None) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
-        own |= allocate_projected(device, capacity)
-        own |= allocate_sort(device, capacity)
+        own |= self.projection.allocate(device, capacity)
         own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
+        if sink is None:
+            return
         if rows.block.pixels == 1:
             own["state"] = Image(device, *tall, rows.state_format.vk, rows.state_format.texel, "state")
         else:
@@ -250,12 +264,10 @@ class HardwareRasterizer:
         if sink == "store":  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
-    def record_forward(self, recorder: Recorder) -> None:
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
         """parameters, camera, frame, counts -> target."""
-        run = self.pipelines
-        recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run["project"], indirect="splat_groups")
-        record_sort(recorder, run)
+        run = build_all(self.device, all_passes(*self._passes, picture))
+        self.projection.record_forward(recorder, run)
         if "begin forward" in run:
             recorder.run(run["begin forward"], threads=(self.width, self.height))
         recorder.run(run["draw"], indirect="draw", extent=(self.width, self.height * self.segments))
@@ -268,7 +280,7 @@ class HardwareRasterizer:
         across, down = blocks_of(self.rows.block, self.width, self.height)
         recorder.run(run["begin backward"], threads=(across, down))
         recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
-        record_project_backward(recorder, run)
+        self.projection.record_backward(recorder, run)
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""

@@ -16,11 +16,12 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import Options, allocate_projected, project_backward, project_forward, record_project_backward, resolve
+from app.raster.base import Options, Perspective, Projection, resolve
 from app.raster.parameters import Parameters
-from app.raster.sort import BLOCK, RADIX, SORT_PASSES, allocate_sort, digit_passes, record_sort
+from app.raster.sort import BLOCK, RADIX, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.formats import FORMATS
+from app.variants.pictures import PICTURES
 from app.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 TILE = contract.CONSTANTS["TILE"][0]
@@ -86,8 +87,19 @@ def subgroups_of(lanes: int, least: int) -> int:
     return TILE * TILE // (lanes * pixels_of(lanes, least))
 
 
-def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, lanes: int, threshold: int = 8, antialiased: bool = False) -> list[ComputePass]:
-    """Every pass of a frame, forward and backward, on a canvas of width x height px, for subgroups of `lanes`."""
+def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image") -> list[ComputePass]:
+    """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
+    return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
+
+
+def count_pass(width: int, height: int) -> ComputePass:
+    across, down = grid(width, height)
+    spec = {"TILES_X": across, "TILES_Y": down}
+    return ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=spec)
+
+
+def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lanes: int, threshold: int, picture: str = "image") -> list[ComputePass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     across, down = grid(width, height)
     tiles = {"TILES_X": across, "TILES_Y": down}
     n = digits(across * down)
@@ -95,23 +107,23 @@ def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str, 
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
     walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
     back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
-    bucket = bucket_of(rows.tile_backward, lanes)
+    bucket = bucket_of(rows.tile_backward, lanes) if around.sink else 0
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
     summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
-    checkpoint = {"checkpoint": "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"}
+    slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
+    slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
+    backward = _backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold) if around.sink else []
     return [
-        *SORT_PASSES,
-        project_forward(sh_planes, antialiased),
-        ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=tiles),
+        *around.passes({}, picture),
+        count_pass(width, height),
         ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=checkpoint, full_subgroups=True),
-        *_backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold),
-        *project_backward(sh_planes, sink, antialiased),
+        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True),
+        *backward,
     ]
 
 
@@ -132,7 +144,7 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
         walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
     else:
         walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
-    slots = {"atomics": rows.atomics.slot, **dict(row.slots)}
+    slots = {"atomics": rows.atomics.slot, **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}), **dict(row.slots)}
     reads = (*reads, "target", "d_image", "frame")
     if not row.gathers:
         return [ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True)]
@@ -147,23 +159,27 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
 class TiledRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/raster/base.py. Raises UserError for options that the device cannot run, OutOfMemory with nothing allocated.
+    sink: of app/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
+    device cannot run, OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = TiledRows.resolve(device, options)
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
         threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.pipelines = build_all(device, passes(rows, width, height, parameters.sh_planes, sink, device.subgroup_size, threshold, options.antialiased))
+        self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
+        self._passes = self.projection, rows, width, height, device.subgroup_size, threshold
+        self.pipelines = build_all(device, all_passes(*self._passes))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
-        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size)
+        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size) if sink else 0
+        self.gathers = bool(sink) and rows.tile_backward.gathers
         if self.bucket:
             self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
         self.record_bytes = subgroups_of(device.subgroup_size, BACKWARD_PIXELS) * contract.CONSTANTS["GRADIENTS"][0] * contract.itemsize("pair_records")  # of a pair
-        if rows.tile_backward.gathers:
+        if self.gathers:
             self.most = min(self.most, device.max_buffer // self.record_bytes)
         self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
@@ -175,14 +191,13 @@ class TiledRasterizer:
         self._parameters = parameters
         self.resources = {**parameters.all, **self._own}
 
-    def _allocate(self, capacity: int, sink: str) -> None:
+    def _allocate(self, capacity: int, sink: str | None) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
-        own |= allocate_projected(device, capacity)
+        own |= self.projection.allocate(device, capacity)
         sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-        own |= allocate_sort(device, capacity)
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
         own["target"] = Image(device, *size, format.vk, format.texel, "target")
@@ -194,16 +209,14 @@ class TiledRasterizer:
         nbytes = {name: n * contract.itemsize(name) for name, n in sizes.items()}
         if self.bucket:
             nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES
-        if self.rows.tile_backward.gathers:
+        if self.gathers:
             nbytes |= {"pair_records": room * self.record_bytes, "pair_subgroups": room * contract.itemsize("pair_subgroups")}
         return allocate_all(self.device, nbytes)
 
-    def record_forward(self, recorder: Recorder) -> None:
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
         """parameters, camera, frame, counts -> target."""
-        run = self.pipelines
-        recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run["project"], indirect="splat_groups")
-        record_sort(recorder, run)
+        run = build_all(self.device, all_passes(*self._passes, picture))
+        self.projection.record_forward(recorder, run)
         recorder.run(run["tile count"], indirect="visible_blocks")
         recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
         recorder.run(run["tile emit"], indirect="pair_blocks")
@@ -213,13 +226,13 @@ class TiledRasterizer:
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
-        run, gathers = self.pipelines["draw backward"], self.rows.tile_backward.gathers
-        if gathers:
+        run = self.pipelines["draw backward"]
+        if self.gathers:
             recorder.fill("pair_subgroups")
         recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
-        if gathers:
+        if self.gathers:
             recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
-        record_project_backward(recorder, self.pipelines)
+        self.projection.record_backward(recorder, self.pipelines)
 
     def _threads(self, pipeline: Pipeline) -> tuple[int]:
         """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""

@@ -34,9 +34,9 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
     jobs: dict[str, Job] = {}
     axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}  # seeds of one combination follow each other
     for values in itertools.product(*axes.values()):
-        config = load_config(preset, {**common, **dict(zip(axes, values))})
+        config = _for_a_sweep(load_config(preset, {**common, **dict(zip(axes, values))}))
         unknown = meaningless(config)
-        config = _for_a_sweep(replace(config, **{name: FIELDS[name].default for name in unknown}))
+        config = replace(config, **{name: FIELDS[name].default for name in unknown})
         settings = as_json(config)
         varied = {name: getattr(config, name) for name in axes if name not in unknown}
         key = identity(settings)
@@ -73,7 +73,7 @@ def _name(varied: Mapping[str, Any], key: str) -> str:
 
 
 def _for_a_sweep(config: TrainConfig) -> TrainConfig:
-    """With quality measured at four points of the run, and no files on its way, where settings say nothing else."""
+    """Drawn by hardware, with quality measured at four points of the run and no files on its way, where settings say nothing else."""
     changes: dict[str, Any] = {}
     if config.eval_steps == FIELDS["eval_steps"].default:
         changes["eval_steps"] = tuple(sorted({max(1, config.max_steps * i // 4) for i in (1, 2, 3)}))
@@ -81,4 +81,6 @@ def _for_a_sweep(config: TrainConfig) -> TrainConfig:
         changes["save_steps"] = ()
     if config.checkpoint_every == FIELDS["checkpoint_every"].default:
         changes["checkpoint_every"] = 0
+    if config.rasterizer == FIELDS["rasterizer"].default:
+        changes["rasterizer"] = "hardware"  # whose formats and reductions they are; auto may take another for each
     return replace(config, **changes)

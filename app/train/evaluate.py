@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,17 +21,17 @@ from app.gpu.probe import open_device
 from app.gpu.recorder import Recorder
 from app.io.images import over, save_png, side_by_side
 from app.io.masks import kept_pixels
-from app.io.ply import is_antialiased, load_ply
 from app.io.scene import Scene, load_scene
-from app.presets import SAVED_NAME, config_from_file
+from app.io.splats import load_splats
+from app.presets import SAVED_NAME
 from app.raster import BACKENDS, fastest
 from app.raster.base import Rasterizer
 from app.raster.parameters import Parameters
 from app.report.page import comparison_name
-from app.train.checkpoint import newest
 from app.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from app.train.photos import pack
 from app.train.report import make_folder, write_json
+from app.train.result import find_model
 
 BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
 
@@ -119,28 +118,20 @@ def save_comparison(folder: Path, m: Measured) -> None:
 
 def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None) -> dict:
     """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons."""
-    path = Path(result)
-    ply, folder = (path, path.parent) if path.suffix == ".ply" else (path / "splats.ply", path)
-    saved = folder / SAVED_NAME
-    if not ply.is_file() and newest(folder) and ply.parent == path:
-        raise UserError(f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat train {shlex.quote(str(folder))} --resume")
-    if not ply.is_file():
-        raise UserError(f"{ply}: no such file; give a run folder of hardsplat train, or a .ply")
-    config = config_from_file(saved) if saved.is_file() else TrainConfig(antialiased=is_antialiased(ply))
-    config = replace(config, **({"data_dir": Path(data_dir)} if data_dir else {}), **({"device": device} if device else {}))
+    ply, config = find_model(result, data_dir, device)
     if config.data_dir is None:
         raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")
-    out = Path(result_dir) if result_dir else folder
+    out = Path(result_dir) if result_dir else ply.parent
     scene = load_scene(config.data_dir, config.data_factor, config.test_every)
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
-    gaussians = load_ply(ply)
+    gaussians = load_splats(ply)
     make_folder(out)
     gpu = open_device(config.device)
     parameters = Parameters(gpu, len(gaussians), gaussians.sh.shape[1])
     parameters.upload(gaussians)
     backend = BACKENDS[fastest(gpu, config)]
-    raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink="store")
+    raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink=None)
     frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     rows = []
     for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet):

@@ -21,7 +21,7 @@ import numpy as np
 from app import contract
 from app.camera import Camera
 from app.gpu.context import Device
-from app.gpu.memory import Buffer, Image
+from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 from app.variants.formats import FORMATS
@@ -30,11 +30,19 @@ _TILE = contract.CONSTANTS["TILE"][0]  # a workgroup of TILE x TILE threads meas
 _GROUP = contract.CONSTANTS["GROUP"][0]
 _COMPARED = ("target", "photos", "camera", "frame")
 
-LOSS_PASSES = (
-    ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums")),
-    ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",)),
-    ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
-)
+
+def loss_passes(photo_bytes: int = 4) -> tuple[ComputePass, ...]:
+    """photo_bytes: of a pixel in `photos`, 3 or 4."""
+    spec = {"PHOTO_BYTES": photo_bytes}
+    return (
+        ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",), spec=spec),
+        ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
+    )
+
+
+LOSS_PASSES = loss_passes()
+SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")), LOSS_PASSES[-1])
 METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
 
 
@@ -42,13 +50,24 @@ def _tiles(width: int, height: int) -> int:
     return -(-width // _TILE) * -(-height // (2 * _TILE))
 
 
+def _allocate(device: Device, width: int, height: int, ssim_grads: int) -> dict[str, Buffer]:
+    sizes = {"ssim_grads": ssim_grads, "loss_sums": _tiles(width, height)}
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+
+
+def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, Buffer]) -> dict[str, Buffer | Image]:
+    """`buffers`, and `d_image`; without memory for that, none of them."""
+    try:
+        return {**buffers, "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")}
+    except BaseException:
+        for buffer in buffers.values():
+            buffer.destroy()
+        raise
+
+
 def allocate_loss(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas."""
-    return {
-        "ssim_grads": Buffer(device, 9 * width * height * contract.itemsize("ssim_grads"), "ssim_grads"),
-        "loss_sums": Buffer(device, _tiles(width, height) * contract.itemsize("loss_sums"), "loss_sums"),
-        "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image"),
-    }
+    return _with_gradient(device, width, height, _allocate(device, width, height, 9 * width * height))
 
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
@@ -58,12 +77,20 @@ def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, hei
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
+def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
+    """What SQUARED_PASSES need, and METRIC_PASSES."""
+    return _with_gradient(device, width, height, allocate_metrics(device, width, height))
+
+
+def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+    """As record_loss, of L = mean (x - y)^2; the record's SSIM is 0. Needs no hyper."""
+    recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss reduce"], threads=(_GROUP,))
+
+
 def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
     """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the smallest buffer does."""
-    return {
-        "ssim_grads": Buffer(device, contract.itemsize("ssim_grads"), "ssim_grads"),
-        "loss_sums": Buffer(device, _tiles(width, height) * contract.itemsize("loss_sums"), "loss_sums"),
-    }
+    return _allocate(device, width, height, 1)
 
 
 def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:

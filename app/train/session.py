@@ -28,7 +28,7 @@ from app.train.batch import HISTORY, BatchResult, Slot, nothing
 from app.train.capacity import fitting, limited_by, roomy
 from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
-from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
+from app.train.loss import allocate_loss, loss_passes, record_loss
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
@@ -240,7 +240,7 @@ class Session:
         self._recorders, self._drawn_from = [], self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch, "d_image": self._shared["d_image"]}
         refining = MCMC_PASSES(self.sh_planes) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes), *RESET_PASSES)
-        run = build_all(self.device, [*SCHEDULE_PASSES, *LOSS_PASSES, *SORT_PASSES[:1], *refining])
+        run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes), *SORT_PASSES[:1], *refining])
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)

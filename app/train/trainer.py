@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from tqdm import tqdm
@@ -16,7 +18,7 @@ from tqdm import tqdm
 from app.config import TrainConfig
 from app.errors import UserError
 from app.gaussians import Gaussians
-from app.gpu.context import DeviceLost, OutOfMemory
+from app.gpu.context import Device, DeviceLost, OutOfMemory
 from app.gpu.probe import open_device
 from app.io.masks import downsampled
 from app.io.ply import save_ply
@@ -39,18 +41,34 @@ DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
-def train(config: TrainConfig) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained."""
+def train(config: TrainConfig, preview: Preview | None = None) -> dict:
+    """Trains as `config` says and returns what metrics.json holds. preview: a window to be kept up to date.
+
+    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
+    """
     if config.data_dir is None:
         raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
-    return Run(config).train()
+    return Run(config, preview).train()
+
+
+class Preview(Protocol):
+    """A window on the run, see app/view/preview.py. What goes wrong with it is its own affair, but for a lost device."""
+
+    surfaces: Sequence[str]  # instance extensions that the device must be opened with
+    shown: bool  # there is something to be seen: batches should be short
+    paused: bool  # no batches at all
+    batch_seconds: float
+
+    def open(self, device: Device, config: TrainConfig, scene: Scene, session: Session, folder: Path) -> None: ...
+    def turn(self, session: Session, run: Log, wait: bool = False) -> None: ...
+    def close(self) -> None: ...
 
 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder."""
 
-    def __init__(self, config: TrainConfig):
-        self.config, self.log, self.bar, self.stopping = config, Log(), None, StopRequest()
+    def __init__(self, config: TrainConfig, preview: Preview | None = None):
+        self.config, self.log, self.bar, self.stopping, self.preview = config, Log(), None, StopRequest(), preview
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         start = self._checkpoint_to_resume()
         self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
@@ -59,7 +77,7 @@ class Run:
         if config.init_type == "sfm" and not len(self.scene.points):
             tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
         make_folder(self.folder)
-        self.device = open_device(config.device)
+        self.device = open_device(config.device, *([preview.surfaces] if preview else []))
         self.config = config = replace(config, rasterizer=fastest(self.device, config))
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
@@ -74,6 +92,8 @@ class Run:
         self.log.restore(start.log)
         self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
         self._warned = False
+        if preview:
+            preview.open(self.device, config, self.scene, self.session, self.folder)
         self.log.startup_seconds = time.perf_counter() - self.log.started
 
     def _checkpoint_to_resume(self) -> Checkpoint | None:
@@ -112,6 +132,7 @@ class Run:
             with self.stopping, self.log.training():
                 while s.step < c.max_steps:
                     s.wait_for_turn()
+                    self._show()
                     if self.stopping.asked:
                         break
                     self._resize(s.step)
@@ -133,13 +154,27 @@ class Run:
             raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
         finally:
             self.bar.close()
+            if self.preview:
+                self.preview.close()
         return self._finish()
 
     # -- what happens when ------------------------------------------------------------------------------------------------------
 
     def _batch_steps(self) -> int:
-        """Steps of the next batch: as many as take BATCH_SECONDS, as far as is known."""
-        return int(min(self.config.batch_steps, LONGEST_BATCH, max(1, BATCH_SECONDS / max(self.session.step_seconds, 1e-6))))
+        """Steps of the next batch: as many as take BATCH_SECONDS, or as little as a window wants, as far as is known."""
+        seconds = self.preview.batch_seconds if self.preview and self.preview.shown else BATCH_SECONDS
+        return int(min(self.config.batch_steps, LONGEST_BATCH, max(1, seconds / max(self.session.step_seconds, 1e-6))))
+
+    def _show(self) -> None:
+        """Gives the window its turn; while it is paused, nothing else has one."""
+        if self.preview is None:
+            return
+        self.preview.turn(self.session, self.log)
+        if self.preview.paused:
+            self.session.drain()
+            with self.log.aside():
+                while self.preview.paused and not self.stopping.asked:
+                    self.preview.turn(self.session, self.log, wait=True)
 
     def _next_stop(self, step: int) -> int:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
@@ -215,6 +250,8 @@ class Run:
         for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, frame, self.config.quiet):
             if self.stopping.asked:
                 return
+            if self.preview:
+                self.preview.turn(self.session, self.log)
             rows.append((m.name, m.psnr, m.ssim))
             if save:
                 save_comparison(self.folder / "renders", m)

@@ -2,11 +2,11 @@
 #define VARYING in
 #include "contract.glsl"
 #include "draw/varyings.glsl"
-#include "gaussian2d.glsl"
+#include <alpha>
 #include <order>
 
 void main() {
-    float alpha = min(v_opacity * gaussian(v_mean - gl_FragCoord.xy, v_conic), ALPHA_MAX);
+    float alpha = alpha_of(v_mean - gl_FragCoord.xy, v_conic, v_opacity);
     ORDER_BEGIN(before)
     bool counts_here = alpha >= ALPHA_MIN && before.a >= T_MIN;
     vec4 after = counts_here ? vec4(before.rgb + before.a * alpha * v_color, before.a * (1.0 - alpha)) : before;

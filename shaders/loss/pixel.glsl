@@ -1,5 +1,6 @@
 // The two images that the loss compares.
 SAMPLED_target
+layout(constant_id = 9) const uint PHOTO_BYTES = 4u;  // of a pixel: 3 where no photograph has alpha or a mask
 BUFFER_photos(readonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
@@ -15,4 +16,9 @@ vec3 photograph(uint packed) {
     vec4 pixel = unpackUnorm4x8(packed);
     return pixel.rgb + (1.0 - pixel.a) * frame.background;
 }
-uint packed_photograph(ivec2 at) { return photos[camera.photo + uint(at.y) * camera.size.x + uint(at.x)]; }
+uint packed_photograph(ivec2 at) {
+    uint i = camera.photo + uint(at.y) * camera.size.x + uint(at.x);
+    if (PHOTO_BYTES == 4u) return photos[i];
+    uint first = 3u * i / 4u, shift = 8u * (3u * i % 4u), low = photos[first] >> shift;
+    return OPAQUE_BLACK | (shift > 8u ? low | photos[first + 1u] << (32u - shift) : low) & IGNORED;  // whose three bytes are set
+}

@@ -5,8 +5,8 @@ FOURS_d_log_scales(writeonly)
 FOURS_d_logit_opacities(writeonly)
 FOURS_d_sh(writeonly)
 
-void sink_sh(uint k, uint i, vec4 d, bvec4 taken) { d_sh_fours[k * (counts.stride / 4u * 3u) + i] = d; }
-void sink_means(uint i, vec4 d, bvec4 taken) { d_means_fours[i] = d; }
-void sink_quats(uint i, vec4 d, bvec4 taken) { d_quats_fours[i] = d; }
-void sink_log_scales(uint i, vec4 d, bvec4 taken) { d_log_scales_fours[i] = d; }
-void sink_logit_opacities(uint i, vec4 d, bvec4 taken) { d_logit_opacities_fours[i] = d; }
+void sink_sh(uint k, uint i, uint g, uint r) { d_sh_fours[k * (counts.stride / 4u * 3u) + i] = gradients_of_sh(k, g, r); }
+void sink_means(uint i, uint g, uint r) { d_means_fours[i] = gradients3(g, r, 0u); }
+void sink_quats(uint g) { d_quats_fours[g] = gradients_of_quat(g); }
+void sink_log_scales(uint i, uint g, uint r) { d_log_scales_fours[i] = gradients3(g, r, 7u); }
+void sink_logit_opacities(uint i, uint g) { d_logit_opacities_fours[i] = gradients_of_logits(g); }

@@ -28,25 +28,26 @@ BUFFER_d_colors(writeonly)
 shared uint visible[GROUP], found;
 
 void differentiate(uint g) {
+    // All that is read comes before anything is written: a compiler that cannot know that buffers do not overlap keeps that order, and waits.
     float m[GRADIENTS];
-    for (uint i = 0u; i < GRADIENTS; ++i) {
-        m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
-        d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // left clean for the next frame: no pass needs to clear N rows
-    }
-    vec3 mean = means[g], away = mean - camera.position;
+    mat3 d_direction = mat3(0.0);  // of red, green and blue
+    for (uint i = 0u; i < GRADIENTS; ++i) m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
+    if (frame.sh_degree > 0u)
+        for (uint i = 0u; i < 9u; ++i) d_direction[i / 3u][i % 3u] = d_geometry[i * counts.stride + g];
+    vec4 quat = quats[g];
+    vec3 mean = means[g], scale = exp(log_scales[g]);
+    float logit = logit_opacities[g];
+    bvec3 uncut = notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u));
+    Stats stats = stats_of(g);
+    for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // clean for the next frame: no pass needs to clear N rows
+
+    vec3 away = mean - camera.position, d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), uncut);  // color = max(SH + 0.5, 0)
     float distance = length(away);
-    vec3 n = away / distance;
-    // color = max(SH + 0.5, 0): no gradient where it was cut off
-    vec3 d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u)));
+    vec3 n = away / distance, d_n = d_direction * d_color;
     d_colors[g] = d_color;
     d_colors[counts.stride + g] = n;
-    vec3 d_n = vec3(0.0);
-    if (frame.sh_degree > 0u)
-        for (uint i = 0u; i < 9u; ++i) d_n[i % 3u] += d_geometry[i * counts.stride + g] * d_color[i / 3u];
 
-    vec4 quat = quats[g];
-    vec3 scale = exp(log_scales[g]);
-    float len = length(quat), logit = logit_opacities[g], opacity = 1.0 / (1.0 + exp(-logit));
+    float len = length(quat), opacity = 1.0 / (1.0 + exp(-logit));
     Projection o = project(camera, mean, quat / len, scale);
     if (ANTIALIASED) opacity *= compensation(o);
     vec2 d_mean2d;
@@ -65,7 +66,7 @@ void differentiate(uint g) {
     for (uint i = 0u; i < 4u; ++i) d[3u + i] = d_quat[i];
     d[10] = d_logit;
     for (uint i = 0u; i < GEOMETRY; ++i) d_geometry[i * counts.stride + g] = d[i];
-    add_stats(g, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));
+    add_stats(g, stats, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));
 }
 
 void main() {

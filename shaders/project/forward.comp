@@ -8,6 +8,7 @@
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 layout(constant_id = 1) const bool ANTIALIASED = false;
+layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the place of the colour
 
 BUFFER_means(readonly)
 BUFFER_quats(readonly)
@@ -19,22 +20,35 @@ BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_splats2d(writeonly)
 BUFFER_keys(writeonly)
-BUFFER_seen(writeonly)
-BUFFER_d_geometry(writeonly)
+#include <kept>
+
+vec3 color;
+mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
+
+// Adds planes first, first + 1, ...: all are read before one is waited for.
+void add_planes(uint first, const uint count, uint g, vec3 n) {
+    vec3 c[7];
+    for (uint i = 0u; i < count; ++i) c[i] = sh[(first + i) * counts.stride + g];
+    for (uint i = 0u; i < count; ++i) {
+        color += sh_basis_of(first + i, n) * c[i];
+        d_direction += outerProduct(d_sh_basis_of(first + i, n), c[i]);
+    }
+}
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
+    float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
+    vec3 mean = means[g], log_scale = log_scales[g];
+    vec4 quat = quats[g];
     keys[g] = NOT_VISIBLE;
     splats2d[g].opacity = 0.0;
-    seen[g] = 0u;
+    keep_nothing(g);
 
-    float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
     if (!(opacity > ALPHA_MIN)) return;
-    vec3 mean = means[g];
-    float len = length(quats[g]);
+    float len = length(quat);
     if (!(len > 0.0) || isinf(len)) return;
-    Projection o = project(camera, mean, quats[g] / len, exp(log_scales[g]));
+    Projection o = project(camera, mean, quat / len, exp(log_scale));
     if (!(o.p.z >= frame.near_plane && o.det > 0.0)) return;
     if (ANTIALIASED) opacity *= compensation(o);
     if (!(opacity > ALPHA_MIN)) return;
@@ -43,21 +57,20 @@ void main() {
     vec2 reach = abs(axis1) + abs(axis2);
     if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
 
-    vec3 n = normalize(mean - camera.position), color = vec3(0.5);
-    mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
-    uint active_planes = min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
-    for (uint k = 0u; k < SH_PLANES; ++k)
-        if (k < active_planes) {
-            vec3 c = sh[k * counts.stride + g];
-            color += sh_basis_of(k, n) * c;
-            d_direction += outerProduct(d_sh_basis_of(k, n), c);
-        }
+    color = vec3(0.5);
+    if (DEPTH) {
+        color = vec3(o.p.z, 1.0, 0.0);
+    } else {
+        vec3 n = normalize(mean - camera.position);
+        add_planes(0u, 1u, g, n);
+        if (SH_PLANES > 1u && frame.sh_degree > 0u) add_planes(1u, 3u, g, n);
+        if (SH_PLANES > 4u && frame.sh_degree > 1u) add_planes(4u, 5u, g, n);
+        if (SH_PLANES > 9u && frame.sh_degree > 2u) add_planes(9u, 7u, g, n);
+    }
 
     vec3 conic = conic_of(o.cov, o.det);
     if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
     splats2d[g] = Splat2D(o.mean, conic, max(color, vec3(0.0)), opacity, axis1, axis2);
     keys[g] = floatBitsToUint(o.p.z);
-    seen[g] = 1u + (color.r > 0.0 ? 2u : 0u) + (color.g > 0.0 ? 4u : 0u) + (color.b > 0.0 ? 8u : 0u);
-    if (frame.sh_degree > 0u)
-        for (uint i = 0u; i < 9u; ++i) d_geometry[i * counts.stride + g] = d_direction[i / 3u][i % 3u];
+    keep(g, color, d_direction);
 }

@@ -4,8 +4,6 @@
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 2) const bool LAST = false;  // nobody reads the keys of the last pass
-layout(constant_id = 3) const uint DRAW_VERTICES = 6u;  // a splat
-layout(constant_id = 4) const bool DRAW_MESH = false;  // MESH_SPLATS splats a workgroup
 
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
@@ -16,15 +14,12 @@ BUFFER_order_alt(writeonly)
 BUFFER_digit_counts(readonly)
 BUFFER_digit_totals(readonly)
 #include "sort/keys.glsl"
+#include "sort/command.glsl"
 #include "scan.glsl"
 
 const uint WORDS = GROUP / 32u;
 shared uint masks[WORDS * RADIX];  // who of the row has this digit; word by word, so that neighbouring digits lie in different banks
 shared uint next_place[RADIX];
-
-uvec4 draw_command(uint splats) {
-    return DRAW_MESH ? uvec4(fold((splats + MESH_SPLATS - 1u) / MESH_SPLATS), 0u) : uvec4(DRAW_VERTICES * splats, 1u, 0u, 0u);
-}
 
 void main() {
     uint t = gl_LocalInvocationID.x, block = group_index(), visible;  // or the number of pairs

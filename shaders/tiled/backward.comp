@@ -1,7 +1,7 @@
 // Backward by pixel, front to back: the final colour is taken apart by subtraction, as in draw/backward.frag, so the forward pass leaves nothing
 // but its image, and checkpoints where <share> starts in the middle of a tile's splats. Of the colour behind, only its product with the pixel's
 // gradient is needed. Nine moments a visit go to <reduce>.
-#include "tiled/walk.glsl"
+#include <walk>
 #include "gaussian2d.glsl"
 #include <atomics>
 #include <reduce>
@@ -24,8 +24,8 @@ bool finished() {
 }
 
 void visit(uint i) {
-    vec4 m = batch_mean_conic[i], c = batch_conic_color[i];
-    float opacity = batch_opacity[i].x, total = 0.0;  // of w
+    vec4 m = mean_conic_of(i), c = conic_color_of(i);
+    float opacity = opacity_of(i), total = 0.0;  // of w
     vec2 first = vec2(0.0);   // of w t, w dy
     vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
     vec3 d_color = vec3(0.0);
@@ -45,7 +45,7 @@ void visit(uint i) {
             second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
         }
     }
-    reduce_gradients(batch_row[i], contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
+    reduce_gradients(row_of(i), contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
 }
 
 void main() {

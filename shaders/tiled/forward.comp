@@ -1,11 +1,11 @@
 // Forward: blends the splats of a tile front to back; a finished pixel takes no more splats.
-#include "tiled/walk.glsl"
-#include "gaussian2d.glsl"
+#include <walk>
+#include <alpha>
 STORE_target
 
 vec2 centre;  // of the lane's first pixel
 vec4 state[PER_LANE];  // sum T_i alpha_i c_i, and T
-#include "tiled/share_tile.glsl"
+#include <share>
 #include <checkpoint>
 
 bool finished() {
@@ -15,10 +15,10 @@ bool finished() {
 }
 
 void visit(uint i) {
-    vec4 m = batch_mean_conic[i], c = batch_conic_color[i];
-    float opacity = batch_opacity[i].x;
+    vec4 m = mean_conic_of(i), c = conic_color_of(i);
+    float opacity = opacity_of(i);
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        float alpha = min(opacity * gaussian(m.xy - centre - vec2(step_to(j)), vec3(m.zw, c.x)), ALPHA_MAX);
+        float alpha = alpha_of(m.xy - centre - vec2(step_to(j)), vec3(m.zw, c.x), opacity);
         if (alpha >= ALPHA_MIN && state[j].a >= T_MIN)
             state[j] = vec4(state[j].rgb + state[j].a * alpha * c.yzw, state[j].a * (1.0 - alpha));
     }

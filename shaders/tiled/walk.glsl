@@ -1,4 +1,4 @@
-// What forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
+// <walk>, what forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
 // tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
@@ -7,6 +7,7 @@
 #include "common.glsl"
 #include "tiled/grid.glsl"
 #include "tiled/morton.glsl"
+#include "tiled/nearest.glsl"
 
 layout(local_size_x = 256) in;
 layout(local_size_x_id = 0) in;
@@ -22,13 +23,17 @@ BUFFER_tile_splats(readonly)
 const uint BATCH = gl_WorkGroupSize.x, PARTS = TILE * TILE / (BATCH * PER_LANE), WORDS = (LANES + 31u) / 32u;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
 shared vec2 batch_opacity[BATCH];  // and cutoff
-shared uint batch_row[BATCH];  // of its gradients
+shared uint batch_row[BATCH];
 shared uint finished_subgroups;
 
 uint tile, begin, end;      // of this workgroup: its tile, and its pairs
 void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
 void visit(uint i);         // splat i of the batch, at this lane's pixels
 bool finished();            // whether they take no more splats
+vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
+vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
+float opacity_of(uint i) { return batch_opacity[i].x; }
+uint row_of(uint i) { return batch_row[i]; }  // of its gradients
 
 // Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
 uint pixel_index(uint j) { return (group_index() % PARTS * BATCH + gl_SubgroupID * LANES) * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
@@ -37,14 +42,6 @@ uint pixel_index(uint j) { return (group_index() % PARTS * BATCH + gl_SubgroupID
 uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
 uvec2 first_pixel() { return corner_of_tile() + morton(pixel_index(0u)); }
 uvec2 step_to(uint j) { return morton(j * LANES); }
-
-// Least of the quadratic form over a rectangle of offsets from the mean: on the edges that face it, 0 inside.
-float nearest(vec2 low, vec2 high, float A, float k, float c) {
-    vec2 e = clamp(vec2(0.0), low, high);
-    float y = clamp(-A * k * e.x / (A * k * k + c), low.y, high.y), x = clamp(-k * e.y, low.x, high.x);
-    float across = e.x + k * y, along = x + k * e.y;
-    return min(A * across * across + c * y * y, A * along * along + c * e.y * e.y);
-}
 
 void walk() {
     vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;

@@ -5,10 +5,11 @@ N splats, K = (sh_degree + 1)^2 coefficients; world units for means and scales, 
 pixel centres at +0.5, OpenCV camera (+x right, +y down, +z forward). The gradient of `x` is called `d_x`.
 """
 
+from . import pictures
 from .adam import adam_step, position_lr
 from .densify import densify
 from .loss import l1_dssim, psnr, ssim
 from .render import Frame, render
 from .splat import Projection, project, project_backward
 
-__all__ = ["Frame", "Projection", "adam_step", "densify", "l1_dssim", "position_lr", "project", "project_backward", "psnr", "render", "ssim"]
+__all__ = ["Frame", "Projection", "adam_step", "densify", "l1_dssim", "pictures", "position_lr", "project", "project_backward", "psnr", "render", "ssim"]

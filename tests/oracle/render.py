@@ -37,27 +37,7 @@ class Frame:
         on, and a splat that finds T < 1e-4 gets none, even where the forward pass blended it.
         """
         p = self.projection
-        n = len(p.depth)
-        d_mean2d, d_conic, d_color, d_opacities = np.zeros((n, 2)), np.zeros((n, 3)), np.zeros((n, 3)), np.zeros(n)
-        d_T = np.zeros_like(self.T) if d_T is None else np.asarray(d_T, np.float64)
-        d_image = np.asarray(d_image, np.float64)
-        remaining = self.image.copy()  # colour of this splat and all behind it, background included
-        for i, window, (dx, dy), gauss, alpha, T in _fragments(p, *self.T.shape, self.termination):
-            d_pixel, color = d_image[window], p.color[i]
-            live = (alpha > 0) & (T >= T_MIN)
-            # image = ... + T alpha c + T (1 - alpha) (what is behind), and remaining = both terms
-            d_alpha = np.sum(d_pixel * (color * T[..., None] - remaining[window]), axis=-1) - d_T[window] * self.T[window]
-            d_alpha = np.where(live, d_alpha / (1 - alpha), 0)
-            remaining[window] -= (T * alpha)[..., None] * color
-
-            d_color[i] = np.sum(d_pixel * np.where(live, T * alpha, 0)[..., None], axis=(0, 1))
-            d_opacities[i] = np.sum(d_alpha * gauss)
-            # gauss = exp(-0.5 (A dx^2 + 2 B dx dy + C dy^2)), (dx, dy) = pixel - mean
-            d_exponent = d_alpha * p.opacity[i] * gauss
-            A, B, C = p.conic[i]
-            d_mean2d[i] = np.sum(d_exponent * (A * dx + B * dy)), np.sum(d_exponent * (B * dx + C * dy))
-            d_conic[i] = np.sum(d_exponent * -0.5 * dx * dx), np.sum(d_exponent * -dx * dy), np.sum(d_exponent * -0.5 * dy * dy)
-
+        d_mean2d, d_conic, d_color, d_opacities = splats_backward(p, self.image, self.T, d_image, d_T, self.termination)
         d_log_compensation = d_opacities * p.opacity if self.antialiased else None
         d_inputs = project_backward(
             **self.inputs, visible=p.visible, d_mean2d=d_mean2d, d_conic=d_conic, d_color=d_color, detach_dir=self.detach_dir,
@@ -87,6 +67,32 @@ def render(
         T_final[window] = T * (1 - alpha)
     image += T_final[..., None] * np.asarray(background, np.float64)
     return Frame(image, T_final, projection, antialiased, inputs, termination, detach_dir)
+
+
+def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
+    """Of an image with background (H, W, 3) of the splats `p` (a Projection) and its T_final (H, W): d_mean2d (N, 2; per pixel), d_conic (N, 3), d_color (N, 3),
+    d_opacities (N,), with the conventions of Frame.backward."""
+    n = len(p.opacity)
+    d_mean2d, d_conic, d_color, d_opacities = np.zeros((n, 2)), np.zeros((n, 3)), np.zeros((n, 3)), np.zeros(n)
+    d_T = np.zeros_like(T_final) if d_T is None else np.asarray(d_T, np.float64)
+    d_image = np.asarray(d_image, np.float64)
+    remaining = image.copy()  # colour of this splat and all behind it, background included
+    for i, window, (dx, dy), gauss, alpha, T in _fragments(p, *T_final.shape, termination):
+        d_pixel, color = d_image[window], p.color[i]
+        live = (alpha > 0) & (T >= T_MIN)
+        # image = ... + T alpha c + T (1 - alpha) (what is behind), and remaining = both terms
+        d_alpha = np.sum(d_pixel * (color * T[..., None] - remaining[window]), axis=-1) - d_T[window] * T_final[window]
+        d_alpha = np.where(live, d_alpha / (1 - alpha), 0)
+        remaining[window] -= (T * alpha)[..., None] * color
+
+        d_color[i] = np.sum(d_pixel * np.where(live, T * alpha, 0)[..., None], axis=(0, 1))
+        d_opacities[i] = np.sum(d_alpha * gauss)
+        # gauss = exp(-0.5 (A dx^2 + 2 B dx dy + C dy^2)), (dx, dy) = pixel - mean
+        d_exponent = d_alpha * p.opacity[i] * gauss
+        A, B, C = p.conic[i]
+        d_mean2d[i] = np.sum(d_exponent * (A * dx + B * dy)), np.sum(d_exponent * (B * dx + C * dy))
+        d_conic[i] = np.sum(d_exponent * -0.5 * dx * dx), np.sum(d_exponent * -dx * dy), np.sum(d_exponent * -0.5 * dy * dy)
+    return d_mean2d, d_conic, d_color, d_opacities
 
 
 def _fragments(projection, height, width, termination):

@@ -1,0 +1,36 @@
+// What the walks of an image fit share in which every tile looks at every blob: a pixel a lane, in tiles that are a rectangle in Morton order.
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_vote : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#extension GL_EXT_control_flow_attributes : require
+#include "common.glsl"
+#include "tiled/grid.glsl"
+#include "tiled/morton.glsl"
+#include "tiled/nearest.glsl"
+
+layout(local_size_x = 256) in;
+layout(local_size_x_id = 0) in;
+layout(constant_id = 1) const uint LANES = 32u;        // of a subgroup
+layout(constant_id = 2) const uint TILE_PIXELS = 32u;  // of a tile, at least LANES
+BUFFER_counts(readonly)
+BUFFER_tile_splats(readonly)
+
+const uint PER_LANE = 1u;  // pixels of a lane
+uint tile;
+void visit(uint i);  // row i of tile_splats, at this lane's pixel
+bool finished();     // whether that takes no more
+vec4 mean_conic_of(uint i) { return tile_splats[i].mean_conic; }
+vec4 conic_color_of(uint i) { return tile_splats[i].conic_color; }
+float opacity_of(uint i) { return tile_splats[i].opacity; }
+uint row_of(uint i) { return tile_splats[i].splat; }
+
+uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * (morton(TILE_PIXELS - 1u) + 1u); }
+uvec2 first_pixel() { return corner_of_tile() + morton((gl_SubgroupID * LANES + gl_SubgroupInvocationID) % TILE_PIXELS); }
+uvec2 step_to(uint j) { return uvec2(0u); }
+
+// Whether the ellipse alpha >= ALPHA_MIN of row i holds a pixel centre of the tile, or comes close.
+bool touches(uint i) {
+    vec2 low = vec2(corner_of_tile()) + 0.5 - QUAD_MARGIN, high = low + vec2(morton(TILE_PIXELS - 1u)) + 2.0 * QUAD_MARGIN;
+    vec4 m = mean_conic_of(i);
+    return nearest(low - m.xy, high - m.xy, m.z, m.w, conic_color_of(i).x) <= tile_splats[i].cutoff;
+}

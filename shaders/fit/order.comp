@@ -1,0 +1,20 @@
+// Once for a number of blobs: all are drawn, in the order of their rows. Those that a frame culls stay, beyond every tile.
+#include "common.glsl"
+
+layout(local_size_x = GROUP) in;
+BUFFER_counts(restrict)
+BUFFER_indirect(writeonly)
+BUFFER_order(writeonly)
+#include "sort/command.glsl"
+
+const uint BLOCK = GROUP * SORT_ROWS;
+
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    if (g < counts.splats) order[g] = g;
+    if (g == 0u) {
+        counts.visible = counts.splats;
+        indirect.visible_blocks = fold((counts.splats + BLOCK - 1u) / BLOCK);
+        indirect.draw = draw_command(counts.splats);
+    }
+}

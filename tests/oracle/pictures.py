@@ -1,0 +1,41 @@
+"""What can be shown of splats besides their image, by the definitions: numbers and colours per pixel, every splat blended."""
+
+import numpy as np
+
+from .render import ALPHA_MAX, _fragments
+from .splat import ALPHA_MIN, Projection
+
+LINE, TINT = 0.7, 0.1  # alpha of an outline, and of what is inside, as a share of the splat's own
+
+
+def depth(p: Projection, height, width):
+    """(H, W) sum w z / sum w, 0 where no splat is; and sum w."""
+    total, weight = np.zeros((height, width)), np.zeros((height, width))
+    for i, window, _, _, alpha, T in _fragments(p, height, width, "none"):
+        total[window] += T * alpha * p.depth[i]
+        weight[window] += T * alpha
+    return np.divide(total, weight, out=np.zeros_like(total), where=weight > 0), weight
+
+
+def count(p: Projection, height, width):
+    """(H, W) how many splats have an alpha of at least 1/255."""
+    out = np.zeros((height, width), int)
+    for _, window, _, _, alpha, _ in _fragments(p, height, width, "none"):
+        out[window] += alpha > 0
+    return out
+
+
+def outlines(p: Projection, height, width, background):
+    """(H, W, 3): a line within a pixel of where alpha = 1/255, gone after two; the distance is (log alpha - log 1/255) over the length of its gradient."""
+    image, T_all = np.zeros((height, width, 3)), np.ones((height, width))
+    for i, window, (dx, dy), gauss, alpha, _ in _fragments(p, height, width, "none"):
+        own = p.opacity[i] * gauss
+        A, B, C = p.conic[i]
+        slope = np.hypot(A * dx + B * dy, B * dx + C * dy)
+        inside = np.log(np.maximum(own, ALPHA_MIN) / ALPHA_MIN) / np.maximum(slope, 1e-6)
+        drawn = np.maximum(LINE * np.clip(2 - inside, 0, 1), np.minimum(TINT * own, ALPHA_MAX))
+        drawn = np.where((alpha > 0) & (drawn >= ALPHA_MIN), drawn, 0)
+        T = T_all[window].copy()
+        image[window] += (T * drawn)[..., None] * p.color[i]
+        T_all[window] = T * (1 - drawn)
+    return image + T_all[..., None] * np.asarray(background)

@@ -1,0 +1,120 @@
+"""The window of a fit, for real: on a display without a screen (Xvfb), with what it shows read back."""
+
+import shutil
+import time
+
+import glfw
+import numpy as np
+import pytest
+from PIL import Image
+
+from app.cli import main
+from app.fit.blobs import Blobs
+from app.fit.config import FitConfig
+from app.fit.session import FitSession
+from app.gpu.context import OutOfMemory
+from app.gpu.probe import open_device
+from app.view import window
+from app.view.fit_preview import FitPreview
+from tests.xvfb import Display
+
+pytestmark = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
+SECONDS = 20.0  # a busy machine may take
+
+
+@pytest.fixture(scope="module")
+def display(tmp_path_factory):
+    found = Display(tmp_path_factory.mktemp("display"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DISPLAY", found.name)
+        patch.delenv("WAYLAND_DISPLAY", raising=False)
+        yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def gpu(display):
+    return open_device(None, window.start())
+
+
+@pytest.fixture
+def session(gpu):
+    """Of 24x18 pixels, after a few steps over white."""
+    photo = np.random.default_rng(0).integers(0, 255, (18, 24, 3), dtype=np.uint8)
+    found = FitSession(gpu, FitConfig(max_steps=5, background="white"), photo, 30)
+    found.set(Blobs.scattered(30, photo / 255, 0))
+    found.run(5)
+    found.drain()
+    yield found
+    found.destroy()
+    gpu.check_validation()
+
+
+def seen(preview, session, display, size, expected) -> float:
+    """The largest difference between the upper left of the display and `expected`, in steps of 8 bits, once they agree or time is over."""
+    glfw.set_window_pos(preview.window.handle, 0, 0)
+    end = time.perf_counter() + SECONDS
+    while True:
+        preview.turn(session)
+        found = display.pixels()[: size[1], : size[0]].astype(float)
+        if (off := np.abs(found - expected).max()) <= 1.01 or time.perf_counter() > end:
+            return off
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("size", [(24, 18), (72, 54), (72, 80), (12, 9)])
+def test_the_window_shows_the_image(session, gpu, display, size):
+    """Pixel by pixel, three times as large, in a window of another shape, and half as large: there the mean of four."""
+    image = 255 * np.clip(session.image(), 0, 1)
+    expected = {
+        24: image,
+        12: image.reshape(9, 2, 12, 2, 3).mean((1, 3)),
+        72: image.repeat(3, 0).repeat(3, 1),
+    }[size[0]]
+    if size[1] == 80:
+        expected = np.pad(expected, ((13, 13), (0, 0), (0, 0)), constant_values=0.12 * 255)
+    preview = FitPreview(size)
+    preview.open(gpu, session, "a.png")
+    assert preview.shown and seen(preview, session, display, size, expected) <= 1.01
+    preview.close()
+    preview.close()
+
+
+def test_closing_the_window_and_failing_let_the_fit_go_on(session, gpu, monkeypatch, capsys):
+    preview = FitPreview((24, 18))
+    preview.open(gpu, session, "a.png")
+    glfw.set_window_should_close(preview.window.handle, True)
+    preview.turn(session)
+    assert not preview.shown
+    preview.turn(session)
+
+    def full(*_):
+        raise OutOfMemory("full")
+
+    preview.open(gpu, session, "a.png")
+    monkeypatch.setattr(preview, "_record", full)
+    end = time.perf_counter() + SECONDS
+    while preview.shown and time.perf_counter() < end:
+        preview.turn(session)
+    assert not preview.shown and "the window is closed: full" in capsys.readouterr().out
+
+
+def test_the_command(display, tmp_path, monkeypatch):
+    Image.fromarray(np.full((18, 24, 3), 90, np.uint8)).save(tmp_path / "a.png")
+    shown = []
+    turn = FitPreview.turn
+    monkeypatch.setattr(FitPreview, "turn", lambda self, session: (turn(self, session), shown.append(self.shown)))
+    assert main(["fit", str(tmp_path / "a.png"), "--view", "--result-dir", str(tmp_path / "out"), "--max-steps", "20", "--frames", "0", "--quiet"]) == 0
+    assert any(shown) and (tmp_path / "out" / "reconstruction.png").is_file()
+
+
+def test_no_display_is_a_note(tmp_path, monkeypatch, capsys):
+    from app.errors import UserError
+
+    def nowhere():
+        raise UserError("no window: there is no display")
+
+    monkeypatch.setattr(window, "start", nowhere)
+    Image.fromarray(np.full((8, 8, 3), 90, np.uint8)).save(tmp_path / "a.png")
+    assert main(["fit", str(tmp_path / "a.png"), "--view", "--result-dir", str(tmp_path / "out"), "--max-steps", "2", "--frames", "0", "--quiet"]) == 0
+    assert "the fit goes on without --view" in capsys.readouterr().err
