@@ -58,18 +58,19 @@ def in_one_place(uvs: np.ndarray) -> bool:
 
 
 def unwrapped(vertices: np.ndarray, faces: np.ndarray, resolution: int) -> Mesh:
-    """The mesh with charts of a texture of about resolution x resolution texels, two texels apart (xatlas)."""
-    import xatlas
+    """The mesh with places in a texture of resolution x resolution texels: every two triangles in a rectangle of it, as two halves.
 
-    atlas = xatlas.Atlas()
-    atlas.add_mesh(np.ascontiguousarray(vertices, np.float32), np.ascontiguousarray(faces, np.uint32))
-    options = xatlas.PackOptions()
-    options.resolution, options.padding, options.bilinear = resolution, 2, True
-    atlas.generate(pack_options=options)
-    if atlas.atlas_count > 1:
-        raise UserError(f"the charts of {len(faces)} triangles do not fit a texture of {resolution}x{resolution}: raise --texture-size")
-    source, uv_faces, uvs = atlas.get_mesh(0)
-    # xatlas keeps the order of triangles, but drops what it cannot lay flat.
-    if len(uv_faces) != len(faces) or (source[uv_faces] != faces).any():
-        raise UserError(f"no texture coordinates could be made for {len(faces)} triangles; give a mesh that has some")
-    return Mesh(vertices, faces, np.asarray(uvs, np.float32), uv_faces.astype(np.int32))
+    No texel is among the four around places of two triangles: the halves are two texels apart, and half a texel inside the rectangle.
+    Raises UserError where a rectangle would be smaller than 4 texels.
+    """
+    cells = -(-len(faces) // 2)
+    columns = int(np.ceil(np.sqrt(cells)))
+    size = np.array([resolution // columns, resolution // -(-cells // columns)])
+    if size.min() < 4:
+        raise UserError(f"{len(faces)} triangles have no room in a texture of {resolution}x{resolution} texels: raise --texture-size to {4 * columns}")
+    inset = 0.55  # of which 0.05 is for the rasterizer's rounding
+    half = inset + np.array([[0, 0], [1, 0], [0, 1]]) * (size - 3 - 0.1)
+    number = np.arange(len(faces))
+    corner = np.stack([number // 2 % columns, number // 2 // columns], axis=1) * size
+    uvs = (corner[:, None] + np.where((number % 2 == 0)[:, None, None], half, size - half)) / resolution
+    return Mesh(vertices, faces, uvs.reshape(-1, 2).astype(np.float32), np.arange(3 * len(faces), dtype=np.int32).reshape(-1, 3))

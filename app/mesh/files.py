@@ -31,7 +31,9 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarra
         found = trimesh.load(path, process=False, force="mesh")
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
         image = getattr(getattr(found.visual, "material", None), "image", None)
-        texture = None if image is None else np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255
+        texture = None if image is None or max(image.size) < 4 else np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255  # trimesh's stand-in for a missing one is tiny
+    except ImportError as error:  # what would guess the encoding
+        raise UserError(f"{path}: not a readable mesh: not UTF-8 text") from error
     except Exception as error:  # its parsers raise almost anything
         raise UserError(f"{path}: not a readable mesh: {(str(error) or type(error).__name__).splitlines()[0][:120]}") from error
     uvs = getattr(found.visual, "uv", None)

@@ -17,7 +17,6 @@ from app.errors import UserError
 from app.gpu.probe import open_device
 from app.io.images import save_png, side_by_side
 from app.io.scene import Scene, load_images, load_scene
-from app.mesh.checks import unwrapped
 from app.mesh.config import MESH_GROUPS, MeshConfig
 from app.mesh.files import load_mesh, save_mesh
 from app.mesh.model import Mesh
@@ -104,7 +103,7 @@ class MeshRun:
                 print(f"note: {note}")
             return mesh, texture
         sphere = bounding_sphere(cameras, [image[..., 3] > 127 for image in images])
-        return unwrapped(*icosphere(c.init_levels, *sphere), c.texture_size), None
+        return icosphere(c.init_levels, *sphere, c.texture_size), None
 
     def run(self) -> dict:
         c, session = self.config, self.session

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from app.camera import Camera
 from app.errors import UserError
+from app.mesh.checks import unwrapped
+from app.mesh.model import Mesh
 
 
-def icosphere(levels: int, centre, radius: float) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and faces of an icosahedron, subdivided so many times and pushed out to a sphere."""
+def icosphere(levels: int, centre, radius: float, resolution: int) -> Mesh:
+    """An icosahedron, unwrapped for a texture of resolution x resolution texels, then subdivided so many times and pushed out to a sphere."""
     import trimesh
 
-    sphere = trimesh.creation.icosphere(levels)
-    return (np.asarray(sphere.vertices) * radius + np.asarray(centre)).astype(np.float32), np.asarray(sphere.faces, np.int32)
+    solid = trimesh.creation.icosahedron()
+    mesh = unwrapped(np.asarray(solid.vertices, np.float32), np.asarray(solid.faces, np.int32), resolution)
+    for _ in range(levels):
+        mesh, _ = mesh.subdivided(smooth=False)
+        mesh = replace(mesh, vertices=mesh.vertices / np.linalg.norm(mesh.vertices, axis=1, keepdims=True))
+    return replace(mesh, vertices=(mesh.vertices * radius + np.asarray(centre)).astype(np.float32))
 
 
 def bounding_sphere(cameras: list[Camera], coverages: list[np.ndarray]) -> tuple[np.ndarray, float]:
