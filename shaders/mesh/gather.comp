@@ -36,17 +36,13 @@ void add_vertices(vec4 ids_of, float difference) {
     }
 }
 
-void add_texels(Taps plus, Taps minus, bvec2 covered, vec3 difference) {
-    uint seen[8];
-    int count = 0;
-    for (int i = 0; i < 8; ++i) {
-        if (!covered[i / 4]) continue;
-        uint texel = i < 4 ? plus.texel[i] : minus.texel[i - 4];
-        bool again = false;
-        for (int j = 0; j < count; ++j) again = again || seen[j] == texel;
-        if (again) continue;
-        seen[count++] = texel;
-        for (uint c = 0u; c < 3u; ++c) add_gradient(mesh.vertices + 3u * texel + c, difference[c]);
+// others: texels that have been told already.
+void add_texels(uvec4 texel, uvec4 others, vec3 difference) {
+    for (int i = 0; i < 4; ++i) {
+        uint x = texel[i];
+        bvec4 before = lessThan(ivec4(0, 1, 2, 3), ivec4(i));  // taps at the border repeat
+        if (any(equal(uvec4(x), others)) || any(equal(uvec4(x), mix(uvec4(~0u), texel, before)))) continue;
+        for (uint c = 0u; c < 3u; ++c) add_gradient(mesh.vertices + 3u * x + c, difference[c]);
     }
 }
 
@@ -66,7 +62,8 @@ void main() {
             float per_pixel = 1.0 / float(camera.size.x * camera.size.y);
             difference *= per_pixel;
             add_vertices(vec4(plus.w, minus.w, 0.0, 0.0), dot(difference, vec4(1.0)));
-            add_texels(taps_plus, taps_minus, covered, difference.rgb);
+            if (covered.x) add_texels(taps_plus.texel, uvec4(~0u), difference.rgb);
+            if (covered.y) add_texels(taps_minus.texel, covered.x ? taps_plus.texel : uvec4(~0u), difference.rgb);
         }
         vec3 error = 0.5 * (image_plus + image_minus).rgb - photo.rgb;
         bool inside = photo.a > 0.5;

@@ -2,8 +2,8 @@
 BUFFER_texels(readonly)
 
 struct Taps {
-    uint texel[4];
-    float weight[4];
+    uvec4 texel;
+    vec4 weight;
 };
 
 Taps taps_at(vec2 uv) {
@@ -11,8 +11,8 @@ Taps taps_at(vec2 uv) {
     vec2 at = clamp(uv, 0.0, 1.0) * vec2(mesh.texture) - 0.5, base = floor(at), f = at - base;
     ivec2 a = clamp(ivec2(base), ivec2(0), last), b = clamp(ivec2(base) + 1, ivec2(0), last);
     Taps taps;
-    taps.texel = uint[4](uint(a.y * (last.x + 1) + a.x), uint(a.y * (last.x + 1) + b.x), uint(b.y * (last.x + 1) + a.x), uint(b.y * (last.x + 1) + b.x));
-    taps.weight = float[4]((1.0 - f.x) * (1.0 - f.y), f.x * (1.0 - f.y), (1.0 - f.x) * f.y, f.x * f.y);
+    taps.texel = uvec4(a.y, a.y, b.y, b.y) * uint(last.x + 1) + uvec4(a.x, b.x, a.x, b.x);
+    taps.weight = vec4(1.0 - f.x, f.x, 1.0 - f.x, f.x) * vec4(vec2(1.0 - f.y), vec2(f.y));
     return taps;
 }
 
