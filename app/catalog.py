@@ -25,6 +25,7 @@ from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.fit_rasters import FIT_RASTERS
 from app.variants.formats import FORMATS
+from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.pictures import PICTURES
 from app.variants.quads import QUADS
@@ -59,7 +60,8 @@ def sources() -> Iterator[shader.Source]:
     for sink in FIT_SINKS:
         for p in Flat(sink).passes():
             yield from p.sources()
-    training = (*LOSS_PASSES, *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *DENSIFY_PASSES(1), *RESET_PASSES, *MCMC_PASSES(1))
+    refining = [p for m in MOMENT_FORMATS for p in (*DENSIFY_PASSES(1, m), *RESET_PASSES(m), *MCMC_PASSES(1, m))]
+    training = (*LOSS_PASSES, *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *refining)
     meshes = [p for atomics in ATOMICS.values() for p in mesh_passes(atomics, "l2", 1, 1)]
     for p in (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *training, *meshes):
         yield from p.sources()

@@ -16,6 +16,7 @@ from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
+from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
@@ -138,6 +139,8 @@ class Learning:
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
     adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
+    moments: str = option("float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact",
+        choices=tuple(MOMENT_FORMATS))
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 

@@ -337,9 +337,16 @@ def dtype(glsl_type: str) -> np.dtype:
     return np.dtype((base, (int(glsl_type[-1]),)))
 
 
-def itemsize(name: str) -> int:
-    """Bytes of one element of a buffer row."""
-    return dtype(ROWS[name].type).itemsize
+def itemsize(name: str, moment_bytes: int = 4) -> int:
+    """Bytes of one element of a buffer row. moment_bytes: of a number in the rows of MOMENTS, see app/variants/moments.py."""
+    size = dtype(ROWS[name].type).itemsize
+    return size // 4 * moment_bytes if name in MOMENTS else size
+
+
+def strides(name: str) -> set[int]:
+    """Bytes from one element of a buffer row to the next, in all the ways that shaders may open it."""
+    widths = (4, 2) if name in MOMENTS else (4,)
+    return {itemsize(name, width) for width in widths} | {4 * width for width in widths if ROWS[name].streamed}
 
 
 def plane_stride(capacity: int) -> int:
@@ -347,7 +354,7 @@ def plane_stride(capacity: int) -> int:
     return -(-capacity // 4) * 4
 
 
-def bytes_per_splat(sh_degree: int) -> dict[str, float]:
+def bytes_per_splat(sh_degree: int, moment_bytes: int = 4) -> dict[str, float]:
     """Bytes that one splat takes in training, by row: parameters, Adam moments, projection, sort, densification."""
     block = CONSTANTS["GROUP"][0] * CONSTANTS["SORT_ROWS"][0]
     sizes = {"N": 1, "C": 1, "S": 1, "K": (sh_degree + 1) ** 2, "RADIX": CONSTANTS["RADIX"][0], "blocks": 1 / block}
@@ -355,7 +362,7 @@ def bytes_per_splat(sh_degree: int) -> dict[str, float]:
     for row in BUFFERS:
         axes = row.shape.split(", ")
         if row.name not in PARAMETER_GRADIENTS and {"N", "C", "S", "blocks"} & set(axes):
-            out[row.name] = itemsize(row.name) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
+            out[row.name] = itemsize(row.name, moment_bytes) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
     return out
 
 

@@ -11,6 +11,7 @@ from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.fit_rasters import FIT_RASTERS
 from app.variants.formats import FORMATS
+from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
 from app.variants.reductions import REDUCTIONS
@@ -28,6 +29,7 @@ REGISTRIES = (
     ("blocks of pixels", "--block", BLOCKS),
     ("shapes of splats", "--shape", SHAPES),
     ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
+    ("moments of Adam", "--moments", MOMENT_FORMATS),
     ("image fits", "fit --rasterizer", FIT_RASTERS),
 )
 _OPTIONAL = ("backward pass of tiles", "image fits")  # without any of these the default rasterizer still runs
@@ -106,10 +108,6 @@ def _probe(device) -> str:
 
 
 def _limits(device) -> list[str]:
-    each = contract.bytes_per_splat(_SH_DEGREE)
-    total, largest = sum(each.values()), max(each, key=each.get)
-    by_memory, by_buffer = device.memory_bytes / total, device.max_buffer / each[largest]
-    bound = f"memory at {total:.0f} bytes a splat" if by_memory < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
     return [
         "limits",
         f"  memory          {device.memory_bytes / 2**30:.1f} GiB",
@@ -117,8 +115,18 @@ def _limits(device) -> list[str]:
         f"  largest image   {device.max_image} px a side",
         f"  subgroup size   {device.subgroup_size}",
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
-        f"  splats          about {min(by_memory, by_buffer) / 1e6:.2f} million in training at SH degree {_SH_DEGREE}, less images; bound by {bound}",
+        f"  splats          about {_room(device, 4, f'in training at SH degree {_SH_DEGREE}, less images')}",
+        *(f"                  about {_room(device, row.nbytes, f'with --moments {name}')}" for name, row in MOMENT_FORMATS.items() if row.nbytes < 4 and not device.capabilities.missing(row.needs)),
     ]
+
+
+def _room(device, moment_bytes: int, when: str) -> str:
+    """How many splats fit, and what bounds them."""
+    each = contract.bytes_per_splat(_SH_DEGREE, moment_bytes)
+    total, largest = sum(each.values()), max(each, key=each.get)
+    by_memory, by_buffer = device.memory_bytes / total, device.max_buffer / each[largest]
+    bound = f"memory at {total:.0f} bytes a splat" if by_memory < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
+    return f"{min(by_memory, by_buffer) / 1e6:.2f} million {when}; bound by {bound}"
 
 
 def _auto(device) -> list[str]:

@@ -21,9 +21,9 @@ EXTENT = 2.0
 class Refining:
     """Command buffers recorded once for one capacity, run on any splats, of which nobody is visible."""
 
-    def __init__(self, device, capacity: int, planes: int):
+    def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         self.device, self.capacity, self.planes = device, capacity, planes
-        self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"))
+        self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"), moments=moments)
         self.own = {"hyper": Buffer(device, contract.itemsize("hyper"), "hyper"), **allocate_projected(device, capacity, "adam")}
         self.scratch = allocate_densify(device, capacity)
         self.resources = {**self.parameters.all, **self.own, **self.scratch}
@@ -65,15 +65,16 @@ class Refining:
 
 
 def maker(kind: Callable) -> tuple:
-    """Fixtures of a module: `make(capacity, planes)`, which makes one of each, and the end of them all."""
+    """Fixtures of a module: `make(capacity, planes, moments)`, which makes one of each, and the end of them all."""
     made = {}
 
     @pytest.fixture
     def make(device):
-        def make(capacity: int, planes: int = 1):
-            if (capacity, planes) not in made:
-                made[capacity, planes] = kind(device, capacity, planes)
-            return made[capacity, planes]
+        def make(capacity: int, planes: int = 1, moments: str = "float32"):
+            key = capacity, planes, moments
+            if key not in made:
+                made[key] = kind(device, *key)
+            return made[key]
 
         return make
 
@@ -87,8 +88,8 @@ def maker(kind: Callable) -> tuple:
     return make, cleanup
 
 
-def random_state(n: int, planes: int, seed: int = 0) -> dict:
-    """Splats around the thresholds. The first SH value is the row's number, which all descendants inherit."""
+def random_state(n: int, planes: int, seed: int = 0, moments: str = "float32") -> dict:
+    """Splats around the thresholds. The first SH value is the row's number, which all descendants inherit. Moments are numbers that this format has."""
     rng = np.random.default_rng(seed)
     state = {
         "means": rng.normal(size=(1, n, 3)),
@@ -99,7 +100,11 @@ def random_state(n: int, planes: int, seed: int = 0) -> dict:
         **{f"adam_{name}": rng.normal(size=(2 * (planes if name == "sh" else 1), n, width)) for name, width in zip(FIELDS, (3, 4, 3, 1, 3))},
     }
     state["sh"][0, :, 0] = np.arange(n)
-    return {name: values.astype(np.float32) for name, values in state.items()}
+    state = {name: values.astype(np.float32) for name, values in state.items()}
+    if moments == "bfloat16":
+        for name in MOMENTS:
+            state[name].view(np.uint32)[:] &= 0xFFFF0000
+    return state
 
 
 def random_bits(key: np.ndarray) -> np.ndarray:

@@ -71,6 +71,20 @@ def test_sizes_and_thresholds(on_device, scene, model, tmp_path):
     assert {"bench_sizes.png", "bench_threshold.png"} <= {p.name for p in tmp_path.iterdir()}
 
 
+def test_moments(on_device, scene, model, capsys):
+    rows = bench(model, scene, views=[1], repeats=1, quiet=True, errors=True, moments=["float32", "bfloat16"])
+    assert varying(rows) == ["moments"] and [r.memory["optimizer"] for r in rows] == [2 * 300 * 23 * 4, 300 * 23 * 4]
+    assert rows[1].floors["project backward"] < 0.8 * rows[0].floors["project backward"]
+    assert rows[0].errors == pytest.approx(rows[1].errors, rel=0.1)
+    on_device.capabilities.withdraw("storage_16bit", "core feature x")
+    try:
+        rows = bench(model, scene, views=[1], repeats=1, quiet=True, moments=["float32", "bfloat16"])
+    finally:
+        on_device.capabilities.names.add("storage_16bit")
+        del on_device.capabilities.why_not["storage_16bit"]
+    assert [r.options["moments"] for r in rows] == ["float32"] and "lacks core feature x; use --moments float32" in capsys.readouterr().err
+
+
 def test_a_variant_that_does_not_fit_leaves_the_others(on_device, scene, model, tmp_path, monkeypatch, capsys):
     measure = Bench.measure
 
@@ -135,6 +149,8 @@ def test_floors_follow_the_contract():
     assert found["sort"] == 1000 * 4 + 400 * (8 + 2 * 16 + 8 + 4)
     assert found["loss"] == 600 * (8 + 4 + 16)
     assert found["project backward"] == 1000 * (6 * 23 * 4 + 4) + 400 * (13 * 4 + 2 * 36 + 2 * 12)
+    half = floor_bytes(splats=1000, visible=400, sh_planes=4, pixels=600, target_bytes=8, moment_bytes=2)
+    assert half == found | {"project backward": found["project backward"] - 1000 * 4 * 23 * 2}
 
 
 def test_every_purpose_is_of_the_contract():

@@ -17,9 +17,9 @@ EARLY, LATE = 600, 3100  # before and after the first opacity reset
 
 
 class Densifier(Refining):
-    def __init__(self, device, capacity: int, planes: int):
-        super().__init__(device, capacity, planes)
-        run = build_all(device, [*DENSIFY_PASSES(planes), *RESET_PASSES])
+    def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
+        super().__init__(device, capacity, planes, moments)
+        run = build_all(device, [*DENSIFY_PASSES(planes, moments), *RESET_PASSES(moments)])
         self.record("densify", lambda r: record_densify(r, run))
         self.record("reset", lambda r: record_reset(r, run))
 
@@ -107,10 +107,13 @@ def growing(stats: np.ndarray, config: TrainConfig = CONFIG) -> np.ndarray:
 
 
 @pytest.mark.parametrize("step", [EARLY, CONFIG.reset_every, LATE])
-@pytest.mark.parametrize("n, planes", [(1, 16), (255, 1), (256, 4), (257, 16), (1000, 9), (5000, 1), (5000, 16)])
-def test_against_reference(make, n, planes, step):
-    state, stats = random_state(n, planes, seed=n), random_stats(n, seed=n + 1)
-    densifier = make(2 * n, planes)
+@pytest.mark.parametrize(
+    "n, planes, moments",
+    [*((n, k, "float32") for n, k in ((1, 16), (255, 1), (256, 4), (257, 16), (1000, 9), (5000, 1), (5000, 16))), (257, 16, "bfloat16"), (4999, 4, "bfloat16")],
+)
+def test_against_reference(make, n, planes, moments, step):
+    state, stats = random_state(n, planes, seed=n, moments=moments), random_stats(n, seed=n + 1)
+    densifier = make(2 * n, planes, moments)
     got, want = densifier(state, stats, step), reference(state, stats, step)
     assert_same_set(got, want)
     assert_sizes(densifier, want["means"].shape[1], n + growing(stats).sum())
@@ -239,10 +242,10 @@ def test_children_of_a_split_follow_the_gaussian(make):
     assert len(np.unique(drawn, axis=0)) == len(drawn)
 
 
-@pytest.mark.parametrize("n", [0, 1, 1000])
-def test_opacity_reset(make, n):
-    state, stats = random_state(n, 1), random_stats(n)
-    densifier = make(2 * n + 64)
+@pytest.mark.parametrize("n, moments", [(0, "float32"), (1, "float32"), (1000, "float32"), (999, "bfloat16")])
+def test_opacity_reset(make, n, moments):
+    state, stats = random_state(n, 1, moments=moments), random_stats(n)
+    densifier = make(2 * n + 64, moments=moments)
     got = densifier(state, stats, what="reset")
     ceiling = np.log(CONFIG.reset_opa / (1 - CONFIG.reset_opa))
     np.testing.assert_allclose(got["logit_opacities"], np.minimum(state["logit_opacities"], ceiling), rtol=1e-6)

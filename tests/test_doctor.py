@@ -120,4 +120,6 @@ def test_bytes_per_splat():
     assert each["digit_counts"] == pytest.approx(0.5)
     assert "d_means" not in each and "camera" not in each and "photos" not in each
     assert sum(contract.bytes_per_splat(0)[name] for name in ("means", "quats", "log_scales", "logit_opacities", "sh")) == 56
+    half = contract.bytes_per_splat(3, moment_bytes=2)
+    assert sum(each.values()) - sum(half.values()) == 2 * 59 * 2 and half["adam_sh"] == 2 * 16 * 6 and half["sh"] == each["sh"]
     assert set(each) <= {r.name for r in contract.BUFFERS}

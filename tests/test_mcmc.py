@@ -10,7 +10,7 @@ from app.config import TrainConfig
 from app.errors import UserError
 from app.gpu.passes import build_all
 from app.presets import config_from_file, load_config
-from app.raster.base import project_backward, record_project_backward
+from app.raster.base import adam, project_backward, record_project_backward
 from app.raster.parameters import FIELDS, MOMENTS
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.trainer import train
@@ -25,9 +25,9 @@ MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, sca
 
 
 class Refiner(Refining):
-    def __init__(self, device, capacity: int, planes: int):
-        super().__init__(device, capacity, planes)
-        run = build_all(device, [*MCMC_PASSES(planes), *project_backward(planes, "adam", antialiased=False)])
+    def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
+        super().__init__(device, capacity, planes, moments)
+        run = build_all(device, [*MCMC_PASSES(planes, moments), *project_backward(planes, adam(moments), antialiased=False)])
         self.record("refine", lambda r: record_mcmc(r, run))
         self.record("noise", lambda r: record_noise(r, run))
         self.record("adam", lambda r: record_project_backward(r, run))
@@ -70,14 +70,14 @@ def test_reference_of_relocation(opacity, n):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("n, planes", [(40, 16), (256, 4), (1000, 1), (5001, 16)])
-def test_relocation_against_reference(make, n, planes, seed):
+@pytest.mark.parametrize("n, planes, moments", [(40, 16, "float32"), (256, 4, "float32"), (1000, 1, "float32"), (5001, 16, "float32"), (999, 4, "bfloat16")])
+def test_relocation_against_reference(make, n, planes, moments, seed):
     """Without room to grow: dead rows copy live ones, which share with them by the published formula; the others do not change."""
-    state = random_state(n, planes, seed)  # 27 of 100 dead
+    state = random_state(n, planes, seed, moments)  # 27 of 100 dead
     before = opacities(state)
     dead = before <= MIN
     assert 0 < dead.sum() < n
-    got = make(n, planes)(state)
+    got = make(n, planes, moments)(state)
     source, drawn = tags(got), np.bincount(tags(got)[dead], minlength=n)
     assert not drawn[dead].any() and np.array_equal(source[~dead], np.flatnonzero(~dead))
     multiple = drawn > 0

@@ -11,6 +11,7 @@ from PIL import Image
 from app import contract
 from app.config import TrainConfig
 from app.errors import UserError
+from app.gpu.capabilities import Capabilities
 from app.gpu.context import OutOfMemory
 from app.gpu.memory import Buffer
 from app.io.colmap import ColmapCamera, read_model, write_model
@@ -18,12 +19,14 @@ from app.io.ply import is_antialiased, load_ply, save_ply
 from app.io.scene import load_scene
 from app.presets import config_from_file, load_config
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
+from app.train.capacity import fitting
 from app.train.evaluate import evaluate_run, evaluation_frame, measure_all
 from app.train.photos import Photos
 from app.train.report import Log, stage_table
 from app.train.session import Session
 from app.train.trainer import initial_gaussians, train
 from app.variants.blocks import BLOCKS
+from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from tests.training import densified, open_session, same_state, settings
 
@@ -356,13 +359,31 @@ def test_photographs_too_large(device, monkeypatch):
 # -- memory ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_growth_keeps_splats_and_moments(device):
+def test_memory_of_moments(device, scene, monkeypatch):
+    """In bfloat16 they take as much as what they are of, and more splats fit where the buffer of the SH moments is what bounds them."""
+    monkeypatch.setattr(device, "max_buffer", 384_000)
+    for moments, times, most in (("float32", 2, 1000), ("bfloat16", 1, 2000)):
+        session = open_session(device, settings(scene, sh_degree=3, moments=moments))
+        memory = session.memory()
+        assert memory["optimizer"] == times * memory["parameters"] > 0
+        assert fitting(device, session.config, session.photos) == most
+        session.destroy()
+
+
+def test_a_device_without_16_bit_storage(device, scene, monkeypatch):
+    monkeypatch.setattr(device, "capabilities", Capabilities(device.capabilities.names - {"storage_16bit"}, {"storage_16bit": "core feature x"}))
+    with pytest.raises(UserError, match="^--moments bfloat16: .* lacks core feature x; use --moments float32$"):
+        open_session(device, settings(scene, moments="bfloat16"))
+
+
+@pytest.mark.parametrize("moments", MOMENT_FORMATS)
+def test_growth_keeps_splats_and_moments(device, moments):
     names = (*FIELDS, *MOMENTS, "grow_stats")
-    parameters = Parameters(device, 100, 4, extra=names[len(FIELDS) :])
+    parameters = Parameters(device, 100, 4, names[len(FIELDS) :], moments)
     rng = np.random.default_rng(0)
     before = {}
     for name in names:
-        before[name] = rng.random((parameters.planes(name), 90, contract.itemsize(name) // 4), np.float32)
+        before[name] = rng.integers(0, 256, (parameters.planes(name), 90, contract.itemsize(name) // 4)).astype(np.float32)  # which bfloat16 has too
         parameters.write(name, before[name])
     for capacity in (101, 257, 1000, 90):
         parameters.grow(capacity, 90)

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from app.contract import BINDINGS, BUFFERS, CONSTANTS, IMAGES, STRUCTS
+from app.contract import BINDINGS, BUFFERS, CONSTANTS, IMAGES, MOMENTS, STRUCTS
 
 TARGET = Path(__file__).resolve().parent.parent / "shaders" / "include" / "contract.glsl"
 
@@ -13,6 +13,10 @@ HEADER = """\
 #extension GL_EXT_scalar_block_layout : require
 #extension GL_EXT_samplerless_texture_functions : require
 """
+
+
+# Moments lie in memory as <moments> says.
+MOMENT_TYPES = {"float": "MOMENT", "vec3": "MOMENT3", "vec4": "MOMENT4"}
 
 
 def literal(value, glsl_type: str) -> str:
@@ -34,13 +38,14 @@ def generate() -> str:
         out.append("};")
     out.append("")
     for row in BUFFERS:
-        member = f"{row.type} {row.name};" if row.single else f"{row.type} {row.name}[];"
+        element, four = (MOMENT_TYPES[row.type], "FOUR_MOMENTS") if row.name in MOMENTS else (row.type, "vec4")
+        member = f"{element} {row.name};" if row.single else f"{element} {row.name}[];"
         note = f"; {row.note}" if row.note else ""
         out.append(f"// {row.name} [{row.shape}]{note}")
         out.append(f"#define BINDING_{row.name} {BINDINGS[row.name]}")
         out.append(f"#define BUFFER_{row.name}(access) layout(set = 0, binding = BINDING_{row.name}, scalar) access buffer {row.name}_block {{ {member} }};")
         if row.streamed:
-            out.append(f"#define FOURS_{row.name}(access) layout(set = 0, binding = BINDING_{row.name}, scalar) access buffer {row.name}_fours_block {{ vec4 {row.name}_fours[]; }};")
+            out.append(f"#define FOURS_{row.name}(access) layout(set = 0, binding = BINDING_{row.name}, scalar) access buffer {row.name}_fours_block {{ {four} {row.name}_fours[]; }};")
     for row in IMAGES:
         binding = BINDINGS[row.name]
         out.append(f"// {row.name}: {row.note}")

@@ -6,7 +6,7 @@ from app.cli.flags import METAVARS, add_setting, default_text, flag, from_text, 
 from app.config import FIELDS, checked, kind
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
-AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "rasterizer")
+AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments", "rasterizer")
 
 
 def add_flags(parser):

@@ -36,6 +36,13 @@ FEATURES: tuple[Feature, ...] = (
     Feature("extended_formats", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageExtendedFormats"),
     Feature("statistics", None, "VkPhysicalDeviceFeatures2", None, "pipelineStatisticsQuery"),
     Feature(
+        "storage_16bit",
+        None,
+        "VkPhysicalDevice16BitStorageFeatures",
+        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
+        "storageBuffer16BitAccess",
+    ),
+    Feature(
         "interlock",
         "VK_EXT_fragment_shader_interlock",
         "VkPhysicalDeviceFragmentShaderInterlockFeaturesEXT",

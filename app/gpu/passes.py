@@ -140,8 +140,7 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
             row = contract.ROWS[name]
             if isinstance(row, contract.BufferRow) != (b.kind == "buffer"):
                 raise PassError(f"pass {owner.name}, {path}: {name} is a {type(row).__name__} in the contract, the shader has {b.kind}")
-            as_fours = b.kind == "buffer" and row.streamed and b.stride == 16
-            if b.stride is not None and b.stride != contract.itemsize(name) and not as_fours:
+            if b.stride is not None and b.stride not in contract.strides(name):
                 raise PassError(f"pass {owner.name}, {path}: {name} has {contract.itemsize(name)} bytes an element, the shader {b.stride}")
             if kinds.setdefault(binding, b.kind) != b.kind:
                 raise PassError(f"pass {owner.name}: {name} is {kinds[binding]} in one stage and {b.kind} in {path}")

@@ -18,7 +18,9 @@ SUFFIXES = (".obj", ".ply")
 
 
 def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarray | None, list[str]]:
-    """The mesh, its texture as (resolution, resolution, 3) float32 in 0..1 where it has one, and notes, see `checked`. Raises UserError naming the file where it is missing, damaged or no surface that can be fitted."""
+    """The mesh, its texture as (resolution, resolution, 3) float32 in 0..1 where it has one, and notes, see `checked`.
+
+    Raises UserError naming the file where it is missing, damaged or no surface that can be fitted."""
     import trimesh
 
     path = Path(path)
@@ -31,7 +33,8 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarra
         found = trimesh.load(path, process=False, force="mesh")
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
         image = getattr(getattr(found.visual, "material", None), "image", None)
-        texture = None if image is None or max(image.size) < 4 else np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255  # trimesh's stand-in for a missing one is tiny
+        has_image = image is not None and max(image.size) >= 4  # the stand-in for a missing one is smaller
+        texture = np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255 if has_image else None
     except ImportError as error:  # what would guess the encoding
         raise UserError(f"{path}: not a readable mesh: not UTF-8 text") from error
     except Exception as error:  # its parsers raise almost anything

@@ -161,8 +161,7 @@ class MeshRun:
             save(_curves(metrics), self.folder / "loss.png")
         if self.config.profile:
             print(stage_table(stages))
-        quality = metrics["held_out"]
-        said = f"IoU {quality['iou']:.4f}, PSNR {quality['psnr']:.2f} dB ({quality['psnr_object']:.2f} on the object alone) on {len(rows)} held-out views; " if rows else ""
+        said = f"IoU {{iou:.4f}}, PSNR {{psnr:.2f}} dB ({{psnr_object:.2f}} on the object alone) on {len(rows)} held-out views; ".format(**metrics["held_out"]) if rows else ""
         print(f"{said}{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s on {self.device.name}; everything is in {self.folder}")
         return metrics
 

@@ -21,6 +21,7 @@ from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 from app.raster.sort import record_sort, sort_bytes, sort_passes
+from app.variants.moments import MOMENT_FORMATS, MomentFormat
 from app.variants.pictures import PICTURES
 
 
@@ -85,13 +86,13 @@ def resolve(device: Device, kind: str, registry: dict, wanted: str, flag: str):
 
 @dataclass(frozen=True)
 class Sink:
-    """Where gradients of parameters go: the slot file of project/sink.comp and the rows it touches.
+    """Where gradients of parameters go: the slot files of project/sink.comp and the rows they touch.
 
     grows: the densification statistics are wanted. all_planes: SH planes above the degree in use are handed over too. visible_only: rows
     of splats that were not visible are not.
     """
 
-    slot: str
+    slots: Mapping[str, str]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     grows: bool = True
@@ -100,12 +101,22 @@ class Sink:
 
 
 _STEPPED = (*contract.PARAMETERS, *contract.MOMENTS)
-_ADAM = Sink("optim/adam.glsl", ("hyper", *_STEPPED), _STEPPED)
-SINKS = {
-    "store": Sink("optim/store.glsl", (), contract.PARAMETER_GRADIENTS, grows=False, all_planes=True),
-    "adam": _ADAM,
-    "visible adam": replace(_ADAM, visible_only=True),
-}
+
+
+def resolve_moments(device: Device, wanted: str) -> MomentFormat:
+    """The row that was asked for. Raises UserError where the device lacks what it needs."""
+    return resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
+
+
+def adam(moments: str = "float32", visible_only: bool = False) -> str:
+    """The name of the sink that takes a step of Adam. moments: how they are stored, a row of app/variants/moments.py."""
+    return ("visible " if visible_only else "") + "adam" + ("" if moments == "float32" else f" in {moments}")
+
+
+SINKS = {"store": Sink({"sink": "optim/store.glsl"}, (), contract.PARAMETER_GRADIENTS, grows=False, all_planes=True)}
+for _name, _row in MOMENT_FORMATS.items():
+    _adam = Sink({"sink": "optim/adam.glsl", "moments": _row.slot}, ("hyper", *_STEPPED), _STEPPED)
+    SINKS |= {adam(_name): _adam, adam(_name, visible_only=True): replace(_adam, visible_only=True)}
 _KEPT = ("seen", "d_geometry")  # what the forward projection leaves the backward one
 
 
@@ -196,7 +207,7 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
             reads=("frame", "counts", "seen", "d_geometry", "d_colors", *row.reads),
             writes=row.writes,
             spec={"VISIBLE_ONLY": row.visible_only},
-            slots={"sink": row.slot},
+            slots=row.slots,
         ),
     ]
 

@@ -10,6 +10,7 @@ from app import contract
 from app.gaussians import Gaussians
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, copy_regions
+from app.variants.moments import MOMENT_FORMATS
 
 FIELDS, MOMENTS = contract.PARAMETERS, contract.MOMENTS
 
@@ -19,11 +20,27 @@ def planes_of(name: str, sh_planes: int) -> int:
     return (sh_planes if name.endswith("sh") else 1) * (2 if name in MOMENTS else 1)
 
 
-class SplatBuffers:
-    """Buffers by contract name for up to `capacity` splats; rows ending in `sh` have `sh_planes` planes, Adam rows two for each of them."""
+def to_bfloat16(values: np.ndarray) -> np.ndarray:
+    """float32 -> the bits of the nearest bfloat16, ties to even, as uint16."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = bits + (0x7FFF + (bits >> 16 & 1))
+    return (np.where(np.isnan(values), bits | 1 << 22, rounded) >> 16).astype(np.uint16)  # a NaN stays one
 
-    def __init__(self, device: Device, names: Iterable[str], capacity: int, sh_planes: int):
+
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """The float32 that these uint16 are, exactly."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
+class SplatBuffers:
+    """Buffers by contract name for up to `capacity` splats; rows ending in `sh` have `sh_planes` planes, Adam rows two for each of them.
+
+    moments: how Adam rows are stored, a row of app/variants/moments.py; the host reads and writes them as float32 all the same.
+    """
+
+    def __init__(self, device: Device, names: Iterable[str], capacity: int, sh_planes: int, moments: str = "float32"):
         self.device, self.names, self.capacity, self.sh_planes = device, tuple(names), capacity, sh_planes
+        self.moment_bytes = MOMENT_FORMATS[moments].nbytes
         self.resources = {}
         try:
             for name in self.names:
@@ -39,19 +56,24 @@ class SplatBuffers:
     def planes(self, name: str) -> int:
         return planes_of(name, self.sh_planes)
 
+    def itemsize(self, name: str) -> int:
+        return contract.itemsize(name, self.moment_bytes)
+
     def _allocate(self, name: str, capacity: int) -> Buffer:
-        return Buffer(self.device, self.planes(name) * contract.plane_stride(capacity) * contract.itemsize(name), name)
+        return Buffer(self.device, self.planes(name) * contract.plane_stride(capacity) * self.itemsize(name), name)
 
     def read(self, name: str, n: int) -> np.ndarray:
         """(planes, n, values) float32 of the first n splats."""
-        width = contract.itemsize(name)
-        planes = [self.resources[name].download(np.float32, n * width // 4, k * self.stride * width) for k in range(self.planes(name))]
-        return np.stack(planes).reshape(self.planes(name), n, width // 4)
+        width, values = self.itemsize(name), contract.itemsize(name) // 4
+        kind = np.float32 if width == 4 * values else np.uint16
+        planes = np.stack([self.resources[name].download(kind, n * values, k * self.stride * width) for k in range(self.planes(name))])
+        return (planes if kind == np.float32 else from_bfloat16(planes)).reshape(self.planes(name), n, values)
 
     def write(self, name: str, values: np.ndarray) -> None:
-        """From (planes, n, values) float32."""
+        """From (planes, n, values) float32, which bfloat16 rounds to nearest."""
+        width, whole = self.itemsize(name), contract.itemsize(name)
         for k, plane in enumerate(np.asarray(values, np.float32)):
-            self.resources[name].upload(plane, offset=k * self.stride * contract.itemsize(name))
+            self.resources[name].upload(plane if width == whole else to_bfloat16(plane), offset=k * self.stride * width)
 
     def grow(self, capacity: int, n: int) -> None:
         """More capacity for the same n splats. Old and new buffers stand side by side until all are copied; raises OutOfMemory with nothing changed."""
@@ -64,7 +86,7 @@ class SplatBuffers:
                 buffer.destroy()
             raise
         for name, buffer in grown.items():
-            width = contract.itemsize(name)
+            width = self.itemsize(name)
             regions = [(k * self.stride * width, k * contract.plane_stride(capacity) * width, n * width) for k in range(self.planes(name))]
             copy_regions(self.resources[name], buffer, regions)
             self.resources[name].destroy()
@@ -80,9 +102,9 @@ class SplatBuffers:
 class Parameters(SplatBuffers):
     """The trained parameters with their counts; `extra` names rows that live and grow with them."""
 
-    def __init__(self, device: Device, capacity: int, sh_planes: int, extra: Iterable[str] = ()):
+    def __init__(self, device: Device, capacity: int, sh_planes: int, extra: Iterable[str] = (), moments: str = "float32"):
         self._shared: dict[str, Buffer] = {}  # destroy() looks at it when a buffer of the others does not fit
-        super().__init__(device, (*FIELDS, *extra), capacity, sh_planes)
+        super().__init__(device, (*FIELDS, *extra), capacity, sh_planes, moments)
         self._shared = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")}
         self.set_count(0)
 

@@ -35,7 +35,7 @@ from app.study.tables import markdown
 from app.train.report import make_folder, write_json
 from app.variants.reductions import REDUCTIONS
 
-AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold")  # options that may be lists
+AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments")  # options that may be lists
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:
@@ -145,7 +145,7 @@ def bench(
             tqdm.write(f"skipped {what}: {error}", file=sys.stderr)
             lost = isinstance(error, DeviceLost)
 
-    known = {name: [f.name for f in fields(BACKENDS[name].options)] for name in rasterizer}
+    known = {name: ["moments", *(f.name for f in fields(BACKENDS[name].options))] for name in rasterizer}
     combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
     size = None
     for n, name, options in tqdm(combinations, desc="bench", unit="variant", disable=quiet):

@@ -18,14 +18,14 @@ _GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
 _WORD = 4
 
 
-def floor_bytes(splats: int, visible: float, sh_planes: int, pixels: float, target_bytes: int) -> dict[str, float]:
-    """Bytes by stage. target_bytes: of a pixel of the target."""
+def floor_bytes(splats: int, visible: float, sh_planes: int, pixels: float, target_bytes: int, moment_bytes: int = 4) -> dict[str, float]:
+    """Bytes by stage. target_bytes: of a pixel of the target; moment_bytes: of a number of the Adam moments."""
     geometry, sh, splat2d = sum(itemsize(name) for name in _GEOMETRY), sh_planes * itemsize("sh"), itemsize("splats2d")
     pair = itemsize("keys") + itemsize("order")
     return {
         "project": splats * (geometry + itemsize("keys") + _WORD) + visible * (sh + splat2d),
         "sort": splats * itemsize("keys") + visible * (7 * pair - itemsize("keys")),
         "loss": pixels * (target_bytes + itemsize("photos") + 4 * _WORD),
-        "project backward": splats * (3 * 2 * (geometry + sh) + _WORD)
+        "project backward": splats * (2 * (1 + 2 * moment_bytes / _WORD) * (geometry + sh) + _WORD)
         + visible * (splat2d + 2 * CONSTANTS["GRADIENTS"][0] * itemsize("d_splats2d") + 2 * dtype("GrowStat").itemsize),
     }

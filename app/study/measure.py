@@ -18,7 +18,7 @@ from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder
 from app.io.scene import View
 from app.raster import BACKENDS
-from app.raster.base import Rasterizer
+from app.raster.base import Rasterizer, adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
 from app.report.stages import STAGES, stage_of
 from app.study.floors import floor_bytes
@@ -79,7 +79,10 @@ class Bench:
         self._reference: tuple | None = None  # (what it is of, gradients)
 
     def measure(self, rasterizer: str, options: dict) -> Row:
-        """Raises UserError for what the device cannot run, OutOfMemory; nothing stays allocated."""
+        """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot run, OutOfMemory; nothing stays allocated."""
+        options = {"moments": "float32", **options}
+        moments = options.pop("moments")
+        moment_bytes = resolve_moments(self.device, moments).nbytes
         with ExitStack() as stack:
 
             def owned(part):
@@ -87,12 +90,12 @@ class Bench:
                 return part
 
             planes = self.gaussians.sh.shape[1]
-            parameters = owned(Parameters(self.device, len(self.gaussians), planes, extra=(*MOMENTS, "grow_stats")))
+            parameters = owned(Parameters(self.device, len(self.gaussians), planes, extra=(*MOMENTS, "grow_stats"), moments=moments))
             parameters.upload(self.gaussians)
             for name in (*MOMENTS, "grow_stats"):
                 parameters.resources[name].fill(0)
             backend = BACKENDS[rasterizer]
-            raster = owned(backend.rasterizer(self.device, parameters, self.width, self.height, backend.options(**options), sink="adam"))
+            raster = owned(backend.rasterizer(self.device, parameters, self.width, self.height, backend.options(**options), sink=adam(moments)))
             resources = {**raster.resources, **self._surroundings(owned)}
             run = build_all(self.device, LOSS_PASSES if self.upstream == "loss" else ())
 
@@ -112,9 +115,10 @@ class Bench:
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"]
         n, pixels = len(self.gaussians), float(np.mean([v.camera.width * v.camera.height for v in self.views]))
-        floors = floor_bytes(n, visible, planes, pixels, 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize) if self.bandwidth else {}
+        target_bytes = 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize
+        floors = floor_bytes(n, visible, planes, pixels, target_bytes, moment_bytes) if self.bandwidth else {}
         return Row(
-            options={"rasterizer": rasterizer, **names, **threshold},
+            options={"rasterizer": rasterizer, **names, **threshold, "moments": moments},
             splats=n,
             stages=stages,
             forward=forward,
@@ -183,8 +187,9 @@ class Bench:
         (those not visible have zeros in both) and all numbers of a splat, of the first view or of all views together.
 
         Gradients are those of the Python API, with respect to linear scales and opacities in 0..1, for uniform random upstream
-        gradients in 0..1, whatever the timing's upstream is.
+        gradients in 0..1, whatever the timing's upstream is. They do not depend on how moments are stored.
         """
+        options = {name: value for name, value in options.items() if name != "moments"}
         sums = {name: np.zeros(4) for name in GRADIENTS}  # |a - b|^2, |a|^2, |b|^2, a . b
         for i in range(len(self.views) if all_views else 1):
             wanted = self._exact(rasterizer, options, i)

@@ -27,6 +27,7 @@ from app.io.ply import load_ply
 from app.io.scene import load_scene
 from app.presets import SAVED_NAME, config_from_file
 from app.raster import BACKENDS, fastest
+from app.raster.base import resolve_moments
 from app.study import run_file
 from app.study.bench import commit
 from app.study.measure import Bench
@@ -68,6 +69,7 @@ def _lacking(config: TrainConfig) -> str | None:
     try:
         backend = BACKENDS[fastest(device, config)]
         backend.resolve(device, backend.options.of(config))
+        resolve_moments(device, config.moments)
     except UserError as error:
         return str(error)
     finally:

@@ -7,6 +7,7 @@ from app.config import TrainConfig
 from app.gpu.context import Device
 from app.raster import BACKENDS
 from app.train.photos import Photos
+from app.variants.moments import MOMENT_FORMATS
 
 ROOM, MORE = 1.25, 150_000  # capacity: so many times the splats that it was made for, and so many more, since each growth takes a tenth of a second
 
@@ -18,7 +19,8 @@ def roomy(n: int) -> int:
 
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    each = contract.bytes_per_splat(config.sh_degree) | {"tiles": BACKENDS[config.rasterizer].bytes_per_splat}
+    each = contract.bytes_per_splat(config.sh_degree, MOMENT_FORMATS[config.moments].nbytes)
+    each["tiles"] = BACKENDS[config.rasterizer].bytes_per_splat
     used = 0 if photos.streamed else photos.buffer.nbytes
     by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())
     limit = int(min(device.max_buffer // max(each.values()), by_memory))

@@ -1,6 +1,7 @@
 """Checkpoints: everything a run needs to go on exactly where it was, in one .npz.
 
-The random state is the step itself: view order, backgrounds and split noise are hashes of (seed, step).
+The random state is the step itself: view order, backgrounds, split noise and the rounding of moments are hashes of (seed, step).
+Moments are float32 here, also those of `--moments bfloat16`, which are exact in it: a run may go on with either setting.
 """
 
 from __future__ import annotations

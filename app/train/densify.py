@@ -16,6 +16,7 @@ from app.gpu.memory import Buffer, allocate_all
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 from app.raster.parameters import FIELDS, MOMENTS
+from app.variants.moments import MOMENT_FORMATS
 
 GROUP = contract.CONSTANTS["GROUP"][0]
 RANKS = ("flags", "flag_sums")
@@ -23,9 +24,9 @@ ROW = (*FIELDS, *MOMENTS)  # what moves with a splat
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
 
 
-def DENSIFY_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
-    """The passes for parameters with this many SH coefficients."""
-    planes = {"SH_PLANES": sh_planes}
+def DENSIFY_PASSES(sh_planes: int, moments: str = "float32") -> tuple[ComputePass, ...]:
+    """The passes for parameters with this many SH coefficients, and moments stored as a row of app/variants/moments.py."""
+    planes, slots = {"SH_PLANES": sh_planes}, {"moments": MOMENT_FORMATS[moments].slot}
     resized = dict(shader="densify/resize.comp", reads=("counts", *RANKS), writes=("counts", "indirect"))
     return (
         ComputePass("densify decide", "densify/decide.comp", reads=("hyper", "counts", "grow_stats"), writes=RANKS),
@@ -36,6 +37,7 @@ def DENSIFY_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
             reads=("hyper", "frame", "counts", *RANKS, *ROW),
             writes=("grow_stats", *ROW),
             spec=planes,
+            slots=slots,
         ),
         ComputePass(name="densify grown", spec={"GROWN": True}, **resized),
         ComputePass(
@@ -52,19 +54,22 @@ def DENSIFY_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
             reads=("counts", "holes", *RANKS, *ROW),
             writes=("grow_stats", *ROW),
             spec=planes,
+            slots=slots,
         ),
         ComputePass(name="densify pruned", spec={"GROWN": False}, **resized),
     )
 
 
-RESET_PASSES = (
-    ComputePass(
-        name="reset opacity",
-        shader="densify/reset.comp",
-        reads=("hyper", "counts", "logit_opacities"),
-        writes=("logit_opacities", "adam_logit_opacities"),
-    ),
-)
+def RESET_PASSES(moments: str = "float32") -> tuple[ComputePass, ...]:
+    return (
+        ComputePass(
+            name="reset opacity",
+            shader="densify/reset.comp",
+            reads=("hyper", "counts", "logit_opacities"),
+            writes=("logit_opacities", "adam_logit_opacities"),
+            slots={"moments": MOMENT_FORMATS[moments].slot},
+        ),
+    )
 
 
 def allocate_densify(device: Device, capacity: int) -> dict[str, Buffer]:

@@ -15,6 +15,7 @@ from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.recorder import Recorder
 from app.raster.parameters import FIELDS
 from app.train.densify import GROUP, RANKS, ROW, SCAN
+from app.variants.moments import MOMENT_FORMATS
 
 _IN_HOLES = {"copies": "holes"}
 
@@ -24,29 +25,31 @@ def grown(splats: int) -> int:
     return splats + splats // 20
 
 
-def _round(name: str, sh_planes: int, adds: bool) -> tuple[ComputePass, ...]:
+def _round(name: str, sh_planes: int, slots: dict[str, str], adds: bool) -> tuple[ComputePass, ...]:
     """The passes that fill rows with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
     drawn = ("hyper", "frame", "counts", *RANKS)
     spec = {"SH_PLANES": sh_planes, "ADDS": adds}
     return (
         ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("hyper", "counts", *FIELDS), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
         ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec={"ADDS": adds}, bind=_IN_HOLES),
-        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *ROW), writes=(*ROW, "grow_stats"), spec=spec),
+        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *ROW), writes=(*ROW, "grow_stats"), spec=spec, slots=slots),
     )
 
 
-def MCMC_PASSES(sh_planes: int) -> tuple[ComputePass, ...]:
-    """The passes for parameters with this many SH coefficients."""
+def MCMC_PASSES(sh_planes: int, moments: str = "float32") -> tuple[ComputePass, ...]:
+    """The passes for parameters with this many SH coefficients, and moments stored as a row of app/variants/moments.py."""
+    slots = {"moments": MOMENT_FORMATS[moments].slot}
     return (
         SCAN,
-        *_round("relocate", sh_planes, adds=False),
-        *_round("add", sh_planes, adds=True),
+        *_round("relocate", sh_planes, slots, adds=False),
+        *_round("add", sh_planes, slots, adds=True),
         ComputePass(
             name="mcmc share",
             shader="mcmc/share.comp",
             reads=("hyper", "counts", "copies", *ROW),
             writes=ROW,
             spec={"SH_PLANES": sh_planes},
+            slots=slots,
             bind=_IN_HOLES,
         ),
         ComputePass("mcmc resize", "mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),

@@ -22,6 +22,7 @@ from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
 from app.gpu.recorder import Recorder, submit
 from app.raster import BACKENDS
+from app.raster.base import adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
 from app.raster.sort import SORT_PASSES
 from app.train.batch import HISTORY, BatchResult, Slot, nothing
@@ -58,6 +59,7 @@ class Session:
         self._refused = 0  # capacity that did not fit
         self.clipped_steps = 0  # drawn without their farthest pairs of tile and splat, which had no room
         self._pairs, self._pairs_refused = 0, False  # the most that a step asked for; whether there was no memory for them
+        resolve_moments(device, config.moments)
         cameras = np.stack([camera_row(v) for v in views])
         self._shared = {
             "hyper": Buffer(device, contract.itemsize("hyper"), "hyper"),
@@ -187,7 +189,7 @@ class Session:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
         capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
-        self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"))
+        self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"), moments=self.config.moments)
         self._record()
 
     def _grow(self, wanted: int, n: int) -> None:
@@ -225,7 +227,7 @@ class Session:
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink="visible adam" if self.config.visible_adam else "adam")
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=adam(self.config.moments, self.config.visible_adam))
         self._parts = [self.raster]
         scratch = allocate_densify(self.device, self.parameters.capacity)
         self._parts += scratch.values()
@@ -239,7 +241,8 @@ class Session:
             recorder.destroy()
         self._recorders, self._drawn_from = [], self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch, "d_image": self._shared["d_image"]}
-        refining = MCMC_PASSES(self.sh_planes) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes), *RESET_PASSES)
+        moments = self.config.moments
+        refining = MCMC_PASSES(self.sh_planes, moments) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes, moments), *RESET_PASSES(moments))
         run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes), *SORT_PASSES[:1], *refining])
 
         def step(recorder: Recorder) -> None:

@@ -26,10 +26,10 @@ void copy_moments(uint from, uint to, uint stride) {
 void zero_moments(uint row, uint stride) {
     for (uint moment = 0u; moment < 2u; ++moment) {
         uint a = moment * stride + row;
-        adam_means[a] = vec3(0.0);
-        adam_quats[a] = vec4(0.0);
-        adam_log_scales[a] = vec3(0.0);
-        adam_logit_opacities[a] = 0.0;
+        adam_means[a] = MOMENT3(0u);
+        adam_quats[a] = MOMENT4(0u);
+        adam_log_scales[a] = MOMENT3(0u);
+        adam_logit_opacities[a] = MOMENT(0u);
     }
-    for (uint k = 0u; k < 2u * SH_PLANES; ++k) adam_sh[k * stride + row] = vec3(0.0);
+    for (uint k = 0u; k < 2u * SH_PLANES; ++k) adam_sh[k * stride + row] = MOMENT3(0u);
 }

@@ -325,24 +325,24 @@ struct MeshRecord {
 #define BUFFER_history(access) layout(set = 0, binding = BINDING_history, scalar) access buffer history_block { StepRecord history[]; };
 // adam_means [2, S]; first and second moments
 #define BINDING_adam_means 50
-#define BUFFER_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_block { vec3 adam_means[]; };
-#define FOURS_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_fours_block { vec4 adam_means_fours[]; };
+#define BUFFER_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_block { MOMENT3 adam_means[]; };
+#define FOURS_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_fours_block { FOUR_MOMENTS adam_means_fours[]; };
 // adam_quats [2, S]; first and second moments
 #define BINDING_adam_quats 51
-#define BUFFER_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_block { vec4 adam_quats[]; };
-#define FOURS_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_fours_block { vec4 adam_quats_fours[]; };
+#define BUFFER_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_block { MOMENT4 adam_quats[]; };
+#define FOURS_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_fours_block { FOUR_MOMENTS adam_quats_fours[]; };
 // adam_log_scales [2, S]; first and second moments
 #define BINDING_adam_log_scales 52
-#define BUFFER_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_block { vec3 adam_log_scales[]; };
-#define FOURS_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_fours_block { vec4 adam_log_scales_fours[]; };
+#define BUFFER_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_block { MOMENT3 adam_log_scales[]; };
+#define FOURS_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_fours_block { FOUR_MOMENTS adam_log_scales_fours[]; };
 // adam_logit_opacities [2, S]; first and second moments
 #define BINDING_adam_logit_opacities 53
-#define BUFFER_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_block { float adam_logit_opacities[]; };
-#define FOURS_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_fours_block { vec4 adam_logit_opacities_fours[]; };
+#define BUFFER_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_block { MOMENT adam_logit_opacities[]; };
+#define FOURS_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_fours_block { FOUR_MOMENTS adam_logit_opacities_fours[]; };
 // adam_sh [K, 2, S]; first and second moments
 #define BINDING_adam_sh 54
-#define BUFFER_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_block { vec3 adam_sh[]; };
-#define FOURS_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_fours_block { vec4 adam_sh_fours[]; };
+#define BUFFER_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_block { MOMENT3 adam_sh[]; };
+#define FOURS_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_fours_block { FOUR_MOMENTS adam_sh_fours[]; };
 // grow_stats [N]; densification statistics since the last densification
 #define BINDING_grow_stats 55
 #define BUFFER_grow_stats(access) layout(set = 0, binding = BINDING_grow_stats, scalar) access buffer grow_stats_block { GrowStat grow_stats[]; };

@@ -5,8 +5,9 @@ const uint DRAW_BACKGROUND = 0u;
 const uint DRAW_CHILD = 1u;  // and 2, the second child of a split
 const uint DRAW_SOURCE = 3u;
 const uint DRAW_NOISE = 4u;
-const uint DRAW_VERTEX = 5u;
-const uint DRAW_TEXEL = 6u;
+const uint DRAW_ROUNDING = 5u;  // and one for each further plane of moments
+const uint DRAW_VERTEX = 256u;
+const uint DRAW_TEXEL = 257u;
 
 // pcg4d of Jarzynski & Olano, "Hash Functions for GPU Rendering" (JCGT 9(3), 2020). key: seed, step, item, draw.
 uvec4 random_bits(uvec4 key) {

@@ -1,4 +1,5 @@
 // What training changes of a splat: parameters and Adam moments.
+#include <moments>
 BUFFER_means(restrict)
 BUFFER_quats(restrict)
 BUFFER_log_scales(restrict)

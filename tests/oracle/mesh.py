@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-VERTEX, TEXEL = 5, 6  # what is drawn, in the random numbers' key
+VERTEX, TEXEL = 256, 257  # what is drawn, in the random numbers' key
 
 
 def random_bits(key: np.ndarray) -> np.ndarray:

@@ -1,0 +1,17 @@
+"""How Adam's moments lie in memory: files that fill <moments>."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class MomentFormat:
+    slot: str
+    nbytes: int  # of a number
+    needs: tuple[str, ...]
+    note: str
+
+
+MOMENT_FORMATS = {
+    "float32": MomentFormat("moments/float32.glsl", 4, (), "as computed"),
+    "bfloat16": MomentFormat("moments/bfloat16.glsl", 2, ("storage_16bit",), "half the memory, 8 bits of mantissa, stochastic rounding"),
+}
