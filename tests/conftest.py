@@ -1,5 +1,6 @@
 """One Vulkan device for the session, with validation layers on fresh memory poisoned and the first variants taken; a validation message fails the test that caused it."""
 
+import atexit
 import os
 
 os.environ.setdefault("HARDSPLAT_VALIDATION", "1")
@@ -31,6 +32,16 @@ def scene(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scene") / "tiny"
     make_scene(folder, views=9, width=32, height=24, seed=0, points=300, supersample=1)
     return folder
+
+
+@pytest.fixture(scope="session")
+def screenless(tmp_path_factory):
+    """One display for all tests: when its server goes, the X library of whoever is connected ends the process."""
+    from tests.xvfb import Display
+
+    display = Display(tmp_path_factory.mktemp("display"))
+    yield display
+    atexit.register(display.stop)
 
 
 @pytest.fixture

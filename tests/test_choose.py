@@ -221,7 +221,7 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
 @pytest.mark.parametrize("flag, levels", [("--verbose", {"INFO", "DEBUG"}), ("--no-verbose", {"INFO"}), ("--quiet", set())])
 def test_the_program_says_it(scene, on_device, cache, capsys, monkeypatch, tmp_path, flag, levels):
     monkeypatch.setattr(on_device, "_choices", {}, raising=False)
-    flags = ["--block", "1x1", "--reduction", "atomic", "--atomics", "cas", "--max-steps", "2", "--result-dir", str(tmp_path / "run"), flag]
+    flags = ["--rasterizer", "hardware", "--block", "1x1", "--reduction", "atomic", "--atomics", "cas", "--max-steps", "2", "--result-dir", str(tmp_path / "run"), flag]
     assert main(["train", str(scene), *flags]) == 0
     said = capsys.readouterr().err
     assert (f"choosing variants for {on_device.name}, once ..." in said) == ("INFO" in levels)

@@ -31,7 +31,7 @@ def test_the_faster_one_is_taken_and_remembered(device, timed, hardware, chosen)
     assert fastest(device, AUTO) == chosen
     timed["hardware"], timed["tiled"] = timed["tiled"], timed["hardware"]
     assert fastest(device, AUTO) == chosen
-    assert fastest(device, replace(AUTO, format="unorm8")) != chosen or hardware == 1.01  # other settings are timed anew
+    assert fastest(device, replace(AUTO, antialiased=True)) != chosen or hardware == 1.01  # other settings are timed anew
 
 
 def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
@@ -43,6 +43,11 @@ def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
     monkeypatch.setitem(BACKENDS, "tiled", replace(BACKENDS["tiled"], resolve=refuse))
     with pytest.raises(UserError, match="hardware: no interlock; tiled: no interlock"):
         fastest(device, AUTO)
+
+
+@pytest.mark.parametrize("named, chosen", [({"format": "unorm8"}, "hardware"), ({"tile_backward": "atomic"}, "tiled"), ({"format": "unorm8", "tile_threshold": 4}, "tiled")])
+def test_settings_that_one_rasterizer_alone_has_choose_it(device, timed, named, chosen):
+    assert fastest(device, replace(AUTO, **named)) == chosen
 
 
 def test_a_named_one_is_not_timed(device, timed):

@@ -131,7 +131,7 @@ def test_hyper_row_holds_the_config():
     assert row["lr_means"] == np.float32(1e-3 * EXTENT) and row["lr_means_final"] == np.float32(1.6e-6 * EXTENT)
     assert row["lr_sh0"] == np.float32(config.sh0_lr) and row["lr_shN"] == np.float32(config.shN_lr)
     assert row["eps"] == np.float32(1e-15) and row["beta2"] == np.float32(0.999)
-    assert (row["min_opacity"], row["noise_lr"], row["opacity_reg"], row["scale_reg"]) == tuple(np.float32((0.005, 5e5, 0.01, 0.02)))
+    assert (row["min_opacity"], row["noise_lr"], row["opacity_reg"], row["scale_reg"]) == tuple(np.float32((0.005, 5e5 / EXTENT**2, 0.01, 0.02 / EXTENT)))
     zeros = {name for name in row.dtype.names if row[name] == 0}
     assert zeros == {"prune_screen"}, "a field was left out"
 

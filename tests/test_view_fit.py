@@ -23,13 +23,11 @@ SECONDS = 20.0  # a busy machine may take
 
 
 @pytest.fixture(scope="module")
-def display(tmp_path_factory):
-    found = Display(tmp_path_factory.mktemp("display"))
+def display(screenless):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DISPLAY", found.name)
+        patch.setenv("DISPLAY", screenless.name)
         patch.delenv("WAYLAND_DISPLAY", raising=False)
-        yield found
-    found.stop()
+        yield screenless
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
 """Rasterizers by name. A backend is one module and one row here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from app.config import FIELDS
 from app.errors import UserError
 from app.gpu.context import Device
 from app.raster.choose import choose as timed_choice
@@ -31,8 +32,16 @@ class _Choice:
     settings: str  # what the rasterizers were given
 
 
+def _that_have(settings) -> list[str]:
+    """The rasterizers that know every option which is not left at its default and which not all of them know."""
+    known = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
+    named = {n for n in set.union(*known.values()) - set.intersection(*known.values()) if getattr(settings, n) != FIELDS[n].default}
+    return [name for name in known if named <= known[name]]
+
+
 def fastest(device: Device, settings) -> str:
-    """The name of the rasterizer that `settings.rasterizer` names, or for `auto` of the one that draws fastest here with those settings.
+    """The name of the rasterizer that `settings.rasterizer` names, or for `auto` of the one that draws fastest here with those settings. One that lacks
+    an option which was named is not among them.
 
     settings: has fields of the options' names. Raises UserError when none runs here.
     """
@@ -40,14 +49,15 @@ def fastest(device: Device, settings) -> str:
         return settings.rasterizer
     options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
     runs, why = [], []
-    for name, backend in BACKENDS.items():
+    for name in _that_have(settings) or BACKENDS:
+        backend = BACKENDS[name]
         try:
             backend.resolve(device, options[name])
             runs.append(name)
         except UserError as error:
             why.append(f"{name}: {error}")
     if not runs:
-        raise UserError("; ".join(why))
+        raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
 
     def make(device, parameters, width, height, choice, sink):
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
