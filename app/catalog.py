@@ -12,6 +12,7 @@ from app.errors import UserError
 from app.fit.raster import SINKS as FIT_SINKS
 from app.fit.raster import Flat, walk_passes
 from app.gpu import bandwidth, probe, shader
+from app.mesh.passes import mesh_passes
 from app.raster import hardware, tiled
 from app.raster.base import SINKS
 from app.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
@@ -61,7 +62,8 @@ def sources() -> Iterator[shader.Source]:
             yield from p.sources()
     refining = [p for m in MOMENT_FORMATS for p in (*DENSIFY_PASSES(1, m), *RESET_PASSES(m), *MCMC_PASSES(1, m))]
     training = (*LOSS_PASSES, *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *refining)
-    for p in (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *training):
+    meshes = [p for atomics in ATOMICS.values() for p in mesh_passes(atomics, "l2", 1, 1)]
+    for p in (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *training, *meshes):
         yield from p.sources()
 
 

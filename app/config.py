@@ -180,7 +180,7 @@ class Densifying:
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)
-    scale_reg: float = option(0.0, "weight of the mean scale in the loss (mcmc: 0.01)", unit="per scene extent", max=1e6)
+    scale_reg: float = option(0.0, "weight of the mean scale in the loss (mcmc: 0.05)", unit="per scene extent", max=1e6)
 
 
 @_group

@@ -161,6 +161,21 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("splats", "uint", ""),
         Field("pairs", "uint", "pairs of tile and splat that the step asked for"),
     ),
+    "Mesh": (
+        Field("vertices", "uint", "M"),
+        Field("texture", "uvec2", "width and height of the texture, texels"),
+        Field("vertex_step", "float", "size of the first perturbation of a coordinate, world units"),
+        Field("texel_step", "float", "of a texel's channel"),
+        Field("last_share", "float", "share of both that is left at max_steps, reached exponentially"),
+        Field("lr_texels", "float", "initial"),
+        Field("alpha_weight", "float", "weight of the silhouette in a pixel's loss; a colour channel has 1"),
+        Field("smoothing", "float", "share of the squared Laplacian that the first step takes away; falls with the learning rate"),
+    ),
+    "MeshRecord": (
+        Field("loss", "float", "mean of a pixel, of the two perturbed images"),
+        Field("mse", "float", "mean squared error of a channel"),
+        Field("iou", "float", "of the silhouettes, from halfway"),
+    ),
 }
 
 
@@ -280,6 +295,19 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("d_blobs", "float", "BLOB, B", "dL/d blobs"),
     BufferRow("adam_blobs", "float", "2, BLOB, B", "first moments, then second moments"),
     BufferRow("copies", "uint", "rows of holes", "MCMC, in the memory of holes: how many copies of a splat are to be made"),
+    # meshes: M vertices, F triangles, U places in the texture, X texels
+    BufferRow("mesh", "Mesh", "1", "what a mesh and its fit are made of", single=True),
+    BufferRow("vertices", "vec3", "M", "world units"),
+    BufferRow("uvs", "vec2", "U", "places in the texture, 0..1, v down"),
+    BufferRow("corners", "uvec2", "3 F", "vertex and uv of every corner of a triangle"),
+    BufferRow("texels", "vec3", "X", "albedo, rows from the top"),
+    BufferRow("neighbours", "uint", "M + 1 + 2 E", "where every vertex's neighbours begin in this buffer, and where the last ones end; then the neighbours"),
+    BufferRow("bends", "vec3", "M", "a vertex minus the mean of its neighbours"),
+    BufferRow("mesh_sums", "float", "M + 3 X", "loss of the + image minus that of the - image, over the pixels that saw a vertex, or a texel's channel"),
+    BufferRow("adam_vertices", "vec3", "2, M", "first and second moments"),
+    BufferRow("adam_texels", "vec3", "2, X", "first and second moments"),
+    BufferRow("mesh_losses", "vec4", "G", "summed over a workgroup: loss, squared error, pixels in both silhouettes, in either"),
+    BufferRow("mesh_history", "MeshRecord", "HISTORY", "results of step s at s % HISTORY"),
 )
 
 IMAGES: tuple[ImageRow, ...] = (
@@ -290,6 +318,9 @@ IMAGES: tuple[ImageRow, ...] = (
     ImageRow("shown", "RGBA8 to be displayed or saved"),
     ImageRow("screen", "RGBA8 of the whole window"),
     ImageRow("d_image", "dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha"),
+    ImageRow("ids", "of the mesh, moved by +: uv, depth, and 1 + the number of the triangle; 0 where there is none"),
+    ImageRow("ids_minus", "the same, moved by -"),
+    ImageRow("depth", "near plane over depth"),
 )
 
 BINDINGS: dict[str, int] = {row.name: i for i, row in enumerate((*BUFFERS, *IMAGES))}
@@ -366,6 +397,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
     "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", "mean_steps", "splat_differences", *PARAMETER_GRADIENTS),
     "loss": ("ssim_grads", "loss_sums", "loss_differences"),
     "photographs": ("photos",),
+    "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),
 }
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import Field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +28,11 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
     if values.get("resume") and not preset:
         values = _continued(values)
     elif preset:
-        values = _read(_find_preset(preset)) | values
+        values = read_settings(_find_preset(preset)) | values
     if values.get("gradient") == "stochastic":  # whose noise wants other rates
-        values = _read(PRESETS / "stochastic.toml") | values
+        values = read_settings(PRESETS / "stochastic.toml") | values
     if values.get("strategy") == "mcmc":  # its settings belong together
-        values = _read(PRESETS / "mcmc.toml") | values
+        values = read_settings(PRESETS / "mcmc.toml") | values
     config = TrainConfig(**values)
     check_gradient(config)
     if config.deterministic:
@@ -45,13 +45,13 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
 
 def config_from_file(path: str | Path) -> TrainConfig:
     """The settings saved by `save_config`, exactly."""
-    return TrainConfig(**_read(Path(path)))
+    return TrainConfig(**read_settings(Path(path)))
 
 
-def save_config(config: TrainConfig, path: str | Path) -> None:
-    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None) ones are left out."""
-    lines = [f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat train --config THIS_FILE"]
-    for title, group in GROUPS.items():
+def save_config(config, path: str | Path, groups: Mapping[str, tuple[Field, ...]] = GROUPS, command: str = "train") -> None:
+    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None) ones are left out. groups: of another command."""
+    lines = [f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat {command} --config THIS_FILE"]
+    for title, group in groups.items():
         lines += ["", f"# {title}"]
         lines += [f"{f.name} = {_toml(value)}" for f in group if (value := getattr(config, f.name)) is not None]
     try:
@@ -66,8 +66,8 @@ def _toml(value) -> str:
     return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """The settings of a TOML file, checked one by one so that an error names the file."""
+def read_settings(path: Path, known: Mapping[str, Field] = FIELDS, names: Mapping[str, str] = NAMES) -> dict[str, Any]:
+    """The settings of a TOML file, checked one by one so that an error names the file. known, names: as FIELDS and NAMES, of another command."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -75,9 +75,9 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:  # bad TOML or bad UTF-8
         raise UserError(f"{path}: not a valid TOML file: {error}") from None
     for name in values:
-        if name not in FIELDS:
-            raise UserError(f"{path}: unknown key '{name}'{nearest(name, NAMES)}")
-    return {name: checked(name, value, where=f"{path}: {name}") for name, value in values.items()}
+        if name not in known:
+            raise UserError(f"{path}: unknown key '{name}'{nearest(name, names)}")
+    return {name: checked(name, value, f"{path}: {name}", known) for name, value in values.items()}
 
 
 def _find_preset(preset: str | Path) -> Path:
@@ -105,6 +105,6 @@ def _continued(flags: dict[str, Any]) -> dict[str, Any]:
     if "result_dir" not in flags:
         raise UserError("nothing to resume: name the result folder, hardsplat train RESULT --resume")
     saved = Path(flags["result_dir"]) / SAVED_NAME
-    values = _read(saved) if saved.is_file() else {}
+    values = read_settings(saved) if saved.is_file() else {}
     values.pop("ckpt", None)  # where that run started, not where it got to
     return values | flags

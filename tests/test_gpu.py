@@ -469,8 +469,9 @@ BELOW = {  # layer -> layers of app/ it may import, besides itself and the leave
     "study": {"gpu", "raster", "io", "api", "train", "report"},
     "view": {"gpu", "raster", "io", "api", "train", "fit"},
     "fit": {"gpu", "raster", "io", "train", "report"},
+    "mesh": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},
-    "catalog": {"gpu", "raster", "train", "fit"},
+    "catalog": {"gpu", "raster", "train", "fit", "mesh"},
 }
 
 

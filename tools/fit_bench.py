@@ -131,7 +131,7 @@ class Bench:
             for reduction in row.reductions:
                 if reduction != "auto":
                     self.time("variants", *size, rasterizer=name, reduction=reduction)
-        for pixels in (64, 128, 256):
+        for pixels in (32, 64, 128):
             self.time("variants", *size, rasterizer="sorted", tile_pixels=pixels)
         for lanes in self.device.subgroup_sizes:
             if lanes != self.device.subgroup_size and lanes >= 8:

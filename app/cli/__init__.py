@@ -9,11 +9,11 @@ import signal
 import sys
 
 from app import __version__
-from app.cli import bench, doctor, eval, fit, render, sweep, train, view
+from app.cli import bench, doctor, eval, fit, mesh, render, sweep, train, view
 from app.cli.flags import Parser, add_setting, unknown_flag
 from app.errors import UserError
 
-COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "doctor": doctor}
+COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -25,7 +25,7 @@ class FitConfig:
     reduction: str = option("auto", "how gradients are summed, of those that the rasterizer has; auto: its first", choices=("auto", *_REDUCTIONS))
     atomics: str = variant(ATOMICS, "how gradients are added to memory", "the first that runs here")
     format: str = option("float32", "hardware: format of the render target", choices=("float16", "float32"))
-    tile_pixels: int = option(32, "sorted: pixels of a tile, and threads of its workgroup, a power of two", unit="px", min=8, max=256)
+    tile_pixels: int = option(256, "sorted: pixels of a tile, and threads of its workgroup, a power of two", unit="px", min=8, max=256)
     subgroup_size: int = option(0, "sorted, balloted: lanes of a subgroup, 8, 16, 32 or 64 where the device makes such; 0: its usual size", max=64)
     loss: str = option("l2", "l2: mean squared error; l1-dssim: that of training scenes", choices=LOSSES)
     ssim_lambda: float = option(0.2, "l1-dssim: weight of D-SSIM", max=1)

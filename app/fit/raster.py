@@ -42,7 +42,7 @@ class FitOptions:
     reduction: str = "auto"
     atomics: str = "auto"
     format: str = "float32"
-    tile_pixels: int = 32
+    tile_pixels: int = 256
     subgroup_size: int = 0
 
 

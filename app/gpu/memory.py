@@ -26,6 +26,7 @@ _IMAGE_USAGE = (
     | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
 )
 _HOST = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+DEPTH_FORMAT = vk.VK_FORMAT_D32_SFLOAT
 POISON = 0xFFFFFFFF  # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
 
 
@@ -53,6 +54,8 @@ def _remedy(name: str) -> str:
     axes = set(getattr(contract.ROWS.get(name), "shape", "").split(", "))
     if axes & {"N", "C", "S", "blocks"}:
         return ": lower --cap-max or --sh-degree"
+    if any("X" in axis.split() for axis in axes):
+        return ": lower --texture-size"
     return ": raise --data-factor" if axes & {"P", "G", "sum of image sizes"} else ""
 
 
@@ -174,11 +177,11 @@ def _staging(device: Device) -> Buffer:
     return device.staging
 
 
-def _check_image(device: Device, width: int, height: int, format: int, texel_bytes: int, name: str) -> None:
+def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str) -> None:
     """Raises OutOfMemory for a size, UserError for a format, that the device's images of our usage cannot have."""
     try:
         limits = vk.vkGetPhysicalDeviceImageFormatProperties(
-            device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, _IMAGE_USAGE, 0
+            device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, usage, 0
         )
     except vk.VkErrorFormatNotSupported:
         raise UserError(f"{device.name} has no images of VkFormat {format} for {name}; choose another --format or --state-format") from None
@@ -195,8 +198,10 @@ class Image:
     format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels.
     """
 
+    usage, aspect = _IMAGE_USAGE, vk.VK_IMAGE_ASPECT_COLOR_BIT
+
     def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str):
-        _check_image(device, width, height, format, 4 * np.dtype(texel).itemsize, name)
+        _check_image(device, width, height, format, self.usage, 4 * np.dtype(texel).itemsize, name)
         self.device, self.width, self.height, self.format, self.texel, self.name = device, width, height, format, np.dtype(texel), name
         info = vk.VkImageCreateInfo(
             imageType=vk.VK_IMAGE_TYPE_2D,
@@ -206,7 +211,7 @@ class Image:
             arrayLayers=1,
             samples=vk.VK_SAMPLE_COUNT_1_BIT,
             tiling=vk.VK_IMAGE_TILING_OPTIMAL,
-            usage=_IMAGE_USAGE,
+            usage=self.usage,
             initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
         )
         self.handle = vk.vkCreateImage(device.handle, info, None)
@@ -218,7 +223,7 @@ class Image:
             vk.vkDestroyImage(device.handle, self.handle, None)
             raise OutOfMemory(f"{error}: raise --data-factor") from None
         vk.vkBindImageMemory(device.handle, self.handle, self._memory, 0)
-        self.range = vk.VkImageSubresourceRange(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1)
+        self.range = vk.VkImageSubresourceRange(self.aspect, 0, 1, 0, 1)
         self.view = vk.vkCreateImageView(
             device.handle,
             vk.VkImageViewCreateInfo(image=self.handle, viewType=vk.VK_IMAGE_VIEW_TYPE_2D, format=format, subresourceRange=self.range),
@@ -243,7 +248,7 @@ class Image:
         everything = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
         with once(self.device) as commands:
             vk.vkCmdPipelineBarrier(commands, everything, everything, 0, 0, None, 0, None, 1, [barrier])
-            if poisoned():
+            if poisoned() and self.aspect == vk.VK_IMAGE_ASPECT_COLOR_BIT:
                 value = vk.ffi.new("VkClearColorValue*", {"float32": [0.37, 0.61, 0.83, 0.29]})
                 vk.vkCmdClearColorImage(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [self.range])
 
@@ -291,3 +296,12 @@ class Image:
             vk.vkDestroyImage(self.device.handle, self.handle, None)
             vk.vkFreeMemory(self.device.handle, self._memory, None)
             self.handle = self.view = None
+
+
+class DepthImage(Image):
+    """What a draw tests depth against. Nothing outlives the draw, which clears it first."""
+
+    usage, aspect = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT
+
+    def __init__(self, device: Device, width: int, height: int, name: str):
+        super().__init__(device, width, height, DEPTH_FORMAT, np.float32, name)

@@ -14,6 +14,7 @@ import vulkan as vk
 from app import contract
 from app.gpu import shader
 from app.gpu.context import Device
+from app.gpu.memory import DEPTH_FORMAT
 from app.gpu.pipeline_cache import pipeline_cache
 from app.gpu.reflect import Reflection, reflect
 
@@ -78,6 +79,7 @@ class DrawPass:
 
     attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
     blend: a row of app.variants.blending. in_order: the fragment shader reads the attachment as input, in rasterization order.
+    depth: a DepthImage, for one draw: cleared to 0, the greater gl_Position.z / w wins (near / depth, so that the nearer surface does).
     """
 
     name: str
@@ -90,6 +92,7 @@ class DrawPass:
     clear: tuple[float, float, float, float] | None = None
     blend: bool = False
     in_order: bool = False
+    depth: str | None = None
     geometry: str | None = None
     outline: Mapping[str, str] = field(default_factory=dict)
     topology: str = "triangles"
@@ -149,6 +152,8 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
         writes.add(alias)
         if owner.blend or owner.clear is None:
             reads.add(alias)
+    if getattr(owner, "depth", None):
+        writes.add(owner.depth)
     for what, declared, actual in (("reads", set(owner.reads), reads), ("writes", set(owner.writes), writes)):
         if declared != actual:
             paths = " + ".join(path for path, _ in stages)
@@ -274,14 +279,26 @@ def _render_pass(device: Device, owner: DrawPass):
         initialLayout=general,
         finalLayout=general,
     )
+    depth = vk.VkAttachmentDescription(
+        format=DEPTH_FORMAT,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        loadOp=vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
+        storeOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        initialLayout=general,
+        finalLayout=general,
+    )
     reference = [vk.VkAttachmentReference(0, general)]
     subpass = vk.VkSubpassDescription(
         flags=_SUBPASS_RASTER_ORDER_COLOR if owner.in_order else 0,
         pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
         pColorAttachments=reference,
         pInputAttachments=reference if owner.in_order else None,
+        pDepthStencilAttachment=[vk.VkAttachmentReference(1, general)] if owner.depth else None,
     )
-    return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pAttachments=[attachment], pSubpasses=[subpass]), None)
+    attachments = [attachment, depth] if owner.depth else [attachment]
+    return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pAttachments=attachments, pSubpasses=[subpass]), None)
 
 
 def _graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pass, cache):
@@ -303,6 +320,7 @@ def _graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_p
     viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
     samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
     vertices = vk.VkPipelineVertexInputStateCreateInfo()
+    tested = vk.VkPipelineDepthStencilStateCreateInfo(depthTestEnable=True, depthWriteEnable=True, depthCompareOp=vk.VK_COMPARE_OP_GREATER)
     info = vk.VkGraphicsPipelineCreateInfo(
         pStages=stages,
         pVertexInputState=vertices,
@@ -310,6 +328,7 @@ def _graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_p
         pViewportState=viewport,
         pRasterizationState=raster,
         pMultisampleState=samples,
+        pDepthStencilState=tested if owner.depth else None,
         pColorBlendState=blend_state,
         pDynamicState=dynamic,
         layout=layout,

@@ -219,10 +219,11 @@ class Recorder:
     def _draw(self, pipeline: Pipeline, vertices: tuple[int, ...], indirect: str | None, extent: tuple[int, int] | None) -> None:
         owner = pipeline.owner
         image = self.resources[owner.attachment] if owner.attachment else None
+        depth = self.resources[owner.depth] if owner.depth else None
         width, height = extent or (image.width, image.height)
         info = vk.VkFramebufferCreateInfo(
             renderPass=pipeline.render_pass,
-            pAttachments=[image.view] if image else None,
+            pAttachments=[r.view for r in (image, depth) if r] or None,
             width=image.width if image else width,
             height=image.height if image else height,
             layers=1,
@@ -230,12 +231,12 @@ class Recorder:
         framebuffer = vk.vkCreateFramebuffer(self.device.handle, info, None)
         self._framebuffers.append(framebuffer)
         area = vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(width, height))
-        clear = None
+        clear = vk.ffi.new("VkClearValue[2]")  # all 0 for depth
         if owner.clear is not None:
-            clear = vk.ffi.new("VkClearValue[1]")
             clear[0].color.float32 = list(owner.clear)
+        clears = 2 if depth else 1 if owner.clear is not None else 0
         begin = vk.VkRenderPassBeginInfo(
-            renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=1 if clear else 0, pClearValues=clear
+            renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None
         )
         if self._statistics is not None:
             vk.vkCmdBeginQuery(self.commands, self._statistics, len(self._draws), 0)

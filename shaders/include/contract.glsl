@@ -147,6 +147,23 @@ struct StepRecord {
     uint pairs;  // pairs of tile and splat that the step asked for
 };
 
+struct Mesh {
+    uint vertices;  // M
+    uvec2 texture;  // width and height of the texture, texels
+    float vertex_step;  // size of the first perturbation of a coordinate, world units
+    float texel_step;  // of a texel's channel
+    float last_share;  // share of both that is left at max_steps, reached exponentially
+    float lr_texels;  // initial
+    float alpha_weight;  // weight of the silhouette in a pixel's loss; a colour channel has 1
+    float smoothing;  // share of the squared Laplacian that the first step takes away; falls with the learning rate
+};
+
+struct MeshRecord {
+    float loss;  // mean of a pixel, of the two perturbed images
+    float mse;  // mean squared error of a channel
+    float iou;  // of the silhouettes, from halfway
+};
+
 // means [N]; world units
 #define BINDING_means 0
 #define BUFFER_means(access) layout(set = 0, binding = BINDING_means, scalar) access buffer means_block { vec3 means[]; };
@@ -366,38 +383,89 @@ struct StepRecord {
 // copies [rows of holes]; MCMC, in the memory of holes: how many copies of a splat are to be made
 #define BINDING_copies 67
 #define BUFFER_copies(access) layout(set = 0, binding = BINDING_copies, scalar) access buffer copies_block { uint copies[]; };
+// mesh [1]; what a mesh and its fit are made of
+#define BINDING_mesh 68
+#define BUFFER_mesh(access) layout(set = 0, binding = BINDING_mesh, scalar) access buffer mesh_block { Mesh mesh; };
+// vertices [M]; world units
+#define BINDING_vertices 69
+#define BUFFER_vertices(access) layout(set = 0, binding = BINDING_vertices, scalar) access buffer vertices_block { vec3 vertices[]; };
+// uvs [U]; places in the texture, 0..1, v down
+#define BINDING_uvs 70
+#define BUFFER_uvs(access) layout(set = 0, binding = BINDING_uvs, scalar) access buffer uvs_block { vec2 uvs[]; };
+// corners [3 F]; vertex and uv of every corner of a triangle
+#define BINDING_corners 71
+#define BUFFER_corners(access) layout(set = 0, binding = BINDING_corners, scalar) access buffer corners_block { uvec2 corners[]; };
+// texels [X]; albedo, rows from the top
+#define BINDING_texels 72
+#define BUFFER_texels(access) layout(set = 0, binding = BINDING_texels, scalar) access buffer texels_block { vec3 texels[]; };
+// neighbours [M + 1 + 2 E]; where every vertex's neighbours begin in this buffer, and where the last ones end; then the neighbours
+#define BINDING_neighbours 73
+#define BUFFER_neighbours(access) layout(set = 0, binding = BINDING_neighbours, scalar) access buffer neighbours_block { uint neighbours[]; };
+// bends [M]; a vertex minus the mean of its neighbours
+#define BINDING_bends 74
+#define BUFFER_bends(access) layout(set = 0, binding = BINDING_bends, scalar) access buffer bends_block { vec3 bends[]; };
+// mesh_sums [M + 3 X]; loss of the + image minus that of the - image, over the pixels that saw a vertex, or a texel's channel
+#define BINDING_mesh_sums 75
+#define BUFFER_mesh_sums(access) layout(set = 0, binding = BINDING_mesh_sums, scalar) access buffer mesh_sums_block { float mesh_sums[]; };
+// adam_vertices [2, M]; first and second moments
+#define BINDING_adam_vertices 76
+#define BUFFER_adam_vertices(access) layout(set = 0, binding = BINDING_adam_vertices, scalar) access buffer adam_vertices_block { vec3 adam_vertices[]; };
+// adam_texels [2, X]; first and second moments
+#define BINDING_adam_texels 77
+#define BUFFER_adam_texels(access) layout(set = 0, binding = BINDING_adam_texels, scalar) access buffer adam_texels_block { vec3 adam_texels[]; };
+// mesh_losses [G]; summed over a workgroup: loss, squared error, pixels in both silhouettes, in either
+#define BINDING_mesh_losses 78
+#define BUFFER_mesh_losses(access) layout(set = 0, binding = BINDING_mesh_losses, scalar) access buffer mesh_losses_block { vec4 mesh_losses[]; };
+// mesh_history [HISTORY]; results of step s at s % HISTORY
+#define BINDING_mesh_history 79
+#define BUFFER_mesh_history(access) layout(set = 0, binding = BINDING_mesh_history, scalar) access buffer mesh_history_block { MeshRecord mesh_history[]; };
 // target: rendered colour without background, premultiplied, and final transmittance in alpha
-#define SAMPLED_target layout(set = 0, binding = 68) uniform texture2D target;
-#define STORE_target layout(set = 0, binding = 68) uniform writeonly image2D target;
-#define LOADSTORE_target(format) layout(set = 0, binding = 68, format) uniform coherent image2D target;
-#define INPUT_target layout(set = 0, binding = 68, input_attachment_index = 0) uniform subpassInput target;
+#define SAMPLED_target layout(set = 0, binding = 80) uniform texture2D target;
+#define STORE_target layout(set = 0, binding = 80) uniform writeonly image2D target;
+#define LOADSTORE_target(format) layout(set = 0, binding = 80, format) uniform coherent image2D target;
+#define INPUT_target layout(set = 0, binding = 80, input_attachment_index = 0) uniform subpassInput target;
 // target_minus: the same of the splats perturbed against their signs, for stochastic gradients
-#define SAMPLED_target_minus layout(set = 0, binding = 69) uniform texture2D target_minus;
-#define STORE_target_minus layout(set = 0, binding = 69) uniform writeonly image2D target_minus;
-#define LOADSTORE_target_minus(format) layout(set = 0, binding = 69, format) uniform coherent image2D target_minus;
-#define INPUT_target_minus layout(set = 0, binding = 69, input_attachment_index = 0) uniform subpassInput target_minus;
+#define SAMPLED_target_minus layout(set = 0, binding = 81) uniform texture2D target_minus;
+#define STORE_target_minus layout(set = 0, binding = 81) uniform writeonly image2D target_minus;
+#define LOADSTORE_target_minus(format) layout(set = 0, binding = 81, format) uniform coherent image2D target_minus;
+#define INPUT_target_minus layout(set = 0, binding = 81, input_attachment_index = 0) uniform subpassInput target_minus;
 // layers: the same of each depth segment by itself, one below the other, nearest first
-#define SAMPLED_layers layout(set = 0, binding = 70) uniform texture2D layers;
-#define STORE_layers layout(set = 0, binding = 70) uniform writeonly image2D layers;
-#define LOADSTORE_layers(format) layout(set = 0, binding = 70, format) uniform coherent image2D layers;
-#define INPUT_layers layout(set = 0, binding = 70, input_attachment_index = 0) uniform subpassInput layers;
+#define SAMPLED_layers layout(set = 0, binding = 82) uniform texture2D layers;
+#define STORE_layers layout(set = 0, binding = 82) uniform writeonly image2D layers;
+#define LOADSTORE_layers(format) layout(set = 0, binding = 82, format) uniform coherent image2D layers;
+#define INPUT_layers layout(set = 0, binding = 82, input_attachment_index = 0) uniform subpassInput layers;
 // state: what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other
-#define SAMPLED_state layout(set = 0, binding = 71) uniform texture2D state;
-#define STORE_state layout(set = 0, binding = 71) uniform writeonly image2D state;
-#define LOADSTORE_state(format) layout(set = 0, binding = 71, format) uniform coherent image2D state;
-#define INPUT_state layout(set = 0, binding = 71, input_attachment_index = 0) uniform subpassInput state;
+#define SAMPLED_state layout(set = 0, binding = 83) uniform texture2D state;
+#define STORE_state layout(set = 0, binding = 83) uniform writeonly image2D state;
+#define LOADSTORE_state(format) layout(set = 0, binding = 83, format) uniform coherent image2D state;
+#define INPUT_state layout(set = 0, binding = 83, input_attachment_index = 0) uniform subpassInput state;
 // shown: RGBA8 to be displayed or saved
-#define SAMPLED_shown layout(set = 0, binding = 72) uniform texture2D shown;
-#define STORE_shown layout(set = 0, binding = 72) uniform writeonly image2D shown;
-#define LOADSTORE_shown(format) layout(set = 0, binding = 72, format) uniform coherent image2D shown;
-#define INPUT_shown layout(set = 0, binding = 72, input_attachment_index = 0) uniform subpassInput shown;
+#define SAMPLED_shown layout(set = 0, binding = 84) uniform texture2D shown;
+#define STORE_shown layout(set = 0, binding = 84) uniform writeonly image2D shown;
+#define LOADSTORE_shown(format) layout(set = 0, binding = 84, format) uniform coherent image2D shown;
+#define INPUT_shown layout(set = 0, binding = 84, input_attachment_index = 0) uniform subpassInput shown;
 // screen: RGBA8 of the whole window
-#define SAMPLED_screen layout(set = 0, binding = 73) uniform texture2D screen;
-#define STORE_screen layout(set = 0, binding = 73) uniform writeonly image2D screen;
-#define LOADSTORE_screen(format) layout(set = 0, binding = 73, format) uniform coherent image2D screen;
-#define INPUT_screen layout(set = 0, binding = 73, input_attachment_index = 0) uniform subpassInput screen;
+#define SAMPLED_screen layout(set = 0, binding = 85) uniform texture2D screen;
+#define STORE_screen layout(set = 0, binding = 85) uniform writeonly image2D screen;
+#define LOADSTORE_screen(format) layout(set = 0, binding = 85, format) uniform coherent image2D screen;
+#define INPUT_screen layout(set = 0, binding = 85, input_attachment_index = 0) uniform subpassInput screen;
 // d_image: dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha
-#define SAMPLED_d_image layout(set = 0, binding = 74) uniform texture2D d_image;
-#define STORE_d_image layout(set = 0, binding = 74) uniform writeonly image2D d_image;
-#define LOADSTORE_d_image(format) layout(set = 0, binding = 74, format) uniform coherent image2D d_image;
-#define INPUT_d_image layout(set = 0, binding = 74, input_attachment_index = 0) uniform subpassInput d_image;
+#define SAMPLED_d_image layout(set = 0, binding = 86) uniform texture2D d_image;
+#define STORE_d_image layout(set = 0, binding = 86) uniform writeonly image2D d_image;
+#define LOADSTORE_d_image(format) layout(set = 0, binding = 86, format) uniform coherent image2D d_image;
+#define INPUT_d_image layout(set = 0, binding = 86, input_attachment_index = 0) uniform subpassInput d_image;
+// ids: of the mesh, moved by +: uv, depth, and 1 + the number of the triangle; 0 where there is none
+#define SAMPLED_ids layout(set = 0, binding = 87) uniform texture2D ids;
+#define STORE_ids layout(set = 0, binding = 87) uniform writeonly image2D ids;
+#define LOADSTORE_ids(format) layout(set = 0, binding = 87, format) uniform coherent image2D ids;
+#define INPUT_ids layout(set = 0, binding = 87, input_attachment_index = 0) uniform subpassInput ids;
+// ids_minus: the same, moved by -
+#define SAMPLED_ids_minus layout(set = 0, binding = 88) uniform texture2D ids_minus;
+#define STORE_ids_minus layout(set = 0, binding = 88) uniform writeonly image2D ids_minus;
+#define LOADSTORE_ids_minus(format) layout(set = 0, binding = 88, format) uniform coherent image2D ids_minus;
+#define INPUT_ids_minus layout(set = 0, binding = 88, input_attachment_index = 0) uniform subpassInput ids_minus;
+// depth: near plane over depth
+#define SAMPLED_depth layout(set = 0, binding = 89) uniform texture2D depth;
+#define STORE_depth layout(set = 0, binding = 89) uniform writeonly image2D depth;
+#define LOADSTORE_depth(format) layout(set = 0, binding = 89, format) uniform coherent image2D depth;
+#define INPUT_depth layout(set = 0, binding = 89, input_attachment_index = 0) uniform subpassInput depth;

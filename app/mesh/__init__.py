@@ -1,0 +1,1 @@
+"""Textured triangle meshes fitted to photographs through a rasterizer that nobody differentiated."""

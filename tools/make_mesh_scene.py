@@ -1,0 +1,153 @@
+"""Ray-trace a bumpy, painted object on black and write it with its silhouettes: what `hardsplat mesh` is tried on.
+
+    python -m tools.make_mesh_scene --out out/pebble
+
+The object is star-shaped: its surface lies r(direction) from the origin, a smooth sum of bumps. Light is baked into its colour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from app.camera import Camera
+from app.io.transforms import OPENGL_TO_OPENCV
+from tools.make_scene import _at_least, _look_at, rays
+
+DISTANCE, FIELD_OF_VIEW = 4.2, 40.0  # of the cameras, object radii about 1; degrees
+FARTHEST = 1.45  # no point of the object is farther out
+MARCH, BISECT = 48, 12
+
+
+class Pebble:
+    """bumps: directions (B, 3), heights (B,), sharpnesses (B,)."""
+
+    def __init__(self, seed: int):
+        rng = np.random.default_rng(seed)
+        directions = rng.normal(size=(22, 3))
+        self.directions = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+        self.heights = rng.uniform(-0.2, 0.3, 22)
+        self.sharpnesses = rng.uniform(4, 18, 22)
+        self.paint = rng.uniform(0, 2 * np.pi, (3, 3))
+        self.light = np.array([0.4, -0.5, 0.77])
+
+    def radius(self, d: np.ndarray) -> np.ndarray:
+        """(N,) of unit directions (N, 3)."""
+        bumps = np.exp(self.sharpnesses * (d @ self.directions.T - 1))
+        return np.clip(0.85 + bumps @ self.heights, 0.35, FARTHEST)
+
+    def height(self, p: np.ndarray) -> np.ndarray:
+        """(N,) above 0 outside of the object, of points (N, 3)."""
+        r = np.linalg.norm(p, axis=1)
+        return r - self.radius(p / np.maximum(r, 1e-9)[:, None])
+
+    def colour(self, p: np.ndarray) -> np.ndarray:
+        """(N, 3) in 0..1 of points (N, 3) of the surface: waves of paint, a checked belt, light from one side."""
+        d = p / np.linalg.norm(p, axis=1, keepdims=True)
+        waves = 0.5 + 0.5 * np.sin(5.0 * d @ np.array([[1.0, 0.3, -0.4], [-0.2, 1.1, 0.5], [0.6, -0.5, 1.0]]) + self.paint[0])
+        angle = np.arctan2(d[:, 1], d[:, 0])
+        checks = 0.5 + 0.5 * np.tanh(6 * np.sin(6 * angle) * np.sin(9 * d[:, 2]))
+        belt = np.exp(-((d[:, 2] / 0.35) ** 4))[:, None]
+        paint = (1 - 0.6 * belt) * waves + 0.6 * belt * checks[:, None]
+        step = 1e-4
+        slope = np.stack([(self.height(p + step * e) - self.height(p - step * e)) for e in np.eye(3)], axis=1)
+        normal = slope / np.maximum(np.linalg.norm(slope, axis=1, keepdims=True), 1e-12)
+        return np.clip((0.15 + 0.8 * paint) * (0.65 + 0.35 * (normal @ self.light))[:, None], 0, 1)
+
+    def look(self, o: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Colour (N, 3), black where nothing is hit, and hits (N,) bool, of rays (3, N): marched, then bisected."""
+        o, d = o.T.astype(np.float64), d.T.astype(np.float64)
+        middle = -(o * d).sum(1)
+        half = np.sqrt(np.maximum(FARTHEST**2 - ((o + middle[:, None] * d) ** 2).sum(1), 0))
+        hit = np.zeros(len(o), bool)
+        before, after = np.zeros(len(o)), np.zeros(len(o))
+        alive = np.flatnonzero(half > 0)
+        last = middle - half
+        for k in range(1, MARCH + 1):
+            t = middle + half * (2 * k / MARCH - 1)
+            inside = self.height(o[alive] + t[alive, None] * d[alive]) < 0
+            found = alive[inside]
+            hit[found], before[found], after[found] = True, last[found], t[found]
+            alive = alive[~inside]
+            last = t
+        at = np.flatnonzero(hit)
+        for _ in range(BISECT):
+            t = 0.5 * (before[at] + after[at])
+            inside = self.height(o[at] + t[:, None] * d[at]) < 0
+            after[at[inside]], before[at[~inside]] = t[inside], t[~inside]
+        colour = np.zeros((len(o), 3))
+        colour[at] = self.colour(o[at] + after[at, None] * d[at])
+        return colour, hit
+
+
+def cameras(count: int, width: int, height: int) -> list[Camera]:
+    """On a spiral around the object, from above to below."""
+    focal = min(width, height) / (2 * np.tan(np.radians(FIELD_OF_VIEW) / 2))
+    K = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
+    out = []
+    for i in range(count):
+        z = 0.92 * (1 - (2 * i + 1) / count)
+        angle = np.pi * (3 - np.sqrt(5)) * i
+        eye = DISTANCE * np.array([np.sqrt(1 - z * z) * np.cos(angle), np.sqrt(1 - z * z) * np.sin(angle), z])
+        out.append(Camera(_look_at(eye, np.zeros(3)), K, width, height))
+    return out
+
+
+def render(pebble: Pebble, camera: Camera, supersample: int) -> tuple[np.ndarray, np.ndarray]:
+    """Colour over black (H, W, 3) and coverage (H, W), both in 0..1."""
+    y, x = np.mgrid[0 : camera.height, 0 : camera.width].reshape(2, -1) + 0.5
+    colour = coverage = 0.0
+    for dy in range(supersample):
+        for dx in range(supersample):
+            c, h = pebble.look(*rays(camera, x + (dx + 0.5) / supersample - 0.5, y + (dy + 0.5) / supersample - 0.5))
+            colour, coverage = colour + c / supersample**2, coverage + h / supersample**2
+    shape = camera.height, camera.width
+    return colour.reshape(*shape, 3), coverage.reshape(shape)
+
+
+def make_mesh_scene(out, views=32, width=128, height=128, seed=0, supersample=2, silhouettes="masks", report=lambda line: None) -> None:
+    """Write `out`/images, `out`/transforms.json and, for silhouettes `masks`, `out`/masks; for `alpha`, photographs are transparent around the object."""
+    out, pebble, frames = Path(out), Pebble(seed), []
+    for name in ("images", "masks")[: 2 if silhouettes == "masks" else 1]:
+        (out / name).mkdir(parents=True, exist_ok=True)
+    posed = cameras(views, width, height)
+    for i, camera in enumerate(posed):
+        colour, coverage = render(pebble, camera, supersample)
+        name = f"view_{i:04d}.png"
+        if silhouettes == "masks":
+            Image.fromarray(np.rint(255 * colour).astype(np.uint8)).save(out / "images" / name)
+            Image.fromarray(np.where(coverage >= 0.5, 255, 0).astype(np.uint8)).save(out / "masks" / name)
+        else:
+            straight = np.concatenate([colour / np.maximum(coverage, 1e-6)[..., None], coverage[..., None]], axis=2)
+            Image.fromarray(np.rint(255 * straight).astype(np.uint8)).save(out / "images" / name)
+        c2w = np.linalg.inv(camera.w2c)
+        c2w[:3, :3] = c2w[:3, :3] @ OPENGL_TO_OPENCV
+        frames.append({"file_path": f"images/{name}", "transform_matrix": c2w.tolist()})
+        report(f"view {i + 1} of {views}")
+    K = posed[0].K
+    lens = dict(fl_x=K[0, 0], fl_y=K[1, 1], cx=K[0, 2], cy=K[1, 2], w=width, h=height)
+    (out / "transforms.json").write_text(json.dumps({"camera_model": "OPENCV", **lens, "frames": frames}, indent=1))
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.make_mesh_scene",
+        description="Ray-trace a bumpy, painted object and write it with its silhouettes.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, default=Path("out/pebble"), help="folder to write into")
+    parser.add_argument("--views", type=_at_least(3), default=32, help="number of views")
+    parser.add_argument("--width", type=_at_least(8), default=128, help="image width in pixels")
+    parser.add_argument("--height", type=_at_least(8), default=128, help="image height in pixels")
+    parser.add_argument("--seed", type=_at_least(0), default=0, help="fixes bumps and paint")
+    parser.add_argument("--supersample", type=_at_least(1), default=2, help="samples per pixel along each axis")
+    parser.add_argument("--silhouettes", choices=("masks", "alpha"), default="masks", help="as masks/, or as transparency of the photographs")
+    make_mesh_scene(**vars(parser.parse_args()), report=lambda line: print(line, flush=True))
+
+
+if __name__ == "__main__":
+    main()
