@@ -23,7 +23,7 @@ def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     each["tiles"] = BACKENDS[config.rasterizer].bytes_per_splat
     used = 0 if photos.streamed else photos.buffer.nbytes
     by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())
-    limit = int(min(device.max_buffer // max(each.values()), by_memory))
+    limit = int(min(device.max_buffer // max(each.values()), by_memory)) // 4 * 4  # planes take a multiple of 4, see contract.plane_stride
     return min(limit, config.cap_max) if config.cap_max else limit
 
 
