@@ -14,7 +14,7 @@ import pytest
 from app.cli import main
 from app.errors import UserError
 from app.gpu.context import DeviceLost, OutOfMemory
-from app.gpu.recorder import Fence
+from app.gpu.queue import Fence
 from app.io.scene import load_scene
 from app.presets import load_config
 from app.train import checkpoint as checkpoints

@@ -15,7 +15,8 @@ from app.fit.raster import FitOptions, open_rasterizer, rasterizer_of
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder, submit
+from app.gpu.queue import submit
+from app.gpu.recorder import Recorder
 from app.train.batch import HISTORY, BatchResult, Slot, nothing
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, read_metrics, record_loss, record_metrics, record_squared
 from app.train.photos import pack

@@ -13,7 +13,7 @@ import vulkan as vk
 from app.errors import UserError
 from app.gpu.context import Device, DeviceLost, OutOfMemory
 from app.gpu.memory import Image
-from app.gpu.recorder import Fence, begin, submit
+from app.gpu.queue import Fence, begin, submit
 
 _ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _FORMATS = (vk.VK_FORMAT_B8G8R8A8_UNORM, vk.VK_FORMAT_R8G8B8A8_UNORM, vk.VK_FORMAT_A8B8G8R8_UNORM_PACK32)  # colours are stored as they are trained

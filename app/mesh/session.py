@@ -12,7 +12,8 @@ from app.camera import Camera
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, DepthImage, Image, allocate_all
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder, submit
+from app.gpu.queue import submit
+from app.gpu.recorder import Recorder
 from app.mesh.config import MeshConfig
 from app.mesh.model import Mesh
 from app.mesh.passes import mesh_passes, record_adam, record_gather, record_show

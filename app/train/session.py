@@ -20,7 +20,8 @@ from app.gaussians import Gaussians
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder, submit
+from app.gpu.queue import submit
+from app.gpu.recorder import Recorder
 from app.raster import BACKENDS
 from app.raster.base import adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
