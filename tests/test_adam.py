@@ -9,10 +9,9 @@ from app.gpu.passes import build_all
 from app.raster.base import adam, project_backward, record_project_backward
 from app.raster.parameters import FIELDS, from_bfloat16, to_bfloat16
 from app.train import checkpoint as checkpoints
-from app.train.schedule import hyper_row
 from tests.oracle import sh as harmonics
 from tests.oracle.adam import adam_step
-from tests.refining import EXTENT, STATE, Refining, random_state
+from tests.refining import STATE, Refining, random_state
 from tests.training import open_session, same_state, settings
 
 PLANES = 9

@@ -25,7 +25,8 @@ from app.train.evaluate import evaluate_run, evaluation_frame, measure_all
 from app.train.photos import Photos
 from app.train.report import Log, stage_table
 from app.train.session import Session
-from app.train.trainer import initial_gaussians, train
+from app.train.start import initial_gaussians
+from app.train.trainer import train
 from app.variants.blocks import BLOCKS
 from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS

@@ -37,7 +37,6 @@ from app.view.preview import Preview
 from app.view.screen import Look
 from app.view.viewer import Viewer
 from tests.training import settings
-from tests.xvfb import Display
 
 pytestmark = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
 W, H = 64, 48

@@ -16,7 +16,6 @@ from app.gpu.context import OutOfMemory
 from app.gpu.probe import open_device
 from app.view import window
 from app.view.fit_preview import FitPreview
-from tests.xvfb import Display
 
 pytestmark = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
 SECONDS = 20.0  # a busy machine may take

@@ -12,6 +12,7 @@ from app.camera import Camera
 from app.fit.blobs import BlobBuffers, Blobs
 from app.fit.config import FitConfig
 from app.fit.raster import FitOptions, open_rasterizer, rasterizer_of
+from app.footprint import by_purpose
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
@@ -209,4 +210,4 @@ class FitSession:
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return contract.by_purpose({name: r.nbytes for name, r in self.resources.items()})
+        return by_purpose({name: r.nbytes for name, r in self.resources.items()})

@@ -9,6 +9,7 @@ import numpy as np
 
 from app import contract
 from app.camera import Camera
+from app.footprint import by_purpose
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, DepthImage, Image, allocate_all
 from app.gpu.passes import build_all
@@ -191,7 +192,7 @@ class MeshSession:
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return contract.by_purpose({name: r.nbytes for name, r in self.resources.items()})
+        return by_purpose({name: r.nbytes for name, r in self.resources.items()})
 
 
 def hyper_row(config: MeshConfig, scale: Scale) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app import contract
 from app.config import TrainConfig
+from app.footprint import bytes_per_splat
 from app.gpu.context import Device
 from app.raster import BACKENDS
 from app.train.photos import Photos
@@ -19,7 +19,7 @@ def roomy(n: int) -> int:
 
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    each = contract.bytes_per_splat(config.sh_degree, MOMENT_FORMATS[config.moments].nbytes)
+    each = bytes_per_splat(config.sh_degree, MOMENT_FORMATS[config.moments].nbytes)
     each["tiles"] = BACKENDS[config.rasterizer].bytes_per_splat
     used = 0 if photos.streamed else photos.buffer.nbytes
     by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())

@@ -16,6 +16,7 @@ from app import contract
 from app.api import camera_row
 from app.camera import Camera
 from app.config import TrainConfig
+from app.footprint import by_purpose
 from app.gaussians import Gaussians
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
@@ -298,4 +299,4 @@ class Session:
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return contract.by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})
+        return by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})
