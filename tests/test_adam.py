@@ -133,8 +133,7 @@ class Stepper(Refining):
         self.record("adam", lambda r: record_project_backward(r, run))
 
     def __call__(self, state: dict, config: TrainConfig, steps: int) -> dict:
-        got, stats = state, np.zeros((state["means"].shape[1], 3))
-        self.run("adam", state, stats, config, bias1=1, bias2=1)
+        self.run("adam", state, np.zeros((state["means"].shape[1], 3)), config, bias1=1, bias2=1)
         frame = np.zeros((), contract.dtype("Frame"))
         frame["bias1"] = frame["bias2"] = 1
         for step in range(1, steps):

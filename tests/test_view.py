@@ -45,14 +45,6 @@ SECONDS = 20.0  # a busy machine may take
 
 
 @pytest.fixture(scope="module")
-def display(screenless):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DISPLAY", screenless.name)
-        patch.delenv("WAYLAND_DISPLAY", raising=False)
-        yield screenless
-
-
-@pytest.fixture(scope="module")
 def gpu(display):
     """A device that can present, with validation layers. An interrupted run leaves its buffers to the end of the process, so it is not closed."""
     return open_device(None, window.start())

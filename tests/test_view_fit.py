@@ -22,14 +22,6 @@ SECONDS = 20.0  # a busy machine may take
 
 
 @pytest.fixture(scope="module")
-def display(screenless):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DISPLAY", screenless.name)
-        patch.delenv("WAYLAND_DISPLAY", raising=False)
-        yield screenless
-
-
-@pytest.fixture(scope="module")
 def gpu(display):
     return open_device(None, window.start())
 
