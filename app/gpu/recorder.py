@@ -13,7 +13,7 @@ from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, Pipeline
 from app.gpu.queue import ALL, allocate, barrier, complete, pool
 
-MAX_TIMESTAMPS, MAX_DRAWS = 128, 64
+MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
 
 
 class Recorder:
