@@ -50,7 +50,7 @@ class Renderer:
         if rasterizer not in BACKENDS:
             raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from {', '.join(BACKENDS)}")
         self._backend = BACKENDS[rasterizer]
-        known = [field.name for field in fields(self._backend.options)]
+        known = [field.name for field in fields(self._backend.options) if field.name != "stochastic"]  # which is for training
         if unknown := [name for name in options if name not in known]:
             raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
         self._options = self._backend.options(**options)

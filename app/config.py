@@ -16,6 +16,8 @@ from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.formats import FORMATS
+from app.variants.gathers import GATHERS
+from app.variants.gradients import GRADIENTS
 from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.reductions import REDUCTIONS
@@ -141,6 +143,17 @@ class Learning:
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
     moments: str = option("float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact",
         choices=tuple(MOMENT_FORMATS))
+    gradient: str = option("analytic", "analytic; stochastic: from two perturbed images, on any device that blends; its defaults are in configs/stochastic.toml",
+        choices=tuple(GRADIENTS))
+    gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
+    gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
+    gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
+    means_perturbation: float = option(0.1, "stochastic: what means move by", unit="of the splat's shorter half axis on screen", min=1e-6, max=10)
+    quats_perturbation: float = option(0.02, "stochastic: what quaternions move by", min=1e-6, max=10)
+    scales_perturbation: float = option(0.05, "stochastic: what log scales move by", min=1e-6, max=10)
+    opacities_perturbation: float = option(0.1, "stochastic: what logit opacities move by", min=1e-6, max=10)
+    sh0_perturbation: float = option(0.2, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
+    shN_perturbation: float = option(0.05, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 
@@ -198,6 +211,12 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
     for name, needed in DETERMINISTIC.items():
         if named.get(name, needed) not in (needed, "auto"):
             raise UserError(f"deterministic takes {name} {needed}, not {named[name]}: leave out one of the two")
+
+
+def check_gradient(config: TrainConfig) -> None:
+    """UserError where splats would grow by statistics that the gradients do not come with."""
+    if config.strategy == "adaptive" and not GRADIENTS[config.gradient].statistics:
+        raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
 
 
 def kind(f: Field) -> type:

@@ -63,6 +63,7 @@ STRUCTS: dict[str, tuple[Field, ...]] = {
         Field("lr_means", "float", "learning rate of this step, times the scene extent"),
         Field("bias1", "float", "Adam 1 - beta1^(step+1)"),
         Field("bias2", "float", "Adam 1 - beta2^(step+1)"),
+        Field("seed", "uint", "of the run, for the signs of stochastic gradients"),
     ),
     "Hyper": (
         Field("seed", "uint", "seed of every random draw"),
@@ -222,6 +223,10 @@ BUFFERS: tuple[BufferRow, ...] = (
         f"N, {CONSTANTS['GRADIENT_STRIDE'][0]}",
         "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)",
     ),
+    BufferRow("splats2d_minus", "Splat2D", "N", "stochastic gradients: the splats perturbed against their signs; those along them are in splats2d"),
+    BufferRow("splats2d_cover", "Splat2D", "N", "stochastic gradients: unperturbed but for the opacity, with which alpha >= 1/255 holds both perturbed ones; color unused"),
+    BufferRow("mean_steps", "float", "N", "stochastic gradients, where visible: what a mean moves by along each axis, world units"),
+    BufferRow("splat_differences", "float", "estimates, S", "stochastic gradients: sums of loss_differences over the pixels of a splat, for each pair of images"),
     BufferRow("seen", "uint", "N", "1 where a splat is visible in this frame, + 2, 4, 8 where its red, green, blue is above 0; else 0"),
     BufferRow(
         "d_geometry",
@@ -269,6 +274,7 @@ BUFFERS: tuple[BufferRow, ...] = (
     BufferRow("schedule", "uvec2", "HISTORY", "(view, first element of its photograph) of step s at s % HISTORY"),
     BufferRow("photos", "uint", "sum of image sizes", "photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all"),
     BufferRow("ssim_grads", "float", "3, 3, P", "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
+    BufferRow("loss_differences", "float", "P", "stochastic gradients: loss of a pixel with the signs less that against them, rows of camera.size.x; to gather by rows, running sums along each"),
     BufferRow("loss_sums", "vec3", "G", "(L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size"),
     BufferRow("history", "StepRecord", "HISTORY", "results of step s at s % HISTORY"),
     BufferRow("adam_means", "vec3", "2, S", "first and second moments"),
@@ -306,6 +312,7 @@ BUFFERS: tuple[BufferRow, ...] = (
 
 IMAGES: tuple[ImageRow, ...] = (
     ImageRow("target", "rendered colour without background, premultiplied, and final transmittance in alpha"),
+    ImageRow("target_minus", "the same of the splats perturbed against their signs, for stochastic gradients"),
     ImageRow("layers", "the same of each depth segment by itself, one below the other, nearest first"),
     ImageRow("state", "what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other"),
     ImageRow("shown", "RGBA8 to be displayed or saved"),
@@ -354,14 +361,23 @@ def plane_stride(capacity: int) -> int:
     return -(-capacity // 4) * 4
 
 
-def bytes_per_splat(sh_degree: int, moment_bytes: int = 4) -> dict[str, float]:
-    """Bytes that one splat takes in training, by row: parameters, Adam moments, projection, sort, densification."""
+# Rows of one kind of gradient only, see app/variants/gradients.py.
+ANALYTIC = ("d_splats2d", "d_geometry", "d_colors")
+STOCHASTIC = ("splats2d_minus", "splats2d_cover", "mean_steps", "splat_differences")
+
+
+def bytes_per_splat(sh_degree: int, moment_bytes: int = 4, estimates: int = 0) -> dict[str, float]:
+    """Bytes that one splat takes in training, by row: parameters, Adam moments, projection, sort, densification.
+
+    estimates: pairs of perturbed images a step, 0 with analytic gradients.
+    """
     block = CONSTANTS["GROUP"][0] * CONSTANTS["SORT_ROWS"][0]
-    sizes = {"N": 1, "C": 1, "S": 1, "K": (sh_degree + 1) ** 2, "RADIX": CONSTANTS["RADIX"][0], "blocks": 1 / block}
+    sizes = {"N": 1, "C": 1, "S": 1, "K": (sh_degree + 1) ** 2, "RADIX": CONSTANTS["RADIX"][0], "blocks": 1 / block, "estimates": estimates}
+    absent = (*PARAMETER_GRADIENTS, *(ANALYTIC if estimates else STOCHASTIC))
     out = {}
     for row in BUFFERS:
         axes = row.shape.split(", ")
-        if row.name not in PARAMETER_GRADIENTS and {"N", "C", "S", "blocks"} & set(axes):
+        if row.name not in absent and {"N", "C", "S", "blocks"} & set(axes):
             out[row.name] = itemsize(row.name, moment_bytes) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
     return out
 
@@ -370,16 +386,16 @@ def bytes_per_splat(sh_degree: int, moment_bytes: int = 4) -> dict[str, float]:
 PURPOSES: dict[str, tuple[str, ...]] = {
     "parameters": (*PARAMETERS, "blobs"),
     "optimizer": (*MOMENTS, "adam_blobs"),
-    "projected splats": ("splats2d",),
+    "projected splats": ("splats2d", "splats2d_minus", "splats2d_cover"),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
     "tiles": (
         *("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches"),
         *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
     ),
-    "target": ("target", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
+    "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
     "state": ("state", "blocks"),
-    "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", *PARAMETER_GRADIENTS),
-    "loss": ("ssim_grads", "loss_sums"),
+    "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", "mean_steps", "splat_differences", *PARAMETER_GRADIENTS),
+    "loss": ("ssim_grads", "loss_sums", "loss_differences"),
     "photographs": ("photos",),
     "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),
 }

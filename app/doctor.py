@@ -11,6 +11,8 @@ from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.fit_rasters import FIT_RASTERS
 from app.variants.formats import FORMATS
+from app.variants.gathers import GATHERS
+from app.variants.gradients import GRADIENTS
 from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.quads import QUADS
@@ -18,17 +20,20 @@ from app.variants.reductions import REDUCTIONS
 from app.variants.shapes import SHAPES
 from app.variants.tile_backwards import TILE_BACKWARDS
 
+ORDERING = "ordering of fragments"
 # title, flag that chooses among the rows (None: chosen for you), rows
 REGISTRIES = (
     ("target formats", "--format", FORMATS),
     ("blending", "--blending", BLENDINGS),
-    ("ordering of fragments", "--ordering", ORDERINGS),
+    (ORDERING, "--ordering", ORDERINGS),
     ("reductions", "--reduction", REDUCTIONS),
     ("float atomics", "--atomics", ATOMICS),
     ("quads", None, QUADS),
     ("blocks of pixels", "--block", BLOCKS),
     ("shapes of splats", "--shape", SHAPES),
     ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
+    ("gradients", "--gradient", GRADIENTS),
+    ("gather of stochastic gradients", "--gather", GATHERS),
     ("moments of Adam", "--moments", MOMENT_FORMATS),
     ("image fits", "fit --rasterizer", FIT_RASTERS),
 )
@@ -84,6 +89,9 @@ def _about(index: int, physical) -> tuple[list[str], int]:
     lines += [f"  probe     {probed}", "", *_limits(device), ""]
     table, lacking = _variants(device.capabilities)
     table += _auto(device)
+    if lacking == [ORDERING]:  # of the hardware rasterizer alone
+        instead = "--rasterizer tiled, or --gradient stochastic --strategy mcmc"
+        return [*lines, *table, "", f"ready with {instead}: {device.name} can run no {ORDERING}"], 0
     if lacking:
         return [*lines, *table, "", f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
     return [*lines, *table, "", f"ready: {device.name}"], 0
@@ -152,16 +160,18 @@ def _variants(capabilities) -> tuple[list[str], list[str]]:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
         for name, row in rows.items():
-            lines.append(f"    {name:{width}}  {_row(capabilities, name, row, flag, runnable)}")
+            lines.append(f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}")
     return lines, lacking
 
 
-def _row(capabilities, name: str, row, flag: str | None, runnable: list[str]) -> str:
+def _row(capabilities, name: str, rows, flag: str | None, runnable: list[str]) -> str:
+    row = rows[name]
     if missing := capabilities.missing(row.needs):
         instead = (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used") if runnable else "nothing stands in for it here"
         return f"does not run: lacks {', '.join(dict.fromkeys(missing))}; {instead}"
     if getattr(row, "ordered", False) and not _any_runs(capabilities, ORDERINGS):
-        return "does not run: lacks an ordering of fragments, see below; use --blending fixed"
+        hardware = " with --rasterizer hardware" if rows is GRADIENTS else ""
+        return f"does not run{hardware}: lacks an {ORDERING}, see --ordering; use {flag} {next(n for n, r in rows.items() if not r.ordered)}"
     if missing := capabilities.missing(getattr(row, "blend_needs", ())):
         return f"runs with --blending programmable only: lacks {', '.join(missing)}"
     return f"runs          {row.note}"

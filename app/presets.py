@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app import __version__
-from app.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, checked, nearest
+from app.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, check_gradient, checked, nearest
 from app.errors import UserError
 
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
@@ -20,7 +20,7 @@ PRESETS = _HERE / "configs" if (_HERE / "configs").is_dir() else _HERE.parent / 
 def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
     """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
 
-    A strategy with a preset of its own, mcmc, has that one's values as its defaults.
+    A strategy with a preset of its own, mcmc, has that one's values as its defaults; so have stochastic gradients.
     With `resume` and no preset, the settings saved in the result folder take the preset's place.
     Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
     """
@@ -29,9 +29,12 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
         values = _continued(values)
     elif preset:
         values = read_settings(_find_preset(preset)) | values
+    if values.get("gradient") == "stochastic":  # whose noise wants other rates
+        values = read_settings(PRESETS / "stochastic.toml") | values
     if values.get("strategy") == "mcmc":  # its settings belong together
         values = read_settings(PRESETS / "mcmc.toml") | values
     config = TrainConfig(**values)
+    check_gradient(config)
     if config.deterministic:
         check_deterministic(overrides or {})  # a flag may name a default, which the config alone cannot tell
     if config.data_dir is None:

@@ -59,11 +59,14 @@ def test_rasterizers_are_those_that_there_are():
 
 def test_the_rasterizer_takes_every_setting_of_its_own():
     from app.raster import BACKENDS
+    from app.raster.base import Stochastic
 
     for name in RASTERIZERS:
         options = BACKENDS[name].options
         assert options.of(TrainConfig()) == options()  # the defaults agree
-        assert {f.name for f in dataclasses.fields(options)} <= FIELDS.keys()
+        assert {f.name for f in dataclasses.fields(options)} <= FIELDS.keys() | {"stochastic"}
+    assert {f.name for f in dataclasses.fields(Stochastic)} <= FIELDS.keys()
+    assert Stochastic.of(TrainConfig()) == Stochastic()
 
 
 def test_precedence_is_defaults_then_preset_then_overrides(toml):

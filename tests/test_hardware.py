@@ -98,7 +98,7 @@ def test_antialiased(device, block, options):
         image, gradients = compare(renderer, scene, antialiased=True)
         compensated = renderer.forward(gaussians, camera)[0]
     with Renderer(device, format="float32", block=block) as renderer:
-        assert relative_l2(compensated, renderer.forward(gaussians, camera)[0]) > 0.01
+        assert relative_l2(compensated, renderer.forward(gaussians, camera)[0]) > 1e-3  # ten times what an image may be off: the two are different pictures
     assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"seed {seed}: {image}, {gradients}"
 
 

@@ -15,7 +15,7 @@ from app.gpu.passes import ComputePass, Pipeline
 
 _ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
-MAX_TIMESTAMPS, MAX_DRAWS = 128, 64
+MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
 _SLICE_NS = 200_000_000
 
 

@@ -45,11 +45,16 @@ def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
 
 
 class Rasterizer(Protocol):
+    """With `stochastic` in its options and a sink, record_backward is missing, and instead there are record_pair, record_gather and record_estimate."""
+
     resources: Mapping[str, Buffer | Image]
     room: int  # pairs of tile and splat that fit; a frame that asks for more (counts.pairs_wanted) is drawn without the farthest
 
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: a row of app/variants/pictures.py
     def record_backward(self, recorder: Recorder) -> None: ...
+    def record_pair(self, recorder: Recorder, pair: int) -> None: ...  # parameters -> target, target_minus; the first pair sorts
+    def record_gather(self, recorder: Recorder, pair: int) -> None: ...  # loss_differences -> splat_differences
+    def record_estimate(self, recorder: Recorder) -> None: ...  # of all pairs -> gradients of the parameters, handed to the sink
     def make_room(self, wanted: int | None = None) -> bool: ...  # for the pairs of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
 
@@ -59,8 +64,26 @@ class Options:
 
     @classmethod
     def of(cls, config) -> Self:
-        """From settings that have fields of these names."""
-        return cls(**{f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)})
+        """From settings that have fields of these names. `stochastic` is made of those that it has, where they ask for it."""
+        found = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
+        if getattr(config, "gradient", "analytic") == "stochastic" and "stochastic" in cls.__dataclass_fields__:
+            found["stochastic"] = Stochastic.of(config)
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class Stochastic(Options):
+    """Training by stochastic gradients, see app/raster/stochastic.py. Perturbations: of the parameters, but for means a share of the splat's shorter half axis on screen."""
+
+    gather: str = "auto"
+    gradient_pairs: int = 1
+    gradient_hold: int = 1
+    means_perturbation: float = 0.1
+    quats_perturbation: float = 0.02
+    scales_perturbation: float = 0.05
+    opacities_perturbation: float = 0.1
+    sh0_perturbation: float = 0.2
+    shN_perturbation: float = 0.05
 
 
 def runnable(device: Device, registry: dict) -> list[str]:
@@ -207,7 +230,7 @@ def project_backward(sh_planes: int, sink: str, antialiased: bool) -> list[Compu
             reads=("frame", "counts", "seen", "d_geometry", "d_colors", *row.reads),
             writes=row.writes,
             spec={"VISIBLE_ONLY": row.visible_only},
-            slots=row.slots,
+            slots={**row.slots, "gradient": "project/analytic.glsl"},
         ),
     ]
 

@@ -129,7 +129,7 @@ def _timed(device: Device, options, start, candidates, make, sources) -> dict:
 
 
 def _given(backend: str, options, knobs) -> str:
-    named = {name: value for name, value in asdict(options).items() if name not in knobs and value != "auto"}
+    named = {name: value for name, value in asdict(options).items() if name not in knobs and value not in ("auto", None)}
     return ", ".join([backend, *(f"{name} {value}" for name, value in named.items())])
 
 

@@ -9,18 +9,21 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from app.errors import UserError
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image
-from app.gpu.passes import ComputePass, DrawPass, build_all
+from app.gpu.passes import ComputePass, DrawPass, Pipeline, build_all
 from app.gpu.recorder import Recorder
 from app.gpu.shader import Source
-from app.raster.base import Options, Perspective, Projection, resolve, runnable
+from app.raster import stochastic
+from app.raster.base import Options, Perspective, Projection, Stochastic, resolve, runnable
 from app.raster.choose import choose
 from app.raster.parameters import Parameters
 from app.variants.atomics import ATOMICS, Atomics
 from app.variants.blending import BLENDINGS, Blending
 from app.variants.blocks import BLOCKS, Block
 from app.variants.formats import FORMATS, Format
+from app.variants.gathers import GATHERS, Gather
 from app.variants.ordering import ORDERINGS, Ordering
 from app.variants.pictures import PICTURES, Picture
 from app.variants.quads import QUADS, Quads
@@ -46,6 +49,7 @@ class HardwareOptions(Options):
     shape: str = "auto"
     segments: int = 1  # depth segments, each drawn to a canvas of its own
     antialiased: bool = False  # opacities times the compensation of the dilation
+    stochastic: Stochastic | None = None  # gradients from perturbed images
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Rows:
     quads: Quads
     block: Block
     shape: Shape = SHAPES["quad"]
+    gather: Gather | None = None  # of stochastic gradients
     names: dict[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -69,6 +74,8 @@ class Rows:
 
         backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
         """
+        if options.stochastic:
+            return cls._stochastic(device, options)
         if not backward and not runnable(device, ORDERINGS):
             return cls.first(device, options, backward)
         names = cls.first(device, options).names
@@ -105,8 +112,20 @@ class Rows:
             row("quads", "quad control", QUADS, "auto"),
             row("block", "block of pixels", blocks, options.block),
             row("shape", "shape of splats", SHAPES, options.shape),
-            names,
+            names=names,
         )
+
+    @classmethod
+    def _stochastic(cls, device: Device, options: HardwareOptions) -> Rows:
+        """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
+        if np.dtype(FORMATS[options.format].texel).itemsize == 1:
+            raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
+        gather = resolve(device, "gather of differences", GATHERS, options.stochastic.gather, "--gather")
+        rows = cls.resolve(device, replace(options, stochastic=None), backward=False)
+        reduction = rows.reduction if rows.reduction.any_number else REDUCTIONS["hybrid"]
+        unused = ("state_format", "block", *(() if rows.blending.ordered else ("ordering",)), *(() if gather.draws else ("reduction", "atomics")))
+        names = {name: row for name, row in rows.names.items() if name not in unused} | {"gather": next(n for n, r in GATHERS.items() if r is gather)}
+        return replace(rows, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)
 
 
 def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image") -> list[ComputePass | DrawPass]:
@@ -118,8 +137,13 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
-    backward = _backward_passes(rows, canvas, threshold) if around.sink else []
-    return [*around.passes(rows.shape.command, picture), *_forward_passes(rows, canvas, PICTURES[picture]), *backward]
+    forward = _forward_passes(rows, canvas, PICTURES[picture])
+    if isinstance(around, stochastic.Perturbed) and picture == "image":
+        gather = _gather_draws(rows, canvas, threshold, around.estimator.gradient_pairs) if rows.gather.draws else stochastic.gather_passes(around.estimator)
+        backward = [*map(stochastic.minus, forward), *gather]
+    else:
+        backward = _backward_passes(rows, canvas, threshold) if around.sink and not rows.gather else []
+    return [*around.passes(rows.shape.command, picture), *forward, *backward]
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
@@ -171,10 +195,32 @@ def _forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputeP
     return [begin, replace(ordered, attachment=None, clear=None)]
 
 
+def _sums(rows: Rows, threshold: int) -> tuple[dict[str, str], dict[str, int]]:
+    """Slots and constants of a draw that adds to splats."""
+    slots = {**rows.reduction.slots, "atomics": rows.atomics.slot, **({"quads": rows.quads.slot} if rows.reduction.quads else {})}
+    return slots, {"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {}
+
+
+def _gather_draws(rows: Rows, canvas: dict, threshold: int, pairs: int) -> list[DrawPass]:
+    """Of the covers of both perturbed splats, in any order, a fragment for a block."""
+    across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
+    covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height, "SEGMENTS": 1}
+    slots, limit = _sums(rows, threshold)
+    draw = DrawPass(
+        **outline(rows.shape),
+        name="gather",
+        fragment="gather/draw.frag",
+        reads=("counts", "camera", "splats2d", "order", "loss_differences", "d_splats2d"),
+        writes=("d_splats2d",),
+        spec={**canvas, **covered, **limit, "BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height},
+        slots=slots,
+        bind={"splats2d": "splats2d_cover", "d_splats2d": "splat_differences"},
+    )
+    return [replace(draw, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(pairs)]
+
+
 def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePass | DrawPass]:
-    slots = {**rows.reduction.slots, "atomics": rows.atomics.slot}
-    if rows.reduction.quads:
-        slots["quads"] = rows.quads.slot
+    slots, limit = _sums(rows, threshold)
     draw = DrawPass(
         **outline(rows.shape),
         name="draw backward",
@@ -184,7 +230,7 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
         attachment="state" if rows.ordering.attachment else None,
         format=rows.state_format.vk,
         in_order=rows.ordering.attachment,
-        spec={**canvas, **({"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {})},
+        spec={**canvas, **limit},
         slots={**slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.state_format),
     )
@@ -236,7 +282,7 @@ class HardwareRasterizer:
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
-        self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
+        self.projection = projection or stochastic.projection(parameters.sh_planes, sink, options.antialiased, options.stochastic)
         self._passes = self.projection, rows, width, height, threshold, self.segments
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
@@ -254,6 +300,9 @@ class HardwareRasterizer:
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
+        if isinstance(self.projection, stochastic.Perturbed):
+            own["target_minus"] = Image(device, *size, rows.format.vk, rows.format.texel, "target_minus")
+            return
         if sink is None:
             return
         if rows.block.pixels == 1:
@@ -268,11 +317,32 @@ class HardwareRasterizer:
         """parameters, camera, frame, counts -> target."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
+        self._record_draw(recorder, run)
+
+    def _record_draw(self, recorder: Recorder, run: dict[str, Pipeline], word: str = "") -> None:
+        """order -> target, or with the word " minus" target_minus."""
         if "begin forward" in run:
-            recorder.run(run["begin forward"], threads=(self.width, self.height))
-        recorder.run(run["draw"], indirect="draw", extent=(self.width, self.height * self.segments))
+            recorder.run(run[f"begin forward{word}"], threads=(self.width, self.height))
+        recorder.run(run[f"draw{word}"], indirect="draw", extent=(self.width, self.height * self.segments))
         if "resolve" in run:
-            recorder.run(run["resolve"], threads=(self.width, self.height))
+            recorder.run(run[f"resolve{word}"], threads=(self.width, self.height))
+
+    def record_pair(self, recorder: Recorder, pair: int) -> None:
+        """parameters, camera, frame, counts -> target, target_minus. The first pair of a frame sorts for all."""
+        self.projection.record_pair(recorder, self.pipelines, pair)
+        self._record_draw(recorder, self.pipelines)
+        self._record_draw(recorder, self.pipelines, " minus")
+
+    def record_gather(self, recorder: Recorder, pair: int) -> None:
+        """loss_differences -> splat_differences."""
+        if self.rows.gather.draws:
+            recorder.run(self.pipelines[f"gather {pair}"], indirect="draw", extent=blocks_of(self.rows.block, self.width, self.height))
+        else:
+            stochastic.record_gather(recorder, self.pipelines, pair, self.height)
+
+    def record_estimate(self, recorder: Recorder) -> None:
+        """splat_differences -> the sink."""
+        self.projection.record_estimate(recorder, self.pipelines)
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app import contract
+from app.errors import UserError
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer, Image, allocate_all
 from app.gpu.passes import ComputePass, Pipeline, build_all
 from app.gpu.recorder import Recorder
-from app.raster.base import Options, Perspective, Projection, resolve
+from app.raster import stochastic
+from app.raster.base import Options, Perspective, Projection, Stochastic, resolve
 from app.raster.parameters import Parameters
 from app.raster.sort import BLOCK, RADIX, digit_passes, record_sort
 from app.variants.atomics import ATOMICS, Atomics
@@ -44,6 +46,7 @@ class TiledOptions(Options):
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
+    stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,12 @@ class TiledRows:
 
     @classmethod
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
-        backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")
+        if options.stochastic and options.stochastic.gather == "draw":
+            raise UserError("--gather draw: takes the graphics pipeline; use --gather rows with --rasterizer tiled")
+        backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")  # the forward pass has the same needs
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+        if options.stochastic:
+            return cls(backward, atomics, {"gather": "rows"})
         names = {"tile_backward": next(n for n, r in TILE_BACKWARDS.items() if r is backward), "atomics": next(n for n, r in ATOMICS.items() if r is atomics)}
         return cls(backward, atomics, names)
 
@@ -107,22 +114,28 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
     walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
     back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
-    bucket = bucket_of(rows.tile_backward, lanes) if around.sink else 0
+    perturbed = isinstance(around, stochastic.Perturbed)
+    backs = bool(around.sink) and not perturbed
+    bucket = bucket_of(rows.tile_backward, lanes) if backs else 0
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats")
     summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
-    backward = _backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold) if around.sink else []
+    count = count_pass(width, height)
+    draw = ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
+    backward = _backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold) if backs else []
+    if perturbed and picture == "image":
+        backward = [stochastic.covers(count), stochastic.minus(count), stochastic.minus(draw), *stochastic.gather_passes(around.estimator)]
     return [
         *around.passes({}, picture),
-        count_pass(width, height),
+        count,
         ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True),
+        draw,
         *backward,
     ]
 
@@ -169,13 +182,14 @@ class TiledRasterizer:
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
         threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.projection = projection or Perspective(parameters.sh_planes, sink, options.antialiased)
+        self.projection = projection or stochastic.projection(parameters.sh_planes, sink, options.antialiased, options.stochastic)
+        perturbed = isinstance(self.projection, stochastic.Perturbed)
         self._passes = self.projection, rows, width, height, device.subgroup_size, threshold
         self.pipelines = build_all(device, all_passes(*self._passes))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
-        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size) if sink else 0
-        self.gathers = bool(sink) and rows.tile_backward.gathers
+        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size) if sink and not perturbed else 0
+        self.gathers = bool(sink) and not perturbed and rows.tile_backward.gathers
         if self.bucket:
             self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
         self.record_bytes = subgroups_of(device.subgroup_size, BACKWARD_PIXELS) * contract.CONSTANTS["GRADIENTS"][0] * contract.itemsize("pair_records")  # of a pair
@@ -201,7 +215,9 @@ class TiledRasterizer:
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
         own["target"] = Image(device, *size, format.vk, format.texel, "target")
-        if sink == "store":  # in training it is the loss's
+        if isinstance(self.projection, stochastic.Perturbed):
+            own["target_minus"] = Image(device, *size, format.vk, format.texel, "target_minus")
+        elif sink == "store":  # in training it is the loss's
             own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
@@ -217,12 +233,33 @@ class TiledRasterizer:
         """parameters, camera, frame, counts -> target."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
-        recorder.run(run["tile count"], indirect="visible_blocks")
+        self._record_lists(recorder, run, "tile count")
+        recorder.run(run["draw"], threads=self._threads(run["draw"]))
+
+    def _record_lists(self, recorder: Recorder, run: dict[str, Pipeline], count: str) -> None:
+        """order, splats2d -> the tiles' lists. count: the pass that packs the splats."""
+        recorder.run(run[count], indirect="visible_blocks")
         recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
         recorder.run(run["tile emit"], indirect="pair_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
-        recorder.run(run["draw"], threads=self._threads(run["draw"]))
+
+    def record_pair(self, recorder: Recorder, pair: int) -> None:
+        """parameters, camera, frame, counts -> target, target_minus, from one list of the tiles that either touches. The first pair of a frame sorts for all."""
+        run = self.pipelines
+        self.projection.record_pair(recorder, run, pair)
+        self._record_lists(recorder, run, "tile count cover")
+        for word in ("", " minus"):
+            recorder.run(run[f"tile count{word}"], indirect="visible_blocks")
+            recorder.run(run[f"draw{word}"], threads=self._threads(run["draw"]))
+
+    def record_gather(self, recorder: Recorder, pair: int) -> None:
+        """loss_differences -> splat_differences."""
+        stochastic.record_gather(recorder, self.pipelines, pair, self.height)
+
+    def record_estimate(self, recorder: Recorder) -> None:
+        """splat_differences -> the sink."""
+        self.projection.record_estimate(recorder, self.pipelines)
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""

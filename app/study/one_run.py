@@ -84,6 +84,7 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     rasterizer = config_from_file(folder / SAVED_NAME).rasterizer
     known = {f.name for f in fields(BACKENDS[rasterizer].options)}
     options = asdict(BACKENDS[rasterizer].options.of(config)) | {n: v for n, v in metrics["variants"].items() if n in known}
+    options.pop("stochastic")  # these are the analytic ones, however it was trained
     device = open_device(config.device)
     try:
         job = Bench(device, [view], "random", 1)

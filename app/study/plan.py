@@ -13,6 +13,7 @@ from typing import Any
 from app.config import FIELDS, TrainConfig
 from app.presets import load_config
 from app.raster import BACKENDS
+from app.raster.base import Stochastic
 from app.variants.reductions import REDUCTIONS
 
 ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")  # where and how a run is made, not what it is
@@ -45,11 +46,13 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
 
 
 def meaningless(config: TrainConfig) -> set[str]:
-    """Options of rasterizers that this run does not look at."""
+    """Options of rasterizers and gradients that this run does not look at."""
+    estimator = {f.name for f in fields(Stochastic)}
+    other = {"state_format", "block", "tile_backward", "tile_threshold"} if config.gradient == "stochastic" else estimator
     if config.rasterizer == "auto":
-        return set()
+        return other
     options = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
-    out = set().union(*options.values()) - options[config.rasterizer]
+    out = set().union(*options.values()) - options[config.rasterizer] | other
     row = REDUCTIONS.get(config.reduction)
     return out | ({"hybrid_threshold"} if row is not None and "THRESHOLD" not in row.spec else set())
 

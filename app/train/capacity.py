@@ -19,7 +19,8 @@ def roomy(n: int) -> int:
 
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
-    each = contract.bytes_per_splat(config.sh_degree, MOMENT_FORMATS[config.moments].nbytes)
+    estimates = config.gradient_pairs if config.gradient == "stochastic" else 0
+    each = contract.bytes_per_splat(config.sh_degree, MOMENT_FORMATS[config.moments].nbytes, estimates)
     each["tiles"] = BACKENDS[config.rasterizer].bytes_per_splat
     used = 0 if photos.streamed else photos.buffer.nbytes
     by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())

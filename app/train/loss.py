@@ -31,12 +31,15 @@ _GROUP = contract.CONSTANTS["GROUP"][0]
 _COMPARED = ("target", "photos", "camera", "frame")
 
 
-def loss_passes(photo_bytes: int = 4) -> tuple[ComputePass, ...]:
-    """photo_bytes: of a pixel in `photos`, 3 or 4."""
+def loss_passes(photo_bytes: int = 4, differences: bool = False) -> tuple[ComputePass, ...]:
+    """photo_bytes: of a pixel in `photos`, 3 or 4. differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
+    the derivative; the record is of `target`."""
     spec = {"PHOTO_BYTES": photo_bytes}
+    result = ("target_minus",), ("loss_differences",), {"result": "loss/difference.glsl"}
+    more, writes, slots = result if differences else ((), ("d_image",), {"result": "loss/derivative.glsl"})
     return (
         ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec),
-        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper"), writes=("d_image",), spec=spec),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper", *more), writes=writes, spec=spec, slots=slots),
         ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
     )
 
@@ -65,8 +68,11 @@ def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, B
         raise
 
 
-def allocate_loss(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
-    """`ssim_grads`, `loss_sums` and `d_image` for a canvas."""
+def allocate_loss(device: Device, width: int, height: int, differences: bool = False) -> dict[str, Buffer | Image]:
+    """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last."""
+    if differences:
+        sizes = {"ssim_grads": 9 * width * height, "loss_sums": _tiles(width, height), "loss_differences": width * height}
+        return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     return _with_gradient(device, width, height, _allocate(device, width, height, 9 * width * height))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from app import contract
 from app.api import camera_row
 from app.camera import Camera
-from app.config import TrainConfig
+from app.config import TrainConfig, check_gradient
 from app.gaussians import Gaussians
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
@@ -60,6 +60,8 @@ class Session:
         self.clipped_steps = 0  # drawn without their farthest pairs of tile and splat, which had no room
         self._pairs, self._pairs_refused = 0, False  # the most that a step asked for; whether there was no memory for them
         resolve_moments(device, config.moments)
+        check_gradient(config)
+        self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
         cameras = np.stack([camera_row(v) for v in views])
         self._shared = {
             "hyper": Buffer(device, contract.itemsize("hyper"), "hyper"),
@@ -67,7 +69,7 @@ class Session:
             "schedule": Buffer(device, HISTORY * contract.itemsize("schedule"), "schedule", host=True),
             "history": Buffer(device, HISTORY * contract.itemsize("history"), "history", host=True),
             "photos": photos.buffer,
-            **allocate_loss(device, self.width, self.height),
+            **allocate_loss(device, self.width, self.height, differences=self.estimates > 0),
         }
         self._shared["hyper"].upload(hyper_row(config, extent))
         self._shared["views"].upload(cameras)
@@ -240,16 +242,23 @@ class Session:
         for recorder in self._recorders:
             recorder.destroy()
         self._recorders, self._drawn_from = [], self.raster.resources
-        self.resources = {**self._shared, **self.raster.resources, **self._scratch, "d_image": self._shared["d_image"]}
+        self.resources = {**self._shared, **self.raster.resources, **self._scratch}
         moments = self.config.moments
         refining = MCMC_PASSES(self.sh_planes, moments) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes, moments), *RESET_PASSES(moments))
-        run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes), *SORT_PASSES[:1], *refining])
+        run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes, differences=self.estimates > 0), *SORT_PASSES[:1], *refining])
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
-            self.raster.record_forward(recorder)
-            record_loss(recorder, run, self.width, self.height)
-            self.raster.record_backward(recorder)
+            for pair in range(self.estimates):
+                self.raster.record_pair(recorder, pair)
+                record_loss(recorder, run, self.width, self.height)
+                self.raster.record_gather(recorder, pair)
+            if self.estimates:
+                self.raster.record_estimate(recorder)
+            else:
+                self.raster.record_forward(recorder)
+                record_loss(recorder, run, self.width, self.height)
+                self.raster.record_backward(recorder)
             if self.mcmc:
                 record_noise(recorder, run)
             record_end(recorder, run)

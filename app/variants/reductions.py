@@ -11,6 +11,7 @@ class Reduction:
     quads: bool  # has a <quads> slot
     needs: tuple[str, ...]
     note: str
+    any_number: bool = True  # sums as many numbers as it is given, not nine alone
 
     @property
     def slots(self) -> dict[str, str]:
@@ -26,7 +27,7 @@ REDUCTIONS = {  # the fastest first, of a backward draw of 2x2 blocks on an H200
     "ballot": Reduction("reduce/ballot.glsl", _ONE, ("THRESHOLD",), True, _SUMS, "splat by splat where a subgroup holds several"),
     "partitioned": Reduction("reduce/partitioned.glsl", _ONE, ("THRESHOLD",), True, ("subgroup_partitioned", *_SUMS), "all splats of a subgroup at once"),
     "scatter": Reduction(
-        "reduce/scatter.glsl", _MANY, ("THRESHOLD",), True, ("subgroup_shuffle", *_SUMS), "as hybrid_lanes, summed by halving: each lane ends with one of nine sums"
+        "reduce/scatter.glsl", _MANY, ("THRESHOLD",), True, ("subgroup_shuffle", *_SUMS), "as hybrid_lanes, summed by halving: each lane ends with one of nine sums", False
     ),
     "quad": Reduction("reduce/quad.glsl", _ONE, (), True, _SUMS, "four fragments to one"),
     "hybrid_lanes": Reduction(_HYBRID, _MANY, ("THRESHOLD",), True, _SUMS, "as hybrid, a sum's atomics spread over its lanes"),

@@ -41,6 +41,7 @@ struct Frame {
     float lr_means;  // learning rate of this step, times the scene extent
     float bias1;  // Adam 1 - beta1^(step+1)
     float bias2;  // Adam 1 - beta2^(step+1)
+    uint seed;  // of the run, for the signs of stochastic gradients
 };
 
 struct Hyper {
@@ -201,250 +202,270 @@ struct MeshRecord {
 // d_splats2d [N, 9]; sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)
 #define BINDING_d_splats2d 10
 #define BUFFER_d_splats2d(access) layout(set = 0, binding = BINDING_d_splats2d, scalar) access buffer d_splats2d_block { float d_splats2d[]; };
+// splats2d_minus [N]; stochastic gradients: the splats perturbed against their signs; those along them are in splats2d
+#define BINDING_splats2d_minus 11
+#define BUFFER_splats2d_minus(access) layout(set = 0, binding = BINDING_splats2d_minus, scalar) access buffer splats2d_minus_block { Splat2D splats2d_minus[]; };
+// splats2d_cover [N]; stochastic gradients: unperturbed but for the opacity, with which alpha >= 1/255 holds both perturbed ones; color unused
+#define BINDING_splats2d_cover 12
+#define BUFFER_splats2d_cover(access) layout(set = 0, binding = BINDING_splats2d_cover, scalar) access buffer splats2d_cover_block { Splat2D splats2d_cover[]; };
+// mean_steps [N]; stochastic gradients, where visible: what a mean moves by along each axis, world units
+#define BINDING_mean_steps 13
+#define BUFFER_mean_steps(access) layout(set = 0, binding = BINDING_mean_steps, scalar) access buffer mean_steps_block { float mean_steps[]; };
+// splat_differences [estimates, S]; stochastic gradients: sums of loss_differences over the pixels of a splat, for each pair of images
+#define BINDING_splat_differences 14
+#define BUFFER_splat_differences(access) layout(set = 0, binding = BINDING_splat_differences, scalar) access buffer splat_differences_block { float splat_differences[]; };
 // seen [N]; 1 where a splat is visible in this frame, + 2, 4, 8 where its red, green, blue is above 0; else 0
-#define BINDING_seen 11
+#define BINDING_seen 15
 #define BUFFER_seen(access) layout(set = 0, binding = BINDING_seen, scalar) access buffer seen_block { uint seen[]; };
 // d_geometry [11, S]; where visible: forward, at SH degrees above 0, d color/d direction of red, green and blue (9); then dL/d mean (3), quat (4), log scale (3), logit (1)
-#define BINDING_d_geometry 12
+#define BINDING_d_geometry 16
 #define BUFFER_d_geometry(access) layout(set = 0, binding = BINDING_d_geometry, scalar) access buffer d_geometry_block { float d_geometry[]; };
 // d_colors [2, S]; where visible: dL/d color, 0 where that was cut off; then the direction to the splat. Times the basis it is dL/d sh
-#define BINDING_d_colors 13
+#define BINDING_d_colors 17
 #define BUFFER_d_colors(access) layout(set = 0, binding = BINDING_d_colors, scalar) access buffer d_colors_block { vec3 d_colors[]; };
 // keys [N]; depth as ordered bits, or NOT_VISIBLE; then sort scratch
-#define BINDING_keys 14
+#define BINDING_keys 18
 #define BUFFER_keys(access) layout(set = 0, binding = BINDING_keys, scalar) access buffer keys_block { uint keys[]; };
 // keys_alt [N]; sort scratch
-#define BINDING_keys_alt 15
+#define BINDING_keys_alt 19
 #define BUFFER_keys_alt(access) layout(set = 0, binding = BINDING_keys_alt, scalar) access buffer keys_alt_block { uint keys_alt[]; };
 // order [N]; visible splats, nearest first
-#define BINDING_order 16
+#define BINDING_order 20
 #define BUFFER_order(access) layout(set = 0, binding = BINDING_order, scalar) access buffer order_block { uint order[]; };
 // order_alt [N]; sort scratch
-#define BINDING_order_alt 17
+#define BINDING_order_alt 21
 #define BUFFER_order_alt(access) layout(set = 0, binding = BINDING_order_alt, scalar) access buffer order_alt_block { uint order_alt[]; };
 // digit_counts [RADIX, blocks]; keys per digit and block, then their running sums
-#define BINDING_digit_counts 18
+#define BINDING_digit_counts 22
 #define BUFFER_digit_counts(access) layout(set = 0, binding = BINDING_digit_counts, scalar) access buffer digit_counts_block { uint digit_counts[]; };
 // digit_totals [RADIX]; keys per digit
-#define BINDING_digit_totals 19
+#define BINDING_digit_totals 23
 #define BUFFER_digit_totals(access) layout(set = 0, binding = BINDING_digit_totals, scalar) access buffer digit_totals_block { uint digit_totals[]; };
 // tile_splats [visible]; visible splats, nearest first, as the tiles take them
-#define BINDING_tile_splats 20
+#define BINDING_tile_splats 24
 #define BUFFER_tile_splats(access) layout(set = 0, binding = BINDING_tile_splats, scalar) access buffer tile_splats_block { TileSplat tile_splats[]; };
 // pair_sums [visible blocks + 1]; pairs of each sort block of visible splats, then of all blocks before it; behind the last their sum
-#define BINDING_pair_sums 21
+#define BINDING_pair_sums 25
 #define BUFFER_pair_sums(access) layout(set = 0, binding = BINDING_pair_sums, scalar) access buffer pair_sums_block { uint pair_sums[]; };
 // pair_tiles [pairs]; tile of every pair of tile and splat, by tile, then depth
-#define BINDING_pair_tiles 22
+#define BINDING_pair_tiles 26
 #define BUFFER_pair_tiles(access) layout(set = 0, binding = BINDING_pair_tiles, scalar) access buffer pair_tiles_block { uint pair_tiles[]; };
 // pair_tiles_alt [pairs]; sort scratch
-#define BINDING_pair_tiles_alt 23
+#define BINDING_pair_tiles_alt 27
 #define BUFFER_pair_tiles_alt(access) layout(set = 0, binding = BINDING_pair_tiles_alt, scalar) access buffer pair_tiles_alt_block { uint pair_tiles_alt[]; };
 // pair_splats [pairs]; rank of the splat of every pair, an index into tile_splats
-#define BINDING_pair_splats 24
+#define BINDING_pair_splats 28
 #define BUFFER_pair_splats(access) layout(set = 0, binding = BINDING_pair_splats, scalar) access buffer pair_splats_block { uint pair_splats[]; };
 // pair_splats_alt [pairs]; sort scratch
-#define BINDING_pair_splats_alt 25
+#define BINDING_pair_splats_alt 29
 #define BUFFER_pair_splats_alt(access) layout(set = 0, binding = BINDING_pair_splats_alt, scalar) access buffer pair_splats_alt_block { uint pair_splats_alt[]; };
 // pair_records [pairs, subgroups, 9]; what a subgroup of the backward pass adds to d_splats2d, by pair
-#define BINDING_pair_records 26
+#define BINDING_pair_records 30
 #define BUFFER_pair_records(access) layout(set = 0, binding = BINDING_pair_records, scalar) access buffer pair_records_block { float pair_records[]; };
 // pair_subgroups [pairs]; bit s: the record of subgroup s is of this frame
-#define BINDING_pair_subgroups 27
+#define BINDING_pair_subgroups 31
 #define BUFFER_pair_subgroups(access) layout(set = 0, binding = BINDING_pair_subgroups, scalar) access buffer pair_subgroups_block { uint pair_subgroups[]; };
 // pair_digits [RADIX, pair blocks]; digit_counts of the sort of pairs
-#define BINDING_pair_digits 28
+#define BINDING_pair_digits 32
 #define BUFFER_pair_digits(access) layout(set = 0, binding = BINDING_pair_digits, scalar) access buffer pair_digits_block { uint pair_digits[]; };
 // tile_starts [tiles + 1]; first pair of every tile, then their number
-#define BINDING_tile_starts 29
+#define BINDING_tile_starts 33
 #define BUFFER_tile_starts(access) layout(set = 0, binding = BINDING_tile_starts, scalar) access buffer tile_starts_block { uint tile_starts[]; };
 // checkpoints [buckets, TILE^2]; colour and T of every pixel of a tile in front of a bucket of its splats
-#define BINDING_checkpoints 30
+#define BINDING_checkpoints 34
 #define BUFFER_checkpoints(access) layout(set = 0, binding = BINDING_checkpoints, scalar) access buffer checkpoints_block { vec4 checkpoints[]; };
 // reaches [tiles, subgroups]; buckets that a subgroup of the forward pass visited before its pixels were finished
-#define BINDING_reaches 31
+#define BINDING_reaches 35
 #define BUFFER_reaches(access) layout(set = 0, binding = BINDING_reaches, scalar) access buffer reaches_block { uint reaches[]; };
 // blocks [segments, P]; state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format
-#define BINDING_blocks 32
+#define BINDING_blocks 36
 #define BUFFER_blocks(access) layout(set = 0, binding = BINDING_blocks, scalar) access buffer blocks_block { uvec4 blocks[]; };
 // palette [1]; how numbers become colours
-#define BINDING_palette 33
+#define BINDING_palette 37
 #define BUFFER_palette(access) layout(set = 0, binding = BINDING_palette, scalar) access buffer palette_block { Palette palette; };
 // values [P]; what a picture shows of every pixel of the canvas: depth in world units, opacity, count; 0 where there is nothing
-#define BINDING_values 34
+#define BINDING_values 38
 #define BUFFER_values(access) layout(set = 0, binding = BINDING_values, scalar) access buffer values_block { float values[]; };
 // overlay [1]; what lies where in the window
-#define BINDING_overlay 35
+#define BINDING_overlay 39
 #define BUFFER_overlay(access) layout(set = 0, binding = BINDING_overlay, scalar) access buffer overlay_block { Overlay overlay; };
 // glyphs [characters * cell / 4]; font: coverage of the pixels of each character from the space on, a byte each
-#define BINDING_glyphs 36
+#define BINDING_glyphs 40
 #define BUFFER_glyphs(access) layout(set = 0, binding = BINDING_glyphs, scalar) access buffer glyphs_block { uint glyphs[]; };
 // text [rows, columns]; character codes; 0: nothing here
-#define BINDING_text 37
+#define BINDING_text 41
 #define BUFFER_text(access) layout(set = 0, binding = BINDING_text, scalar) access buffer text_block { uint text[]; };
 // d_means [N]; dL/d means
-#define BINDING_d_means 38
+#define BINDING_d_means 42
 #define BUFFER_d_means(access) layout(set = 0, binding = BINDING_d_means, scalar) access buffer d_means_block { vec3 d_means[]; };
 #define FOURS_d_means(access) layout(set = 0, binding = BINDING_d_means, scalar) access buffer d_means_fours_block { vec4 d_means_fours[]; };
 // d_quats [N]; dL/d quats
-#define BINDING_d_quats 39
+#define BINDING_d_quats 43
 #define BUFFER_d_quats(access) layout(set = 0, binding = BINDING_d_quats, scalar) access buffer d_quats_block { vec4 d_quats[]; };
 #define FOURS_d_quats(access) layout(set = 0, binding = BINDING_d_quats, scalar) access buffer d_quats_fours_block { vec4 d_quats_fours[]; };
 // d_log_scales [N]; dL/d log_scales
-#define BINDING_d_log_scales 40
+#define BINDING_d_log_scales 44
 #define BUFFER_d_log_scales(access) layout(set = 0, binding = BINDING_d_log_scales, scalar) access buffer d_log_scales_block { vec3 d_log_scales[]; };
 #define FOURS_d_log_scales(access) layout(set = 0, binding = BINDING_d_log_scales, scalar) access buffer d_log_scales_fours_block { vec4 d_log_scales_fours[]; };
 // d_logit_opacities [N]; dL/d logit_opacities
-#define BINDING_d_logit_opacities 41
+#define BINDING_d_logit_opacities 45
 #define BUFFER_d_logit_opacities(access) layout(set = 0, binding = BINDING_d_logit_opacities, scalar) access buffer d_logit_opacities_block { float d_logit_opacities[]; };
 #define FOURS_d_logit_opacities(access) layout(set = 0, binding = BINDING_d_logit_opacities, scalar) access buffer d_logit_opacities_fours_block { vec4 d_logit_opacities_fours[]; };
 // d_sh [K, S]; dL/d sh
-#define BINDING_d_sh 42
+#define BINDING_d_sh 46
 #define BUFFER_d_sh(access) layout(set = 0, binding = BINDING_d_sh, scalar) access buffer d_sh_block { vec3 d_sh[]; };
 #define FOURS_d_sh(access) layout(set = 0, binding = BINDING_d_sh, scalar) access buffer d_sh_fours_block { vec4 d_sh_fours[]; };
 // hyper [1]; settings of the run
-#define BINDING_hyper 43
+#define BINDING_hyper 47
 #define BUFFER_hyper(access) layout(set = 0, binding = BINDING_hyper, scalar) access buffer hyper_block { Hyper hyper; };
 // views [V]; training cameras
-#define BINDING_views 44
+#define BINDING_views 48
 #define BUFFER_views(access) layout(set = 0, binding = BINDING_views, scalar) access buffer views_block { Camera views[]; };
 // schedule [HISTORY]; (view, first element of its photograph) of step s at s % HISTORY
-#define BINDING_schedule 45
+#define BINDING_schedule 49
 #define BUFFER_schedule(access) layout(set = 0, binding = BINDING_schedule, scalar) access buffer schedule_block { uvec2 schedule[]; };
 // photos [sum of image sizes]; photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all
-#define BINDING_photos 46
+#define BINDING_photos 50
 #define BUFFER_photos(access) layout(set = 0, binding = BINDING_photos, scalar) access buffer photos_block { uint photos[]; };
 // ssim_grads [3, 3, P]; per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size
-#define BINDING_ssim_grads 47
+#define BINDING_ssim_grads 51
 #define BUFFER_ssim_grads(access) layout(set = 0, binding = BINDING_ssim_grads, scalar) access buffer ssim_grads_block { float ssim_grads[]; };
+// loss_differences [P]; stochastic gradients: loss of a pixel with the signs less that against them, rows of camera.size.x; to gather by rows, running sums along each
+#define BINDING_loss_differences 52
+#define BUFFER_loss_differences(access) layout(set = 0, binding = BINDING_loss_differences, scalar) access buffer loss_differences_block { float loss_differences[]; };
 // loss_sums [G]; (L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size
-#define BINDING_loss_sums 48
+#define BINDING_loss_sums 53
 #define BUFFER_loss_sums(access) layout(set = 0, binding = BINDING_loss_sums, scalar) access buffer loss_sums_block { vec3 loss_sums[]; };
 // history [HISTORY]; results of step s at s % HISTORY
-#define BINDING_history 49
+#define BINDING_history 54
 #define BUFFER_history(access) layout(set = 0, binding = BINDING_history, scalar) access buffer history_block { StepRecord history[]; };
 // adam_means [2, S]; first and second moments
-#define BINDING_adam_means 50
+#define BINDING_adam_means 55
 #define BUFFER_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_block { MOMENT3 adam_means[]; };
 #define FOURS_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_fours_block { FOUR_MOMENTS adam_means_fours[]; };
 // adam_quats [2, S]; first and second moments
-#define BINDING_adam_quats 51
+#define BINDING_adam_quats 56
 #define BUFFER_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_block { MOMENT4 adam_quats[]; };
 #define FOURS_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_fours_block { FOUR_MOMENTS adam_quats_fours[]; };
 // adam_log_scales [2, S]; first and second moments
-#define BINDING_adam_log_scales 52
+#define BINDING_adam_log_scales 57
 #define BUFFER_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_block { MOMENT3 adam_log_scales[]; };
 #define FOURS_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_fours_block { FOUR_MOMENTS adam_log_scales_fours[]; };
 // adam_logit_opacities [2, S]; first and second moments
-#define BINDING_adam_logit_opacities 53
+#define BINDING_adam_logit_opacities 58
 #define BUFFER_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_block { MOMENT adam_logit_opacities[]; };
 #define FOURS_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_fours_block { FOUR_MOMENTS adam_logit_opacities_fours[]; };
 // adam_sh [K, 2, S]; first and second moments
-#define BINDING_adam_sh 54
+#define BINDING_adam_sh 59
 #define BUFFER_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_block { MOMENT3 adam_sh[]; };
 #define FOURS_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_fours_block { FOUR_MOMENTS adam_sh_fours[]; };
 // grow_stats [N]; densification statistics since the last densification
-#define BINDING_grow_stats 55
+#define BINDING_grow_stats 60
 #define BUFFER_grow_stats(access) layout(set = 0, binding = BINDING_grow_stats, scalar) access buffer grow_stats_block { GrowStat grow_stats[]; };
 // flags [C]; densify: 2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp
-#define BINDING_flags 56
+#define BINDING_flags 61
 #define BUFFER_flags(access) layout(set = 0, binding = BINDING_flags, scalar) access buffer flags_block { uint flags[]; };
 // flag_sums [G + 1]; densify: flagged splats per workgroup, then those of all before; the last is the total
-#define BINDING_flag_sums 57
+#define BINDING_flag_sums 62
 #define BUFFER_flag_sums(access) layout(set = 0, binding = BINDING_flag_sums, scalar) access buffer flag_sums_block { uint flag_sums[]; };
 // holes [C]; densify: rows to fill when dead splats are compacted
-#define BINDING_holes 58
+#define BINDING_holes 63
 #define BUFFER_holes(access) layout(set = 0, binding = BINDING_holes, scalar) access buffer holes_block { uint holes[]; };
 // blobs [BLOB, B]; image fits: 2D Gaussians in planes of counts.capacity: centre (2, px), log standard deviations along both axes (2, log px), angle of the first (rad), color (3), logit opacity
-#define BINDING_blobs 59
+#define BINDING_blobs 64
 #define BUFFER_blobs(access) layout(set = 0, binding = BINDING_blobs, scalar) access buffer blobs_block { float blobs[]; };
 // d_blobs [BLOB, B]; dL/d blobs
-#define BINDING_d_blobs 60
+#define BINDING_d_blobs 65
 #define BUFFER_d_blobs(access) layout(set = 0, binding = BINDING_d_blobs, scalar) access buffer d_blobs_block { float d_blobs[]; };
 // adam_blobs [2, BLOB, B]; first moments, then second moments
-#define BINDING_adam_blobs 61
+#define BINDING_adam_blobs 66
 #define BUFFER_adam_blobs(access) layout(set = 0, binding = BINDING_adam_blobs, scalar) access buffer adam_blobs_block { float adam_blobs[]; };
 // copies [rows of holes]; MCMC, in the memory of holes: how many copies of a splat are to be made
-#define BINDING_copies 62
+#define BINDING_copies 67
 #define BUFFER_copies(access) layout(set = 0, binding = BINDING_copies, scalar) access buffer copies_block { uint copies[]; };
 // mesh [1]; what a mesh and its fit are made of
-#define BINDING_mesh 63
+#define BINDING_mesh 68
 #define BUFFER_mesh(access) layout(set = 0, binding = BINDING_mesh, scalar) access buffer mesh_block { Mesh mesh; };
 // vertices [M]; world units
-#define BINDING_vertices 64
+#define BINDING_vertices 69
 #define BUFFER_vertices(access) layout(set = 0, binding = BINDING_vertices, scalar) access buffer vertices_block { vec3 vertices[]; };
 // uvs [U]; places in the texture, 0..1, v down
-#define BINDING_uvs 65
+#define BINDING_uvs 70
 #define BUFFER_uvs(access) layout(set = 0, binding = BINDING_uvs, scalar) access buffer uvs_block { vec2 uvs[]; };
 // corners [3 F]; vertex and uv of every corner of a triangle
-#define BINDING_corners 66
+#define BINDING_corners 71
 #define BUFFER_corners(access) layout(set = 0, binding = BINDING_corners, scalar) access buffer corners_block { uvec2 corners[]; };
 // texels [X]; albedo, rows from the top
-#define BINDING_texels 67
+#define BINDING_texels 72
 #define BUFFER_texels(access) layout(set = 0, binding = BINDING_texels, scalar) access buffer texels_block { vec3 texels[]; };
 // neighbours [M + 1 + 2 E]; where every vertex's neighbours begin in this buffer, and where the last ones end; then the neighbours
-#define BINDING_neighbours 68
+#define BINDING_neighbours 73
 #define BUFFER_neighbours(access) layout(set = 0, binding = BINDING_neighbours, scalar) access buffer neighbours_block { uint neighbours[]; };
 // bends [M]; a vertex minus the mean of its neighbours
-#define BINDING_bends 69
+#define BINDING_bends 74
 #define BUFFER_bends(access) layout(set = 0, binding = BINDING_bends, scalar) access buffer bends_block { vec3 bends[]; };
 // mesh_sums [M + 3 X]; loss of the + image minus that of the - image, over the pixels that saw a vertex, or a texel's channel
-#define BINDING_mesh_sums 70
+#define BINDING_mesh_sums 75
 #define BUFFER_mesh_sums(access) layout(set = 0, binding = BINDING_mesh_sums, scalar) access buffer mesh_sums_block { float mesh_sums[]; };
 // adam_vertices [2, M]; first and second moments
-#define BINDING_adam_vertices 71
+#define BINDING_adam_vertices 76
 #define BUFFER_adam_vertices(access) layout(set = 0, binding = BINDING_adam_vertices, scalar) access buffer adam_vertices_block { vec3 adam_vertices[]; };
 // adam_texels [2, X]; first and second moments
-#define BINDING_adam_texels 72
+#define BINDING_adam_texels 77
 #define BUFFER_adam_texels(access) layout(set = 0, binding = BINDING_adam_texels, scalar) access buffer adam_texels_block { vec3 adam_texels[]; };
 // mesh_losses [G]; summed over a workgroup: loss, squared error, pixels in both silhouettes, in either
-#define BINDING_mesh_losses 73
+#define BINDING_mesh_losses 78
 #define BUFFER_mesh_losses(access) layout(set = 0, binding = BINDING_mesh_losses, scalar) access buffer mesh_losses_block { vec4 mesh_losses[]; };
 // mesh_history [HISTORY]; results of step s at s % HISTORY
-#define BINDING_mesh_history 74
+#define BINDING_mesh_history 79
 #define BUFFER_mesh_history(access) layout(set = 0, binding = BINDING_mesh_history, scalar) access buffer mesh_history_block { MeshRecord mesh_history[]; };
 // target: rendered colour without background, premultiplied, and final transmittance in alpha
-#define SAMPLED_target layout(set = 0, binding = 75) uniform texture2D target;
-#define STORE_target layout(set = 0, binding = 75) uniform writeonly image2D target;
-#define LOADSTORE_target(format) layout(set = 0, binding = 75, format) uniform coherent image2D target;
-#define INPUT_target layout(set = 0, binding = 75, input_attachment_index = 0) uniform subpassInput target;
+#define SAMPLED_target layout(set = 0, binding = 80) uniform texture2D target;
+#define STORE_target layout(set = 0, binding = 80) uniform writeonly image2D target;
+#define LOADSTORE_target(format) layout(set = 0, binding = 80, format) uniform coherent image2D target;
+#define INPUT_target layout(set = 0, binding = 80, input_attachment_index = 0) uniform subpassInput target;
+// target_minus: the same of the splats perturbed against their signs, for stochastic gradients
+#define SAMPLED_target_minus layout(set = 0, binding = 81) uniform texture2D target_minus;
+#define STORE_target_minus layout(set = 0, binding = 81) uniform writeonly image2D target_minus;
+#define LOADSTORE_target_minus(format) layout(set = 0, binding = 81, format) uniform coherent image2D target_minus;
+#define INPUT_target_minus layout(set = 0, binding = 81, input_attachment_index = 0) uniform subpassInput target_minus;
 // layers: the same of each depth segment by itself, one below the other, nearest first
-#define SAMPLED_layers layout(set = 0, binding = 76) uniform texture2D layers;
-#define STORE_layers layout(set = 0, binding = 76) uniform writeonly image2D layers;
-#define LOADSTORE_layers(format) layout(set = 0, binding = 76, format) uniform coherent image2D layers;
-#define INPUT_layers layout(set = 0, binding = 76, input_attachment_index = 0) uniform subpassInput layers;
+#define SAMPLED_layers layout(set = 0, binding = 82) uniform texture2D layers;
+#define STORE_layers layout(set = 0, binding = 82) uniform writeonly image2D layers;
+#define LOADSTORE_layers(format) layout(set = 0, binding = 82, format) uniform coherent image2D layers;
+#define INPUT_layers layout(set = 0, binding = 82, input_attachment_index = 0) uniform subpassInput layers;
 // state: what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other
-#define SAMPLED_state layout(set = 0, binding = 77) uniform texture2D state;
-#define STORE_state layout(set = 0, binding = 77) uniform writeonly image2D state;
-#define LOADSTORE_state(format) layout(set = 0, binding = 77, format) uniform coherent image2D state;
-#define INPUT_state layout(set = 0, binding = 77, input_attachment_index = 0) uniform subpassInput state;
+#define SAMPLED_state layout(set = 0, binding = 83) uniform texture2D state;
+#define STORE_state layout(set = 0, binding = 83) uniform writeonly image2D state;
+#define LOADSTORE_state(format) layout(set = 0, binding = 83, format) uniform coherent image2D state;
+#define INPUT_state layout(set = 0, binding = 83, input_attachment_index = 0) uniform subpassInput state;
 // shown: RGBA8 to be displayed or saved
-#define SAMPLED_shown layout(set = 0, binding = 78) uniform texture2D shown;
-#define STORE_shown layout(set = 0, binding = 78) uniform writeonly image2D shown;
-#define LOADSTORE_shown(format) layout(set = 0, binding = 78, format) uniform coherent image2D shown;
-#define INPUT_shown layout(set = 0, binding = 78, input_attachment_index = 0) uniform subpassInput shown;
+#define SAMPLED_shown layout(set = 0, binding = 84) uniform texture2D shown;
+#define STORE_shown layout(set = 0, binding = 84) uniform writeonly image2D shown;
+#define LOADSTORE_shown(format) layout(set = 0, binding = 84, format) uniform coherent image2D shown;
+#define INPUT_shown layout(set = 0, binding = 84, input_attachment_index = 0) uniform subpassInput shown;
 // screen: RGBA8 of the whole window
-#define SAMPLED_screen layout(set = 0, binding = 79) uniform texture2D screen;
-#define STORE_screen layout(set = 0, binding = 79) uniform writeonly image2D screen;
-#define LOADSTORE_screen(format) layout(set = 0, binding = 79, format) uniform coherent image2D screen;
-#define INPUT_screen layout(set = 0, binding = 79, input_attachment_index = 0) uniform subpassInput screen;
+#define SAMPLED_screen layout(set = 0, binding = 85) uniform texture2D screen;
+#define STORE_screen layout(set = 0, binding = 85) uniform writeonly image2D screen;
+#define LOADSTORE_screen(format) layout(set = 0, binding = 85, format) uniform coherent image2D screen;
+#define INPUT_screen layout(set = 0, binding = 85, input_attachment_index = 0) uniform subpassInput screen;
 // d_image: dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha
-#define SAMPLED_d_image layout(set = 0, binding = 80) uniform texture2D d_image;
-#define STORE_d_image layout(set = 0, binding = 80) uniform writeonly image2D d_image;
-#define LOADSTORE_d_image(format) layout(set = 0, binding = 80, format) uniform coherent image2D d_image;
-#define INPUT_d_image layout(set = 0, binding = 80, input_attachment_index = 0) uniform subpassInput d_image;
+#define SAMPLED_d_image layout(set = 0, binding = 86) uniform texture2D d_image;
+#define STORE_d_image layout(set = 0, binding = 86) uniform writeonly image2D d_image;
+#define LOADSTORE_d_image(format) layout(set = 0, binding = 86, format) uniform coherent image2D d_image;
+#define INPUT_d_image layout(set = 0, binding = 86, input_attachment_index = 0) uniform subpassInput d_image;
 // ids: of the mesh, moved by +: uv, depth, and 1 + the number of the triangle; 0 where there is none
-#define SAMPLED_ids layout(set = 0, binding = 81) uniform texture2D ids;
-#define STORE_ids layout(set = 0, binding = 81) uniform writeonly image2D ids;
-#define LOADSTORE_ids(format) layout(set = 0, binding = 81, format) uniform coherent image2D ids;
-#define INPUT_ids layout(set = 0, binding = 81, input_attachment_index = 0) uniform subpassInput ids;
+#define SAMPLED_ids layout(set = 0, binding = 87) uniform texture2D ids;
+#define STORE_ids layout(set = 0, binding = 87) uniform writeonly image2D ids;
+#define LOADSTORE_ids(format) layout(set = 0, binding = 87, format) uniform coherent image2D ids;
+#define INPUT_ids layout(set = 0, binding = 87, input_attachment_index = 0) uniform subpassInput ids;
 // ids_minus: the same, moved by -
-#define SAMPLED_ids_minus layout(set = 0, binding = 82) uniform texture2D ids_minus;
-#define STORE_ids_minus layout(set = 0, binding = 82) uniform writeonly image2D ids_minus;
-#define LOADSTORE_ids_minus(format) layout(set = 0, binding = 82, format) uniform coherent image2D ids_minus;
-#define INPUT_ids_minus layout(set = 0, binding = 82, input_attachment_index = 0) uniform subpassInput ids_minus;
+#define SAMPLED_ids_minus layout(set = 0, binding = 88) uniform texture2D ids_minus;
+#define STORE_ids_minus layout(set = 0, binding = 88) uniform writeonly image2D ids_minus;
+#define LOADSTORE_ids_minus(format) layout(set = 0, binding = 88, format) uniform coherent image2D ids_minus;
+#define INPUT_ids_minus layout(set = 0, binding = 88, input_attachment_index = 0) uniform subpassInput ids_minus;
 // depth: near plane over depth
-#define SAMPLED_depth layout(set = 0, binding = 83) uniform texture2D depth;
-#define STORE_depth layout(set = 0, binding = 83) uniform writeonly image2D depth;
-#define LOADSTORE_depth(format) layout(set = 0, binding = 83, format) uniform coherent image2D depth;
-#define INPUT_depth layout(set = 0, binding = 83, input_attachment_index = 0) uniform subpassInput depth;
+#define SAMPLED_depth layout(set = 0, binding = 89) uniform texture2D depth;
+#define STORE_depth layout(set = 0, binding = 89) uniform writeonly image2D depth;
+#define LOADSTORE_depth(format) layout(set = 0, binding = 89, format) uniform coherent image2D depth;
+#define INPUT_depth layout(set = 0, binding = 89, input_attachment_index = 0) uniform subpassInput depth;

@@ -6,6 +6,7 @@ const uint DRAW_CHILD = 1u;  // and 2, the second child of a split
 const uint DRAW_SOURCE = 3u;
 const uint DRAW_NOISE = 4u;
 const uint DRAW_ROUNDING = 5u;  // and one for each further plane of moments
+const uint DRAW_SIGNS = 64u;  // + 256 for each pair of perturbed images
 const uint DRAW_VERTEX = 256u;
 const uint DRAW_TEXEL = 257u;
 

@@ -1,13 +1,13 @@
-// dL/d image of L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM): Kerbl et al. 2023, equation 7.
+// What the gradient draws need of L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM), Kerbl et al. 2023, equation 7: see <result>.
 // The derivatives in ssim_grads are convolved as the moments were: rows, then columns, a channel at a time in shared memory (21 KiB).
-// Floor: read ssim_grads 36 B, target 4..16 B and photograph 4 B, write d_image 16 B a pixel.
+// Floor: read ssim_grads 36 B, target 4..16 B and photograph 4 B, write d_image 16 B a pixel (or read target_minus and write 4 B).
 #include "contract.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_ssim_grads(readonly)
 BUFFER_hyper(readonly)
-STORE_d_image
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
+#include <result>
 
 shared vec2 pairs[3][SSIM_LOADS];  // two pixels side by side: one read serves two windows
 shared float rows[3][SSIM_TILE.x * SSIM_AREA.y];
@@ -72,10 +72,6 @@ void main() {
             [[unroll]] for (int r = 0; r < 2; r++) d_x[r][c] = ssim_backward(sums[r], x[r][c], y[r][c]);
         }
     }
-    float per_value = 1.0 / float(3u * camera.size.x * camera.size.y), weight = hyper.ssim_lambda;
-    [[unroll]] for (int r = 0; r < 2; r++) {
-        ivec2 pixel = at + ivec2(0, r);
-        vec3 d = kept[r] ? per_value * ((1.0 - weight) * sign(x[r] - y[r]) - weight * d_x[r]) : vec3(0.0);
-        imageStore(d_image, pixel, vec4(d, 0.0));  // stores outside the canvas are dropped
-    }
+    float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);
+    [[unroll]] for (int r = 0; r < 2; r++) result(at + ivec2(0, r), kept[r], per_value, x[r], y[r], d_x[r]);
 }

@@ -1,13 +1,9 @@
 // One thread a splat: 3D Gaussian -> Splat2D and its depth key, or NOT_VISIBLE. Who has a number that is not finite is culled: it would
 // spread through its pixels into the gradients of others.
 #include "common.glsl"
-#include "projection.glsl"
-#include "gaussian2d.glsl"
-#include "sh.glsl"
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
-layout(constant_id = 1) const bool ANTIALIASED = false;
 layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the place of the colour
 
 BUFFER_means(readonly)
@@ -20,6 +16,8 @@ BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_splats2d(writeonly)
 BUFFER_keys(writeonly)
+#include "splat2d.glsl"
+#include "sh.glsl"
 #include <kept>
 
 vec3 color;
@@ -38,24 +36,16 @@ void add_planes(uint first, const uint count, uint g, vec3 n) {
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
-    float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
+    float logit = logit_opacities[g];
     vec3 mean = means[g], log_scale = log_scales[g];
     vec4 quat = quats[g];
     keys[g] = NOT_VISIBLE;
     splats2d[g].opacity = 0.0;
     keep_nothing(g);
 
-    if (!(opacity > ALPHA_MIN)) return;
-    float len = length(quat);
-    if (!(len > 0.0) || isinf(len)) return;
-    Projection o = project(camera, mean, quat / len, exp(log_scale));
-    if (!(o.p.z >= frame.near_plane && o.det > 0.0)) return;
-    if (ANTIALIASED) opacity *= compensation(o);
-    if (!(opacity > ALPHA_MIN)) return;
-    vec2 axis1, axis2;
-    quad_axes(o.cov, o.det, opacity, axis1, axis2);
-    vec2 reach = abs(axis1) + abs(axis2);
-    if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
+    Projection o;
+    Splat2D s;
+    if (!splat2d_of(mean, quat, log_scale, logit, o, s)) return;
 
     color = vec3(0.5);
     if (DEPTH) {
@@ -68,9 +58,9 @@ void main() {
         if (SH_PLANES > 9u && frame.sh_degree > 2u) add_planes(9u, 7u, g, n);
     }
 
-    vec3 conic = conic_of(o.cov, o.det);
-    if (!finite(vec4(o.mean, o.p.z, o.det)) || !finite(vec4(conic, opacity)) || !finite(vec4(color, 0.0)) || !finite(vec4(axis1, axis2))) return;
-    splats2d[g] = Splat2D(o.mean, conic, max(color, vec3(0.0)), opacity, axis1, axis2);
+    if (!finite(vec4(color, 0.0))) return;
+    s.color = max(color, vec3(0.0));
+    splats2d[g] = s;
     keys[g] = floatBitsToUint(o.p.z);
     keep(g, color, d_direction);
 }

@@ -1,4 +1,4 @@
-// Gradients of all 59 parameters, handed to <sink>: stored, or taken by Adam. A workgroup takes GROUP splats: their geometry, or one plane of their
+// Gradients of all 59 parameters, from <gradient>, handed to <sink>: stored, or taken by Adam. A workgroup takes GROUP splats: their geometry, or one plane of their
 // SH, as a stream of vec4 in the order of memory. Workgroups of the same splats run together (x is the plane), so that the gradients they share
 // are in the cache. Rows that were not visible hand over zeros: the published Adam moves every splat by its momentum at every step.
 #include "common.glsl"
@@ -11,8 +11,7 @@ layout(constant_id = 0) const bool VISIBLE_ONLY = false;  // the others are left
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_seen(readonly)
-BUFFER_d_geometry(readonly)
-BUFFER_d_colors(readonly)
+#include <gradient>
 
 bool visible(uint g) { return g < counts.splats && seen[g] != 0u; }
 bool taken(uint g) { return VISIBLE_ONLY ? visible(g) : g < counts.splats; }
@@ -21,7 +20,7 @@ bool taken(uint g) { return VISIBLE_ONLY ? visible(g) : g < counts.splats; }
 vec4 four(uint r, vec3 a, vec3 b) { return r == 0u ? vec4(a, b.x) : r == 1u ? vec4(a.yz, b.xy) : vec4(a.z, b); }
 bvec4 four(uint r, bool a, bool b) { return bvec4(a, r < 2u ? a : b, r == 0u ? a : b, b); }
 
-float geometry(uint g, uint i) { return visible(g) ? d_geometry[i * counts.stride + g] : 0.0; }
+float geometry(uint g, uint i) { return visible(g) ? geometry_of(g, i) : 0.0; }
 vec3 geometry3(uint g, uint i) { return vec3(geometry(g, i), geometry(g, i + 1u), geometry(g, i + 2u)); }
 
 vec4 gradients3(uint g, uint r, uint i) { return four(r, geometry3(g, i), geometry3(g + 1u, i)); }
@@ -32,7 +31,7 @@ bvec4 taken4(uint g) { return bvec4(taken(g), taken(g + 1u), taken(g + 2u), take
 
 vec3 sh_of(uint k, uint g) {
     bool in_use = k < (frame.sh_degree + 1u) * (frame.sh_degree + 1u);
-    return visible(g) && in_use ? sh_basis_of(k, d_colors[counts.stride + g]) * d_colors[g] : vec3(0.0);
+    return visible(g) && in_use ? plane_of(k, g) : vec3(0.0);
 }
 vec4 gradients_of_sh(uint k, uint g, uint r) { return four(r, sh_of(k, g), sh_of(k, g + 1u)); }
 

@@ -31,6 +31,7 @@ void main() {
     camera = view;
     frame.background = background(step);
     frame.near_plane = hyper.near_plane;
+    frame.seed = hyper.seed;
     frame.sh_degree = min(step / hyper.sh_degree_interval, hyper.max_sh_degree);
     frame.lr_means = lr_means(step);
     frame.bias1 = one_minus_power(1.0 - hyper.beta1, step + 1u);

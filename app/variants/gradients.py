@@ -1,0 +1,17 @@
+"""Where training has its gradients from."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Gradient:
+    ordered: bool  # takes images apart in the order of their fragments: the hardware rasterizer needs a row of ORDERINGS
+    statistics: bool  # finds what the adaptive densification decides by
+    needs: tuple[str, ...]
+    note: str
+
+
+GRADIENTS = {
+    "analytic": Gradient(True, True, (), "the derivative of the image, splat by splat"),
+    "stochastic": Gradient(False, False, (), "two perturbed images, compared: no derivative and no order of fragments, more steps (Deliot et al. 2024)"),
+}

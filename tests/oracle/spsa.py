@@ -1,0 +1,133 @@
+"""Stochastic gradients of a view: perturb everything at once by random signs, compare two images pixel by pixel, gather the difference splat by splat.
+
+Deliot, Heitz & Belcour 2024 (arXiv 2404.09758), after Spall 1992. With signs s and steps c, theta+- = theta +- c s, and l_p what pixel p has of the loss,
+
+    g_k = s_k / (2 c_k) * sum over the pixels p that splat(k) covers of (l_p(theta+) - l_p(theta-)).
+
+Signs of others average out, so E g_k is the gradient up to O(c^2), as long as a splat's pixels hold all that its own perturbation changes. Depth order and
+culling are those of the unperturbed splats.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from .loss import l1_dssim
+from .render import _fragments
+from .splat import ALPHA_MIN, project
+
+FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
+DRAW_SIGNS = 64
+
+
+def random_bits(key):
+    """(..., 4) uint32 -> the same: pcg4d of Jarzynski & Olano 2020."""
+    v = np.asarray(key, np.uint32) * np.uint32(1664525) + np.uint32(1013904223)
+    x, y, z, w = (v[..., i].copy() for i in range(4))
+    for mixing in (True, False):
+        x += y * w
+        y += z * x
+        z += x * y
+        w += y * z
+        if mixing:
+            x, y, z, w = (a ^ (a >> np.uint32(16)) for a in (x, y, z, w))
+    return np.stack([x, y, z, w], -1)
+
+
+def signs(seed, step, pair, n, planes):
+    """+-1 by parameter, shaped as parameters are: geometry from the first word's bits 8 to 18, SH plane k from three bits of the next two words."""
+    key = np.zeros((n, 4), np.uint32)
+    key[:] = seed, step, 0, DRAW_SIGNS + 256 * pair
+    key[:, 2] = np.arange(n)
+    bits = random_bits(key)
+
+    def of(word, first, count):
+        picked = (bits[:, word, None] >> np.arange(first, first + count, dtype=np.uint32)) & np.uint32(1)
+        return 1.0 - 2.0 * picked
+
+    sh = np.stack([of(1 + k // 8, 8 + 3 * (k % 8), 3) for k in range(planes)], 1)
+    return {"means": of(0, 8, 3), "quats": of(0, 11, 4), "log_scales": of(0, 15, 3), "logit_opacities": of(0, 18, 1)[:, 0], "sh": sh}
+
+
+def drawn(theta):
+    """Trained parameters as `project` takes them."""
+    opacities = 1 / (1 + np.exp(-np.asarray(theta["logit_opacities"], np.float64)))
+    return {"means": theta["means"], "quats": theta["quats"], "scales": np.exp(theta["log_scales"]), "opacities": opacities, "sh": theta["sh"]}
+
+
+def steps_of(middle, camera, steps):
+    """c by parameter, shaped to broadcast. middle: Projection of the unperturbed splats. Means move by a share of the shorter half axis on screen, taken
+    back to their depth (at most of the depth itself)."""
+    a, b, c = middle.cov2d.T
+    shorter = np.sqrt(0.5 * (a + c) - np.hypot(0.5 * (a - c), b))
+    focal = 0.5 * (camera["K"][0, 0] + camera["K"][1, 1])
+    of_sh = np.full(16, steps["shN"])
+    of_sh[0] = steps["sh0"]
+    out = {name: steps[name] for name in ("quats", "log_scales", "logit_opacities")}
+    return out | {"means": (steps["means"] * middle.depth * np.minimum(shorter / focal, 1))[:, None], "sh": of_sh[None, :, None]}
+
+
+def perturbed(theta, camera, middle, s, c, sign):
+    """Projection of theta + sign c s, in the order and with the culling of the unperturbed."""
+    planes = theta["sh"].shape[1]
+    moved = {name: theta[name] + sign * (c[name][:, :planes] if name == "sh" else c[name]) * s[name] for name in FIELDS}
+    p = project(**drawn(moved), **camera)
+    return replace(p, depth=middle.depth, visible=middle.visible & p.visible)
+
+
+def image_of(projection, camera, background):
+    image, T_final = np.zeros((camera["height"], camera["width"], 3)), np.ones((camera["height"], camera["width"]))
+    for i, window, _, _, alpha, T in _fragments(projection, camera["height"], camera["width"], "none"):
+        image[window] += (T * alpha)[..., None] * projection.color[i]
+        T_final[window] = T * (1 - alpha)
+    return image + T_final[..., None] * background
+
+
+def covers(middle, pair, height, width):
+    """(N, H, W) bool: the ellipse of the unperturbed splat, enlarged until it holds both perturbed ones alpha >= 1/255."""
+    y, x = np.mgrid[:height, :width] + 0.5
+    out = np.zeros((len(middle.depth), height, width), bool)
+    for i in np.flatnonzero(middle.visible):
+        a, b, c = middle.cov2d[i]
+        cov = np.array([[a, b], [b, c]])
+        inverse = np.linalg.inv(cov)
+        reach = np.sqrt(2 * np.log(middle.opacity[i] / ALPHA_MIN))
+        for p in pair:
+            if p.visible[i]:
+                away = p.mean2d[i] - middle.mean2d[i]
+                a, b, c = p.cov2d[i]
+                widest = np.linalg.eigvals(inverse @ np.array([[a, b], [b, c]])).real.max()
+                reach = max(reach, np.sqrt(away @ inverse @ away) + np.sqrt(2 * np.log(p.opacity[i] / ALPHA_MIN) * widest))
+        dx, dy = x - middle.mean2d[i, 0], y - middle.mean2d[i, 1]
+        out[i] = inverse[0, 0] * dx * dx + 2 * inverse[0, 1] * dx * dy + inverse[1, 1] * dy * dy <= (1.0001 * reach) ** 2  # for rounding
+    return out
+
+
+def local_difference(plus, minus, photo, lam):
+    """(H, W), adds up to L(plus) - L(minus): L1 as it is; D-SSIM, whose windows reach beyond a splat's pixels, by its gradient at `plus`.
+
+    Against the mean of both gradients, which is right to third order, that leaves a part that is even in the signs: it averages out.
+    """
+    d_ssim = l1_dssim(plus, photo, 1.0)[1]
+    l1 = np.abs(plus - photo) - np.abs(minus - photo)
+    return np.sum((1 - lam) / plus.size * l1 + lam * d_ssim * (plus - minus), -1)
+
+
+def sample(theta, camera, photo, background, lam, steps, s):
+    """(gradient estimate by parameter, sums (N,) over each splat's pixels, images +-)."""
+    middle = project(**drawn(theta), **camera)
+    c = steps_of(middle, camera, steps)
+    pair = [perturbed(theta, camera, middle, s, c, sign) for sign in (1, -1)]
+    plus, minus = (image_of(p, camera, background) for p in pair)
+    difference = local_difference(plus, minus, photo, lam)
+    sums = np.einsum("nhw,hw->n", covers(middle, pair, *difference.shape), difference)
+    planes = theta["sh"].shape[1]
+    estimate = {}
+    for name in FIELDS:
+        step = c["sh"][:, :planes] if name == "sh" else c[name]
+        estimate[name] = sums.reshape(-1, *[1] * (s[name].ndim - 1)) * s[name] / (2 * step)
+    return estimate, sums, (plus, minus)
+
+
+def flat(gradients):
+    return np.concatenate([np.ravel(gradients[name]) for name in FIELDS])

@@ -1,0 +1,135 @@
+"""Small scenes whose stochastic gradients are asked for again and again, on the GPU and in float64."""
+
+from types import SimpleNamespace
+
+import numpy as np
+from goldens import random_scene
+from oracle import spsa
+from oracle.loss import l1_dssim
+from oracle.render import render
+
+from app import contract
+from app.api import Camera, Gaussians
+from app.gpu.memory import Buffer
+from app.gpu.passes import build_all
+from app.gpu.recorder import Recorder
+from app.raster import BACKENDS
+from app.raster.base import camera_row, frame_row
+from app.raster.parameters import Parameters, SplatBuffers
+from app.train.loss import allocate_loss, loss_passes, record_loss
+from app.train.photos import pack
+from app.train.schedule import SCHEDULE_PASSES, record_end
+
+BACKGROUND, LAMBDA, SEED, NEAR = np.array([0.2, 0.4, 0.6], np.float32), 0.2, 7, 0.01
+STEPS = {"means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.2, "shN": 0.05}
+
+
+class Scene:
+    """n splats before a camera, and a photograph of blots that is none of them. theta: trained parameters, float64 of what the GPU has."""
+
+    def __init__(self, seed, n=6, width=24, height=16, sh_degree=1, overlap=3.0):
+        scene = random_scene(seed, n, width, height, sh_degree, overlap=overlap, anisotropy=2.0, opacity=(0.3, 0.8))
+        quats = scene["quats"] / np.linalg.norm(scene["quats"], axis=1, keepdims=True)
+        self.gaussians = Gaussians(scene["means"], quats, scene["scales"], scene["opacities"], scene["sh"])
+        self.camera = {key: scene[key] for key in ("w2c", "K", "width", "height", "sh_degree")}
+        g = self.gaussians
+        theta = {"means": g.means, "quats": g.quats, "log_scales": np.log(g.scales), "logit_opacities": g.logit_opacities, "sh": g.sh}
+        self.theta = {name: np.asarray(value, np.float64) for name, value in theta.items()}
+        blots = np.random.default_rng(seed).integers(0, 256, (-(-height // 4), -(-width // 4), 3), np.uint8)
+        self.photo = np.ascontiguousarray(blots.repeat(4, 0).repeat(4, 1)[:height, :width])
+        self.n, self.planes = n, (sh_degree + 1) ** 2
+
+    @property
+    def target(self):
+        return self.photo / 255.0
+
+    def steps(self, sizes=STEPS) -> dict:
+        """c by parameter, shaped as parameters are."""
+        c = spsa.steps_of(spsa.project(**spsa.drawn(self.theta), **self.camera), self.camera, sizes)
+        c["sh"] = c["sh"][:, : self.planes]
+        return {name: np.broadcast_to(c[name], self.theta[name].shape) for name in spsa.FIELDS}
+
+    def analytic(self) -> dict:
+        """Gradients of the trained parameters, float64."""
+        frame = render(**spsa.drawn(self.theta), **self.camera, background=BACKGROUND, termination="none")
+        return self.through(frame.backward(l1_dssim(frame.image, self.target, LAMBDA)[1]))
+
+    def through(self, g) -> dict:
+        """Gradients by linear scales and opacities -> by the trained parameters."""
+        d = spsa.drawn(self.theta)
+        o = d["opacities"]
+        return {"means": g["means"], "quats": g["quats"], "log_scales": g["scales"] * d["scales"], "logit_opacities": g["opacities"] * o * (1 - o), "sh": g["sh"]}
+
+
+class Estimates:
+    """What a rasterizer makes of a scene at steps 0, 1, ...: each `run` is one. options: fields of its options and of Stochastic."""
+
+    def __init__(self, device, scene: Scene, rasterizer="hardware", format="float32", **options):
+        self.device, self.scene = device, scene
+        size = scene.camera["width"], scene.camera["height"]
+        backend = BACKENDS[rasterizer]
+        config = SimpleNamespace(gradient="stochastic", format=format, **options)
+        made = backend.options.of(config)
+        self.pairs = made.stochastic.gradient_pairs
+        self.parameters = Parameters(device, scene.n, scene.planes)
+        self.gradients = SplatBuffers(device, contract.PARAMETER_GRADIENTS, scene.n, scene.planes)
+        self.raster = backend.rasterizer(device, self.parameters, *size, made, sink="store")
+        self.own = allocate_loss(device, *size, differences=True)
+        for name, n in {"hyper": 1, "history": contract.CONSTANTS["HISTORY"][0], "photos": size[0] * size[1]}.items():
+            self.own[name] = Buffer(device, n * contract.itemsize(name), name)
+        self.resources = {**self.raster.resources, **self.gradients.resources, **self.own}
+        self.parameters.upload(scene.gaussians)
+        hyper = np.zeros((), contract.dtype("Hyper"))
+        hyper["ssim_lambda"] = LAMBDA
+        frame = frame_row(scene.camera["sh_degree"], BACKGROUND, NEAR)
+        frame["seed"] = SEED
+        self.resources["hyper"].upload(hyper)
+        self.resources["frame"].upload(frame)
+        self.resources["camera"].upload(camera_row(Camera(scene.camera["w2c"], scene.camera["K"], *size)))
+        self.resources["photos"].upload(pack(scene.photo))
+        run = build_all(device, [*SCHEDULE_PASSES[1:], *loss_passes(differences=True)])
+        self.recorder = Recorder(device, self.resources, timed=True)
+        for pair in range(self.pairs):
+            self.raster.record_pair(self.recorder, pair)
+            record_loss(self.recorder, run, *size)
+            self.raster.record_gather(self.recorder, pair)
+        self.raster.record_estimate(self.recorder)
+        record_end(self.recorder, run)
+        self.recorder.end()
+
+    def run(self) -> np.ndarray:
+        """(pairs, N): what each splat's pixels lose more with the signs than against them."""
+        self.recorder.run_once()
+        return self.resources["splat_differences"].download(np.float32).reshape(self.pairs, -1)[:, : self.scene.n].astype(np.float64)
+
+    def images(self) -> list[np.ndarray]:
+        """The last pair, backgrounds behind it."""
+        out = []
+        for name in ("target", "target_minus"):
+            pixels = self.resources[name].download().astype(np.float64)
+            out.append(pixels[..., :3] + pixels[..., 3:] * BACKGROUND)
+        return out
+
+    def estimate(self) -> dict:
+        """The gradients handed to the sink, float32."""
+        means, quats, log_scales, logits, sh = (self.gradients.read(name, self.scene.n) for name in contract.PARAMETER_GRADIENTS)
+        return {"means": means[0], "quats": quats[0], "log_scales": log_scales[0], "logit_opacities": logits[0, :, 0], "sh": sh.transpose(1, 0, 2)}
+
+    def destroy(self) -> None:
+        self.recorder.destroy()
+        for part in (self.raster, self.gradients, self.parameters, *self.own.values()):
+            part.destroy()
+
+
+def estimates_of(sums, s, c) -> dict:
+    """Gradients from sums (N,) of differences, signs and steps by parameter."""
+    return {name: sums.reshape(-1, *[1] * (s[name].ndim - 1)) * s[name] / (2 * c[name]) for name in spsa.FIELDS}
+
+
+def errors_by_samples(samples, exact, counts):
+    """Relative error of means of `counts` samples: root mean square over as many disjoint runs of them as there are. samples (S, K), exact (K,)."""
+    out = []
+    for n in counts:
+        means = samples[: len(samples) // n * n].reshape(-1, n, samples.shape[1]).mean(1)
+        out.append(np.sqrt(np.mean(np.sum((means - exact) ** 2, 1))) / np.linalg.norm(exact))
+    return np.array(out)

@@ -1,0 +1,261 @@
+"""Stochastic gradients: against float64 sample by sample, their mean against the analytic gradient, and training by them."""
+
+import itertools
+import re
+import tomllib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle import spsa
+from oracle.loss import l1_dssim
+
+from app import contract
+from app.api import Camera, Renderer
+from app.config import TrainConfig
+from app.errors import UserError
+from app.gpu import context, shader
+from app.gpu.reflect import reflect
+from app.io.scene import load_scene
+from app.presets import PRESETS, config_from_file, load_config
+from app.raster import BACKENDS, fastest
+from app.raster.base import resolve
+from app.train.evaluate import evaluation_frame, measure_all
+from app.train.trainer import train
+from app.variants.atomics import ATOMICS
+from app.variants.gathers import GATHERS
+from app.variants.ordering import ORDERINGS
+from app.variants.quads import QUADS
+from app.variants.reductions import REDUCTIONS
+from tests.drawing import fresh_seed
+from tests.goldens import relative_l2, second_scene_allowed
+from tests.stochastic import BACKGROUND, LAMBDA, SEED, STEPS, Estimates, Scene, errors_by_samples, estimates_of
+from tests.training import open_session, same_state, settings
+
+SAMPLES = 4096
+
+
+@pytest.fixture
+def made(device):
+    """Estimates(...), destroyed at the end."""
+    parts = []
+
+    def make(*given, **named):
+        parts.append(Estimates(device, *given, **named))
+        return parts[-1]
+
+    yield make
+    for part in parts:
+        part.destroy()
+
+
+# -- the estimator in float64 ---------------------------------------------------------------------------------------------------
+
+
+def test_signs_are_fair_and_independent():
+    steps = [spsa.flat(spsa.signs(3, step, pair, 2, 16)) for step in range(2000) for pair in range(2)]
+    correlations = np.transpose(steps) @ np.array(steps) / len(steps)
+    n = len(correlations)
+    assert n == 2 * 59 and np.array_equal(np.diag(correlations), np.ones(n))
+    spread = np.sqrt(len(steps)) * correlations[np.triu_indices(n, 1)]  # standard normal, if nothing depends on anything
+    assert abs(spread.std() - 1) < 0.05 and np.abs(spread).max() < 6
+    assert np.abs(np.sqrt(len(steps)) * np.mean(steps, 0)).max() < 5
+
+
+def test_differences_of_pixels_add_up_to_that_of_the_loss():
+    """To second order in the images; and the part that is even in the signs, which the mean does not see, is what is missing to third."""
+    rng = np.random.default_rng(fresh_seed())
+    photo, image, direction = rng.uniform(0, 1, (3, 12, 16, 3))
+    errors = []
+    for h in (1e-2, 1e-3):
+        plus, minus = image + h * direction, image - h * direction
+        exact = l1_dssim(plus, photo, 1.0)[0] - l1_dssim(minus, photo, 1.0)[0]
+        one = spsa.local_difference(plus, minus, photo, 1.0).sum()
+        odd = 0.5 * (one - spsa.local_difference(minus, plus, photo, 1.0).sum())
+        errors.append((abs(one - exact), abs(odd - exact)))
+    assert errors[1][0] < 0.02 * errors[0][0] and errors[1][1] < 0.002 * errors[0][1]
+    l1 = spsa.local_difference(image, photo, photo, 0.0).sum()
+    assert np.isclose(l1, np.abs(image - photo).mean())
+
+
+# -- the GPU against it ---------------------------------------------------------------------------------------------------------
+
+
+@second_scene_allowed
+@pytest.mark.parametrize("options", [{"gather": "rows"}, {"gather": "draw", "atomics": "cas"}, {"gather": "draw", "reduction": "atomic", "segments": 2}, {"rasterizer": "tiled"}], ids=str)
+def test_samples_are_those_of_the_oracle(made, options):
+    """The same signs, images, sums and gradients, for two pairs a step."""
+    scene = Scene(fresh_seed(), n=12, width=40, height=24, sh_degree=2, overlap=4.0)
+    run = made(scene, gradient_pairs=2, **options)
+    run.run()
+    sums, found = run.run(), run.estimate()
+    samples = [spsa.sample(scene.theta, scene.camera, scene.target, BACKGROUND, LAMBDA, STEPS, spsa.signs(SEED, 1, pair, scene.n, scene.planes)) for pair in range(2)]
+    for ours, exact in zip(run.images(), samples[1][2]):
+        assert np.abs(ours - exact).max() < 1e-4
+    assert relative_l2(sums, np.array([s[1] for s in samples])) < 1e-3
+    for name in spsa.FIELDS:
+        assert relative_l2(found[name], np.mean([s[0][name] for s in samples], 0)) < 1e-3, name
+
+
+def test_held_signs_are_those_of_the_first_step(made):
+    scene = Scene(1)
+    run = made(scene, gradient_hold=2)
+    sums = [run.run() for _ in range(4)]
+    assert np.array_equal(sums[0], sums[1]) and np.array_equal(sums[2], sums[3]) and not np.array_equal(sums[1], sums[2])
+
+
+def test_the_mean_is_the_analytic_gradient(device, made):
+    """Of up to 4096 samples: the error falls as 1/sqrt(samples), to what the spread of samples leaves of it."""
+    scene = Scene(11, n=5, width=16, height=16)
+    camera = Camera(scene.camera["w2c"], scene.camera["K"], 16, 16)
+    with Renderer(device, format="float32") as renderer:
+        image, _ = renderer.forward(scene.gaussians, camera, background=BACKGROUND)
+        exact = scene.through(renderer.backward(l1_dssim(image.astype(np.float64), scene.target, LAMBDA)[1]))
+    c = scene.steps()
+    weights = spsa.flat(c)  # in units of the steps all parameters count alike
+    run, samples = made(scene, gradient_pairs=16), []
+    for step in range(SAMPLES // 16):
+        for pair, sums in enumerate(run.run()):
+            samples.append(weights * spsa.flat(estimates_of(sums, spsa.signs(SEED, step, pair, scene.n, scene.planes), c)))
+    samples, exact = np.array(samples), weights * spsa.flat(exact)
+    counts = 4 ** np.arange(7)
+    errors = errors_by_samples(samples, exact, counts)
+    slope = np.polyfit(np.log(counts), np.log(errors), 1)[0]
+    print("relative errors", errors.round(3), "slope", slope)
+    assert abs(slope + 0.5) < 0.05
+    # Every parameter by itself: of 115 standard normal numbers none is beyond 5; what steps of finite size and the edge of splats (alpha < 1/255 is
+    # cut off, which the analytic gradient does not see) add is allowed 2 % of the gradient's length.
+    deviation = np.abs(samples.mean(0) - exact) - 0.02 * np.linalg.norm(exact)
+    assert (deviation < 5 * samples.std(0) / np.sqrt(SAMPLES)).all()
+
+
+def test_half_floats_do_not_shift_the_mean(made):
+    """Images of 11 bits against images of 24, with the same signs: rounding is noise, and less than that of the signs."""
+    scene = Scene(5)
+    fine, coarse = made(scene, gradient_pairs=4), made(scene, gradient_pairs=4, format="float16")
+    exact, rounded = (np.concatenate([run.run() for _ in range(25)]) for run in (fine, coarse))
+    noise = rounded - exact
+    assert noise.std() < 0.1 * exact.std()
+    assert (np.abs(noise.mean(0)) < 5 * noise.std(0) / np.sqrt(len(noise)) + 1e-3 * exact.std(0)).all()
+
+
+# -- training -------------------------------------------------------------------------------------------------------------------
+
+PRESET = tomllib.loads((PRESETS / "stochastic.toml").read_text())
+
+
+def test_training_gains_6_db(device, scene):
+    """Held out, over the splats it starts from; at rates for so short a run."""
+    config = settings(scene, max_steps=400, batch_steps=50, **PRESET | {"sh0_lr": 0.05, "opacities_lr": 0.2, "scales_lr": 0.02})
+    session, loaded = open_session(device, config), load_scene(scene)
+
+    def psnr() -> float:
+        return float(np.mean([m.psnr for m in measure_all(device, session.raster, loaded, loaded.test, evaluation_frame(config), quiet=True)]))
+
+    before = psnr()
+    for _ in range(8):
+        session.run(50)
+    session.drain()
+    after = psnr()
+    session.destroy()
+    print(f"held-out PSNR {before:.2f} -> {after:.2f} dB")
+    assert after > before + 6
+
+
+def test_a_run_says_how_it_was_made(on_device, scene, tmp_path):
+    config = load_config(overrides={"data_dir": scene, "result_dir": tmp_path / "run", "gradient": "stochastic", "max_steps": 3, "quiet": True})
+    assert (config.strategy, config.adam_beta1) == ("none", PRESET["adam_beta1"])
+    metrics = train(config)
+    assert metrics["variants"]["gather"] == "rows" and config_from_file(tmp_path / "run/config.toml").gradient == "stochastic"
+    assert metrics["evaluations"][-1]["psnr"] > 0
+    mcmc = load_config(overrides={"gradient": "stochastic", "strategy": "mcmc"})
+    assert (mcmc.strategy, mcmc.init_opa, mcmc.adam_beta1) == ("mcmc", 0.5, PRESET["adam_beta1"])
+
+
+@pytest.mark.parametrize("rasterizer, gather", [("hardware", "rows"), ("hardware", "draw"), ("tiled", "rows")])
+def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer, gather):
+    """A device that can order no fragments, has no float atomics and no subgroup arithmetic trains all the same."""
+    mine = context.capabilities.query(device.physical.handle)
+    for name in ("interlock", "raster_order", "sequential", "float_atomics", "subgroup_arithmetic", "subgroup_quad"):
+        mine.withdraw(name, "taken away")
+    monkeypatch.setattr(device, "capabilities", mine)
+    with pytest.raises(UserError, match="can run no ordering of fragments"):
+        resolve(device, "ordering of fragments", ORDERINGS, "auto", "--ordering")
+    config = settings(scene, rasterizer=rasterizer, gather=gather, **PRESET | {"strategy": "mcmc"}, init_opa=0.5)
+    session = open_session(device, config)
+    before = session.snapshot()
+    session.run(10)
+    session.densify()
+    session.run(2)
+    after = session.snapshot()
+    assert after.splats == 300 + 300 // 20 and all(np.isfinite(values).all() for values in after.buffers.values())
+    assert all(np.abs(after.buffers[name][:, :300] - before.buffers[name]).max() > 0 for name in ("means", "quats", "log_scales", "logit_opacities"))
+    session.destroy()
+
+
+@pytest.mark.parametrize("rasterizer", BACKENDS)
+def test_runs_of_a_seed_agree_bit_by_bit(device, scene, rasterizer):
+    """Gathered by rows; also in batches of other sizes, and from a checkpoint."""
+    states = []
+    for batches in ((6,), (2, 4)):
+        session = open_session(device, settings(scene, rasterizer=rasterizer, **PRESET))
+        for steps in batches:
+            session.run(steps)
+            session.restore(session.snapshot())
+        states.append(session.snapshot())
+        session.destroy()
+    assert same_state(*states)
+
+
+@pytest.mark.parametrize("estimates", [0, 1, 3])
+def test_memory_is_as_announced(device, scene, estimates):
+    """What is counted for a splat is what is allocated for it."""
+    changes = PRESET | {"gradient_pairs": estimates} if estimates else {}
+    session = open_session(device, settings(scene, **changes))
+    each = contract.bytes_per_splat(1, estimates=estimates)
+    missing = [name for name in each if name not in session.resources and name not in session.parameters.all and name != "copies"]
+    extra = [name for name in session.resources if name in (*contract.ANALYTIC, *contract.STOCHASTIC) and name not in each]
+    session.destroy()
+    assert (missing, extra) == ([], [])
+
+
+# -- what cannot be -------------------------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_go_together_is_refused(device):
+    with pytest.raises(UserError, match=re.escape("add --strategy mcmc or --strategy none")):
+        load_config(overrides={"gradient": "stochastic", "strategy": "adaptive"})
+    for changes, words in (({"format": "unorm8"}, "--format unorm8: its steps drown"), ({"gather": "draw", "rasterizer": "tiled"}, "use --gather rows")):
+        config = load_config(overrides={"gradient": "stochastic", "rasterizer": "hardware", **changes})
+        backend = BACKENDS[config.rasterizer]
+        with pytest.raises(UserError, match=words):
+            backend.resolve(device, backend.options.of(config))
+    with pytest.raises(UserError, match="Renderer has no such option"):
+        Renderer(device, stochastic=None)
+
+
+def test_auto_times_rasterizers_by_their_analytic_passes(device, monkeypatch):
+    """Which have draws in common with the others, and are what a trial knows."""
+
+    def chosen(device, kind, choice, first, knobs, make, sources):
+        assert knobs == {"rasterizer": ["hardware", "tiled"]} and choice.settings.count("stochastic=None") == 2
+        return replace(choice, rasterizer="tiled")
+
+    monkeypatch.setattr("app.raster.timed_choice", chosen)
+    assert fastest(device, TrainConfig(gradient="stochastic", rasterizer="auto")) == "tiled"
+
+
+SUMS = [(r, a, q) for r, a in itertools.product(REDUCTIONS, ATOMICS) if REDUCTIONS[r].any_number for q in (QUADS if REDUCTIONS[r].quads else [None])]
+
+
+@pytest.mark.parametrize("reduction, atomics, quads", SUMS)
+def test_gather_draws_compile(reduction, atomics, quads):
+    """From SPIR-V alone, so also with what this device cannot run: one number is summed by files made for nine."""
+    slots = {**REDUCTIONS[reduction].slots, "atomics": ATOMICS[atomics].slot, **({"quads": QUADS[quads].slot} if quads else {})}
+    info = reflect(shader.compile_source(shader.Source.of("gather/draw.frag", slots, {})))
+    opened = {name for name, binding in contract.BINDINGS.items() if binding in info.bindings}
+    assert opened == {"camera", "counts", "loss_differences", "d_splats2d"}
+
+
+def test_every_gather_is_tested():
+    assert set(GATHERS) == {"rows", "draw"}
