@@ -215,6 +215,8 @@ def test_npz(tmp_path, capsys):
     np.savez(path, means=arrays["means"])
     assert main(["bench", str(path), "--data-dir", str(tmp_path)]) == 2
     assert "no array quats" in capsys.readouterr().err
+    assert main(["bench", str(tmp_path), "--data-dir", str(tmp_path)]) == 2  # a result folder without splats
+    assert f"{tmp_path / 'splats.ply'}: " in capsys.readouterr().err
 
 
 def test_a_result_folder_that_cannot_be_is_said_first(scene, model, tmp_path, capsys):

@@ -112,6 +112,12 @@ TRIANGLE = {("quad", "2x2"): 10.0, ("triangle", "2x2"): 8.0}
 BOX = {("quad", "2x2"): 10.0, ("box", "2x2"): 8.0}
 
 
+def test_one_that_is_faster_but_not_by_enough_is_named_as_such(ask, caplog):
+    caplog.set_level(logging.DEBUG, "hardsplat")
+    assert ask({("quad", "2x2"): 10.0, ("triangle", "2x2"): 9.8})[0].shape == "quad"
+    assert "  shape quad: 10 ms, next triangle: 9.8 ms, less than 3 % faster" in caplog.messages
+
+
 def test_a_choice_is_remembered(ask, caplog):
     caplog.set_level(logging.DEBUG, "hardsplat")
     first, timed = ask(TRIANGLE)

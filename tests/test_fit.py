@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import os
+import signal
 from pathlib import Path
 
 import cv2
@@ -517,3 +519,12 @@ def test_the_bench(device, monkeypatch, tmp_path, capsys):
     rows = json.loads((tmp_path / "fit_bench.json").read_text())["rows"]
     assert len(rows) == 3 * len(FIT_RASTERS) and all(r["ms"] > 0 and r["stages"]["draw"] > 0 for r in rows if "ms" in r)
     assert "largest difference" in capsys.readouterr().out and (tmp_path / "fit_bench.png").is_file()
+
+
+def test_ctrl_c_writes_what_there_is_and_says_so_in_the_exit_code(device, monkeypatch, tmp_path):
+    monkeypatch.setattr("app.fit.fitter.open_device", lambda wanted, surfaces=(): device)
+    run = FitSession.run
+    monkeypatch.setattr(FitSession, "run", lambda self, steps: (run(self, steps), os.kill(os.getpid(), signal.SIGINT)))
+    Image.fromarray(photograph(8, 8)).save(tmp_path / "a.png")
+    assert main(["fit", str(tmp_path / "a.png"), "--blobs", "8", "--max-steps", "900", "--frames", "0", "--quiet", "--result-dir", str(tmp_path / "out")]) == 130
+    assert (tmp_path / "out/blobs.npz").is_file() and json.loads((tmp_path / "out/metrics.json").read_text())

@@ -98,9 +98,10 @@ def test_exif_orientation_is_ignored(tmp_path):
 def test_unreadable_images_name_the_file(tmp_path):
     Image.fromarray(pixels()).save(tmp_path / "a.jpg")
     whole = (tmp_path / "a.jpg").read_bytes()
-    for content in (whole[: len(whole) // 2], b"", b"no image", whole[:20]):
+    for content, why in ((whole[: len(whole) // 2], ""), (whole[:20], ""), (b"", "no format that is known here"), (b"no image", "no format that is known here")):
         (tmp_path / "b.jpg").write_bytes(content)
-        assert f"{tmp_path / 'b.jpg'}: not a readable image: " in refusal(read_rgb8, tmp_path / "b.jpg")
+        assert f"{tmp_path / 'b.jpg'}: not a readable image: {why}" in refusal(read_rgb8, tmp_path / "b.jpg")
+    assert refusal(read_rgb8, tmp_path) == f"{tmp_path}: not a readable image: Is a directory"
     assert "a.png: image not found" in refusal(read_rgb8, tmp_path / "a.png")
     Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "f.tiff")
     assert "f.tiff: not a readable image: floating-point pixels" in refusal(read_rgb8, tmp_path / "f.tiff")

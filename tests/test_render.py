@@ -541,9 +541,9 @@ def test_bad_input(result, capfd, argv, words, tmp_path, monkeypatch):
 
 
 def test_models_that_are_none(result, capfd, tmp_path):
-    for model, words in ((tmp_path / "none.ply", "no such file"), (tmp_path, "splats.ply: no such file; give a run folder"), (tmp_path / "a.npz", "not readable splats")):
+    for model, words in ((tmp_path / "none.ply", "no such file"), (tmp_path, "splats.ply: no such file; give a run folder"), (tmp_path / "a.npz", "not readable splats"), (tmp_path / "b.npz", "b.npz: not readable splats: not an .npz, or cut short")):
         if model.suffix == ".npz":
-            model.write_bytes(b"PK")
+            model.write_bytes(b"PK" if model.stem == "a" else b"junk that numpy takes for a pickle")
         assert main(["render", str(model)]) == 2
         assert words in capfd.readouterr().err
     (tmp_path / "alone.ply").write_bytes((result / "splats.ply").read_bytes())

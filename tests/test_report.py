@@ -8,7 +8,7 @@ from PIL import Image
 
 from app.presets import save_config
 from app.report.page import comparison, comparison_name, pictures, plot, spread
-from app.report.run import write_report
+from app.report.run import _speed, write_report
 from app.report.stages import by_stage
 from app.train.report import Log
 from app.train.trainer import Run, train
@@ -169,3 +169,14 @@ def test_runs_of_older_checkpoints_have_no_times():
     log = Log()
     log.restore({"steps": [5, 10], "losses": [1.0, 0.5], "training_seconds": 2.0})
     assert log.seconds == [None, None] and set(log.history()) >= {"seconds", "splats"}
+
+
+def test_speed_has_no_spikes_where_batches_are_read_together():
+    steps, seconds = np.arange(50, 1050, 50), np.repeat(np.arange(1.0, 11.0), 2)
+    seconds[1::2] += 1e-5  # the second of each two, read with the first
+    times, speed = _speed(steps, seconds)
+    np.testing.assert_allclose(times, np.arange(2.0, 11.0))
+    np.testing.assert_allclose(speed, 100)
+    times, speed = _speed(steps, np.where(steps < 500, np.nan, seconds))  # times are kept since step 500
+    assert np.isfinite(speed).all() and 5 <= len(times) <= 6
+    assert len(_speed(steps, np.full(20, np.nan))[0]) == 0

@@ -18,6 +18,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message):
         raise UserError(f"{message} (see {self.prog} --help)")
 
+    def _check_value(self, action, value):  # argparse has no public place for this
+        if action.dest == "command" and value not in action.choices:
+            hint = nearest(value, {name: name for name in action.choices})
+            raise UserError(f"unknown command '{value}'" + (hint or f"; there are {', '.join(action.choices)}"))
+        super()._check_value(action, value)
+
 
 class _Help(argparse.HelpFormatter):
     def __init__(self, prog):

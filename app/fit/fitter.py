@@ -58,7 +58,7 @@ class Preview(Protocol):
 def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, preview: Preview | None = None) -> dict:
     """Fits blobs to the image and returns what metrics.json holds. on_frame: called between batches with what was drawn last, on the GPU.
 
-    Raises UserError for bad input; Ctrl-C ends the fit early, and what there is is written.
+    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after writing what there is.
     """
     path = Path(image).expanduser()
     photo = read_photo(path)
@@ -116,7 +116,10 @@ class Run:
                         session.drain()
                         self.on_frame(session.step, session.resources["target"])
                 session.drain()
-            return self._finish(time.perf_counter() - started)
+            metrics = self._finish(time.perf_counter() - started)
+            if stopping.asked:
+                raise KeyboardInterrupt(stopping.asked)
+            return metrics
         finally:
             if lapse:
                 lapse.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from app.errors import UserError
 
@@ -49,6 +49,10 @@ def _read(path, get):
             return get(image)
     except FileNotFoundError as error:
         raise UserError(f"{path}: image not found") from error
+    except UnidentifiedImageError as error:  # its words name a stream or a path, not a reason
+        raise UserError(f"{path}: not a readable image: no format that is known here") from error
+    except OSError as error:
+        raise UserError(f"{path}: not a readable image: {error.strerror or _first_line(error, path)}") from error
     except Exception as error:  # decoders of damaged files raise almost anything
         raise UserError(f"{path}: not a readable image: {_first_line(error, path)}") from error
 

@@ -23,6 +23,8 @@ def load_splats(path: str | Path) -> Gaussians:
     if path.suffix != ".npz":
         raise UserError(f"{path}: splats come as .ply or .npz")
     try:
+        if path.is_file() and not zipfile.is_zipfile(path):  # numpy would take it for a pickle, and say how to open it all the same
+            raise UserError(f"{path}: not readable splats: not an .npz, or cut short")
         with np.load(path, allow_pickle=False) as data:
             missing = [name for name in _NPZ if name not in data.files]
             if missing:

@@ -102,7 +102,8 @@ def lines(found: Mapping) -> list[str]:
         timed = found["ms"].get(knob, {})
         others = sorted((ms, name) for name, ms in timed.items() if name != row)
         if others:
-            out.append(f"{knob} {row}: {timed[row]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms")
+            note = f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[row] else ""
+            out.append(f"{knob} {row}: {timed[row]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms{note}")
         else:
             out.append(f"{knob} {row}: {'the only one that runs' if len(found['candidates'][knob]) < 2 else 'the first that runs, no other was timed'}")
     return out

@@ -104,15 +104,22 @@ def _growth(metrics: dict):
     splats.plot(seconds, [n / 1000 for n in curve["splats"]], color="black", linewidth=1)
     splats.set(ylabel="splats [thousands]", title="Number of splats over time")
     splats.set_ylim(bottom=0)
-    between = np.diff(seconds)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        speed = np.where(between > 0, np.diff(curve["step"]) / between, np.nan)
-    rate.plot(seconds[1:], speed, color="black", linewidth=1)
+    rate.plot(*_speed(np.array(curve["step"]), seconds), color="black", linewidth=1)
     rate.set(ylabel="steps per second", xlabel="training time [s]", title="Speed")
     rate.set_ylim(bottom=0)
     for axes in (splats, rate):
         axes.grid(alpha=0.3)
     return page
+
+
+def _speed(steps: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Times and steps per second between points of the curve at least 1 % of the training apart: batches that are read together would be spikes."""
+    known = np.flatnonzero(np.isfinite(seconds))
+    kept = list(known[:1])
+    for i in known[1:]:
+        if seconds[i] - seconds[kept[-1]] > 0.01 * seconds[known[-1]]:
+            kept.append(i)
+    return seconds[kept[1:]], np.diff(steps[kept]) / np.diff(seconds[kept])
 
 
 def _bars(values: dict[str, float], title: str, unit: str):

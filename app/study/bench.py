@@ -117,7 +117,7 @@ def bench(
     folder = Path(result_dir) if result_dir else None
     if folder:
         make_folder(folder)
-    gaussians = load_splats(model)
+    gaussians = load_splats(model := Path(model, "splats.ply") if Path(model).is_dir() else model)
     counts = [count_of(amount, len(gaussians)) for amount in splats]
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(views))

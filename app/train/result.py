@@ -26,6 +26,6 @@ def find_model(result: str | Path, data_dir: str | Path | None = None, device: s
     if not file.is_file() and newest(folder) and file.parent == path:
         raise UserError(f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat train {shlex.quote(str(folder))} --resume")
     if not file.is_file():
-        raise UserError(f"{file}: no such file; give a run folder of hardsplat train, or a .ply")
+        raise UserError(f"{file}: no such file; give a run folder of hardsplat train, or a .ply or .npz")
     config = config_from_file(saved) if saved.is_file() else TrainConfig(antialiased=is_antialiased(file))
     return file, replace(config, **({"data_dir": Path(data_dir)} if data_dir else {}), **({"device": device} if device else {}))
