@@ -13,7 +13,7 @@ from app.fit.raster import SINKS as FIT_SINKS
 from app.fit.raster import Flat, walk_passes
 from app.gpu import bandwidth, probe, shader
 from app.mesh.passes import mesh_passes
-from app.raster import hardware, tiled
+from app.raster import draws, hardware, tiled
 from app.raster.base import SINKS
 from app.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
@@ -39,13 +39,13 @@ def sources() -> Iterator[shader.Source]:
     for format, blending, reduction, ordering, atomics, quads, block in itertools.product(*(r.values() for r in registries)):
         rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
         for sink in SINKS:
-            for p in hardware.passes(rows, 1, 1, 1, sink, segments=2):
+            for p in draws.passes(rows, 1, 1, 1, sink, segments=2):
                 yield from p.sources()
     for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES):
-        for p in hardware.passes(replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, None, picture=picture):
+        for p in draws.passes(replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, None, picture=picture):
             yield from p.sources()
     for shape in SHAPES.values():  # whatever the fragments do
-        for p in hardware.passes(replace(rows, shape=shape), 1, 1, 1, sink):
+        for p in draws.passes(replace(rows, shape=shape), 1, 1, 1, sink):
             yield from p.sources()
     for backward, atomics, sink in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values(), SINKS):
         for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):

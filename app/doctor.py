@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from app import contract
 from app.errors import UserError
+from app.footprint import bytes_per_splat
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
@@ -130,7 +130,7 @@ def _limits(device) -> list[str]:
 
 def _room(device, moment_bytes: int, when: str) -> str:
     """How many splats fit, and what bounds them."""
-    each = contract.bytes_per_splat(_SH_DEGREE, moment_bytes)
+    each = bytes_per_splat(_SH_DEGREE, moment_bytes)
     total, largest = sum(each.values()), max(each, key=each.get)
     by_memory, by_buffer = device.memory_bytes / total, device.max_buffer / each[largest]
     bound = f"memory at {total:.0f} bytes a splat" if by_memory < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"

@@ -44,6 +44,15 @@ def screenless(tmp_path_factory):
     atexit.register(display.stop)
 
 
+@pytest.fixture(scope="module")
+def display(screenless):
+    """It is the one that windows open on."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DISPLAY", screenless.name)
+        patch.delenv("WAYLAND_DISPLAY", raising=False)
+        yield screenless
+
+
 @pytest.fixture
 def on_device(device, monkeypatch):
     """Runs and evaluations take the session's device, whose pipelines are built already."""

@@ -9,10 +9,9 @@ from app.gpu.passes import build_all
 from app.raster.base import adam, project_backward, record_project_backward
 from app.raster.parameters import FIELDS, from_bfloat16, to_bfloat16
 from app.train import checkpoint as checkpoints
-from app.train.schedule import hyper_row
 from tests.oracle import sh as harmonics
 from tests.oracle.adam import adam_step
-from tests.refining import EXTENT, STATE, Refining, random_state
+from tests.refining import STATE, Refining, random_state
 from tests.training import open_session, same_state, settings
 
 PLANES = 9
@@ -134,8 +133,7 @@ class Stepper(Refining):
         self.record("adam", lambda r: record_project_backward(r, run))
 
     def __call__(self, state: dict, config: TrainConfig, steps: int) -> dict:
-        got, stats = state, np.zeros((state["means"].shape[1], 3))
-        self.run("adam", state, stats, config, bias1=1, bias2=1)
+        self.run("adam", state, np.zeros((state["means"].shape[1], 3)), config, bias1=1, bias2=1)
         frame = np.zeros((), contract.dtype("Frame"))
         frame["bias1"] = frame["bias2"] = 1
         for step in range(1, steps):

@@ -7,6 +7,7 @@ import pytest
 
 from app import contract
 from app.cli import main
+from app.footprint import PURPOSES, by_purpose
 from app.gaussians import Gaussians
 from app.gpu.bandwidth import COPY, copy_bandwidth
 from app.gpu.context import OutOfMemory
@@ -155,9 +156,9 @@ def test_floors_follow_the_contract():
 
 
 def test_every_purpose_is_of_the_contract():
-    named = [name for names in contract.PURPOSES.values() for name in names]
+    named = [name for names in PURPOSES.values() for name in names]
     assert len(set(named)) == len(named) and set(named) <= set(contract.ROWS)
-    assert contract.by_purpose({"sh": 5, "keys": 2, "means": 1, "camera": 7}) == dict.fromkeys(contract.PURPOSES, 0) | {"parameters": 6, "sort": 2, "other": 7}
+    assert by_purpose({"sh": 5, "keys": 2, "means": 1, "camera": 7}) == dict.fromkeys(PURPOSES, 0) | {"parameters": 6, "sort": 2, "other": 7}
 
 
 def test_copy_bandwidth(device):

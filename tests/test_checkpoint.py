@@ -14,7 +14,7 @@ import pytest
 from app.cli import main
 from app.errors import UserError
 from app.gpu.context import DeviceLost, OutOfMemory
-from app.gpu.recorder import Fence
+from app.gpu.queue import Fence
 from app.io.scene import load_scene
 from app.presets import load_config
 from app.train import checkpoint as checkpoints
@@ -23,6 +23,7 @@ from app.train import trainer
 from app.train.checkpoint import Checkpoint
 from app.train.evaluate import evaluate_run
 from app.train.stop import StopRequest
+from app.train.start import initial_gaussians
 from app.train.trainer import train
 from tests.training import open_session, same_state, settings
 
@@ -95,7 +96,7 @@ def test_restoring_changes_no_bit(device, scene, tmp_path):
 def test_the_first_state_is_a_checkpoint_too(device, scene):
     config = settings(scene)
     session = open_session(device, config)
-    initial = Checkpoint.initial(trainer.initial_gaussians(config, load_scene(scene)), 4)
+    initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 4)
     assert same_state(session.snapshot(), initial)
     assert tuple(initial.buffers) == checkpoints.STATE and not any(initial.buffers[n].any() for n in checkpoints.STATE if n.startswith("adam"))
     session.destroy()

@@ -7,6 +7,7 @@ import pytest
 from app import contract, doctor
 from app.cli import main
 from app.errors import UserError
+from app.footprint import bytes_per_splat
 from app.gpu import capabilities, context, probe, shader
 from app.variants.reductions import REDUCTIONS
 
@@ -116,11 +117,11 @@ def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lackin
 
 
 def test_bytes_per_splat():
-    each = contract.bytes_per_splat(3)
+    each = bytes_per_splat(3)
     assert each["sh"] == 16 * 12 and each["adam_sh"] == 2 * 16 * 12 and each["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"][0] and each["adam_means"] == 24
     assert each["digit_counts"] == pytest.approx(0.5)
     assert "d_means" not in each and "camera" not in each and "photos" not in each
-    assert sum(contract.bytes_per_splat(0)[name] for name in ("means", "quats", "log_scales", "logit_opacities", "sh")) == 56
-    half = contract.bytes_per_splat(3, moment_bytes=2)
+    assert sum(bytes_per_splat(0)[name] for name in ("means", "quats", "log_scales", "logit_opacities", "sh")) == 56
+    half = bytes_per_splat(3, moment_bytes=2)
     assert sum(each.values()) - sum(half.values()) == 2 * 59 * 2 and half["adam_sh"] == 2 * 16 * 6 and half["sh"] == each["sh"]
     assert set(each) <= {r.name for r in contract.BUFFERS}

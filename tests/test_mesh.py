@@ -23,7 +23,6 @@ from app.mesh.checks import checked
 from app.mesh.config import MeshConfig
 from app.mesh.files import load_mesh, save_mesh
 from app.mesh.fit import fit_mesh, measured
-from app.mesh.model import Mesh
 from app.mesh.session import MeshSession, Scale
 from app.mesh.start import bounding_sphere, icosphere
 from app.train.photos import Photos

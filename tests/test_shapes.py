@@ -9,7 +9,7 @@ from app.api import Renderer
 from app.gpu import shader
 from app.gpu.passes import DrawPass, check
 from app.gpu.reflect import reflect
-from app.raster.hardware import outline
+from app.raster.draws import outline
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.pictures import PICTURES

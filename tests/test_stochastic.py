@@ -14,6 +14,7 @@ from app import contract
 from app.api import Camera, Renderer
 from app.config import TrainConfig
 from app.errors import UserError
+from app.footprint import ANALYTIC, STOCHASTIC, bytes_per_splat
 from app.gpu import context, shader
 from app.gpu.reflect import reflect
 from app.io.scene import load_scene
@@ -212,9 +213,9 @@ def test_memory_is_as_announced(device, scene, estimates):
     """What is counted for a splat is what is allocated for it."""
     changes = PRESET | {"gradient_pairs": estimates} if estimates else {}
     session = open_session(device, settings(scene, **changes))
-    each = contract.bytes_per_splat(1, estimates=estimates)
+    each = bytes_per_splat(1, estimates=estimates)
     missing = [name for name in each if name not in session.resources and name not in session.parameters.all and name != "copies"]
-    extra = [name for name in session.resources if name in (*contract.ANALYTIC, *contract.STOCHASTIC) and name not in each]
+    extra = [name for name in session.resources if name in (*ANALYTIC, *STOCHASTIC) and name not in each]
     session.destroy()
     assert (missing, extra) == ([], [])
 

@@ -14,7 +14,8 @@ from app.io.lens import Lens
 from app.io.masks import downsampled, masked
 from app.io.scene import load_scene
 from app.train.evaluate import evaluate_run
-from app.train.trainer import initial_gaussians, train
+from app.train.start import initial_gaussians
+from app.train.trainer import train
 from tests.training import settings
 from tools.make_scene import make_scene
 

@@ -37,20 +37,11 @@ from app.view.preview import Preview
 from app.view.screen import Look
 from app.view.viewer import Viewer
 from tests.training import settings
-from tests.xvfb import Display
 
 pytestmark = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
 W, H = 64, 48
 GREY = (0.2, 0.3, 0.4)
 SECONDS = 20.0  # a busy machine may take
-
-
-@pytest.fixture(scope="module")
-def display(screenless):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DISPLAY", screenless.name)
-        patch.delenv("WAYLAND_DISPLAY", raising=False)
-        yield screenless
 
 
 @pytest.fixture(scope="module")

@@ -16,18 +16,9 @@ from app.gpu.context import OutOfMemory
 from app.gpu.probe import open_device
 from app.view import window
 from app.view.fit_preview import FitPreview
-from tests.xvfb import Display
 
 pytestmark = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
 SECONDS = 20.0  # a busy machine may take
-
-
-@pytest.fixture(scope="module")
-def display(screenless):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DISPLAY", screenless.name)
-        patch.delenv("WAYLAND_DISPLAY", raising=False)
-        yield screenless
 
 
 @pytest.fixture(scope="module")

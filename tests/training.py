@@ -9,7 +9,7 @@ from app.io.scene import load_scene
 from app.train.evaluate import canvas_of
 from app.train.photos import Photos
 from app.train.session import Session
-from app.train.trainer import initial_gaussians
+from app.train.start import initial_gaussians
 
 SMALL = dict(rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=())
 

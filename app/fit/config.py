@@ -32,7 +32,7 @@ class FitConfig:
     background: str = option("black", "colour behind the blobs, and behind transparent pixels of the image", choices=("black", "white"))
     densify: bool = option(False, "start with a quarter of the blobs and add the others where the error is")
     densify_every: int = option(100, "steps between additions, which end with the first half of the steps", unit="steps", min=1)
-    means_lr: float = option(0.1, "first rate of the centres", unit="distances between blobs")
+    means_lr: float = option(0.1, "first rate of the centres", unit="distances between blobs", min=1e-15)
     scales_lr: float = option(0.1, "first rate of log scales")
     angles_lr: float = option(0.1, "first rate of angles")
     colors_lr: float = option(0.03, "first rate of colours")

@@ -90,9 +90,10 @@ class Run:
     def fit(self) -> dict:
         c, session = self.config, self.session
         started = time.perf_counter()
-        lapse = TimeLapse(self.folder / "timelapse.mp4", self.width, self.height) if c.frames else None
-        pictured = frames(c.max_steps, c.frames)
+        lapse, pictured = None, frames(c.max_steps, c.frames)
         try:
+            if c.frames:
+                lapse = TimeLapse(self.folder / "timelapse.mp4", self.width, self.height)
             with StopRequest() as stopping, tqdm(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True) as self.bar:
                 session.set(Blobs.scattered(self.start, self.photo, c.seed))
                 if lapse:

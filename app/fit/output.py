@@ -7,7 +7,6 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from app.errors import UserError
 from app.io.images import to_uint8
 from app.io.video import VideoWriter
 from app.report import charts

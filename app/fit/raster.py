@@ -145,8 +145,8 @@ class WalkRasterizer:
             raise
         self.resources = {**parameters.all, **own}
 
-    def record_forward(self, recorder: Recorder) -> None:
-        """blobs, camera, counts -> target."""
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
+        """blobs, camera, counts -> target. There is no other picture than the image."""
         self.projection.record_forward(recorder, self.pipelines)
         recorder.run(self.pipelines["tile count"], indirect="visible_blocks")
         self._draw(recorder, self.pipelines["draw"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 
@@ -13,10 +12,12 @@ from app.camera import Camera
 from app.fit.blobs import BlobBuffers, Blobs
 from app.fit.config import FitConfig
 from app.fit.raster import FitOptions, open_rasterizer, rasterizer_of
+from app.footprint import by_purpose
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder, submit
+from app.gpu.queue import submit
+from app.gpu.recorder import Recorder
 from app.train.batch import HISTORY, BatchResult, Slot, nothing
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, read_metrics, record_loss, record_metrics, record_squared
 from app.train.photos import pack
@@ -56,7 +57,8 @@ class FitSession:
         self.camera = Camera(np.eye(4), np.eye(3), self.width, self.height)
         self.background = np.full(3, float(config.background == "white"))
         self.spacing = float(np.sqrt(self.width * self.height / capacity))
-        self.step_seconds, self._ended_at, self.clipped_steps, self._pairs = 1.0, 0.0, 0, 0
+        self.step_seconds, self._ended_at, self.clipped_steps = 1.0, 0.0, 0
+        self._pairs, self._pairs_refused = 0, False  # as in app/train/session.py
         self._parts: list = []
         self._recorders: list[Recorder] = []
         self._turn = 0
@@ -170,8 +172,11 @@ class FitSession:
         self.step += steps
 
     def _fit_pairs(self) -> None:
-        with suppress(OutOfMemory):  # then drawn as far as they fit
-            self.raster.make_room(int(self._pairs * PAIRS_AHEAD))
+        if not self._pairs_refused:
+            try:
+                self.raster.make_room(int(self._pairs * PAIRS_AHEAD))
+            except OutOfMemory:
+                self._pairs_refused = True  # drawn as far as they fit
         if self.raster.resources is not self._drawn_from:
             self.drain()
             self._record()
@@ -205,4 +210,4 @@ class FitSession:
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return contract.by_purpose({name: r.nbytes for name, r in self.resources.items()})
+        return by_purpose({name: r.nbytes for name, r in self.resources.items()})

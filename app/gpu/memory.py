@@ -10,6 +10,7 @@ import vulkan as vk
 from app import contract
 from app.errors import UserError
 from app.gpu.context import Device, OutOfMemory
+from app.gpu.queue import once
 
 _USAGE = (
     vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
@@ -94,8 +95,6 @@ class Buffer:
         if self.host:
             self.array(np.uint32)[:] = word
             return
-        from app.gpu.recorder import once
-
         with once(self.device) as commands:
             vk.vkCmdFillBuffer(commands, self.handle, 0, self.nbytes, word)
 
@@ -109,8 +108,6 @@ class Buffer:
         if self.host:
             self.array()[offset : offset + data.nbytes] = data.reshape(-1).view(np.uint8)
             return
-        from app.gpu.recorder import once
-
         raw = data.reshape(-1).view(np.uint8)
         for start in range(0, raw.size, _STAGING_BYTES):
             part = raw[start : start + _STAGING_BYTES]
@@ -127,8 +124,6 @@ class Buffer:
         if self.host:
             out[:] = self.array()[offset : offset + out.size]
             return out.view(dtype)
-        from app.gpu.recorder import once
-
         for start in range(0, out.size, _STAGING_BYTES):
             part = out[start : start + _STAGING_BYTES]
             staging = _staging(self.device)
@@ -159,8 +154,6 @@ def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
 
 def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
     """Copies (source offset, target offset, bytes) regions on the device, now."""
-    from app.gpu.recorder import once
-
     copies = [vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size]
     if copies:
         with once(source.device) as commands:
@@ -233,8 +226,6 @@ class Image:
         self._to_general()
 
     def _to_general(self) -> None:
-        from app.gpu.recorder import once
-
         barrier = vk.VkImageMemoryBarrier(
             srcAccessMask=0,
             dstAccessMask=vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT,
@@ -266,8 +257,6 @@ class Image:
 
     def download(self) -> np.ndarray:
         """(height, width, 4) in `texel`, now."""
-        from app.gpu.recorder import once
-
         out = np.empty((self.height, self.width, 4), self.texel)
         staging = _staging(self.device)
         for top, rows in self._bands():
@@ -279,8 +268,6 @@ class Image:
 
     def upload(self, texels: np.ndarray) -> None:
         """From (height, width, 4) in `texel`, now."""
-        from app.gpu.recorder import once
-
         texels = np.ascontiguousarray(texels, self.texel)
         if texels.shape != (self.height, self.width, 4):
             raise ValueError(f"{self.name} is ({self.height}, {self.width}, 4), got {texels.shape}")

@@ -14,13 +14,10 @@ import vulkan as vk
 from app import contract
 from app.gpu import shader
 from app.gpu.context import Device
-from app.gpu.memory import DEPTH_FORMAT
+from app.gpu.graphics import graphics_pipeline, render_pass_of
 from app.gpu.pipeline_cache import pipeline_cache
 from app.gpu.reflect import Reflection, reflect
 
-# Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from the package's enums.
-_SUBPASS_RASTER_ORDER_COLOR = 0x10
-_BLEND_RASTER_ORDER = 0x1
 _FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
 _REQUIRED_SUBGROUP_SIZE = 1000225001
 
@@ -30,10 +27,6 @@ _STAGES = {
     "geom": vk.VK_SHADER_STAGE_GEOMETRY_BIT,
     "mesh": vk.VK_SHADER_STAGE_MESH_BIT_EXT,
     "frag": vk.VK_SHADER_STAGE_FRAGMENT_BIT,
-}
-TOPOLOGIES = {
-    "triangles": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST,
-    "points": vk.VK_PRIMITIVE_TOPOLOGY_POINT_LIST,
 }
 _DESCRIPTOR = {
     "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
@@ -75,7 +68,7 @@ class DrawPass:
     """One draw without vertex buffers.
 
     vertex: a .vert or .mesh shader. geometry: a shader between it and the fragments. outline: slots of the later of the two.
-    topology: a row of TOPOLOGIES. rectangle: a triangle fills its bounding box (VK_NV_fill_rectangle).
+    topology: a row of TOPOLOGIES in graphics.py. rectangle: a triangle fills its bounding box (VK_NV_fill_rectangle).
 
     attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
     blend: a row of app.variants.blending. in_order: the fragment shader reads the attachment as input, in rasterization order.
@@ -237,8 +230,8 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
         info = vk.VkComputePipelineCreateInfo(stage=stages[0], layout=layout)
         handle = vk.vkCreateComputePipelines(device.handle, cache, 1, [info], None)[0]
     else:
-        render_pass = _render_pass(device, owner)
-        handle = _graphics_pipeline(device, owner, stages, layout, render_pass, cache)
+        render_pass = render_pass_of(device, owner)
+        handle = graphics_pipeline(device, owner, stages, layout, render_pass, cache)
     for _, module, _ in staged:
         vk.vkDestroyShaderModule(device.handle, module, None)
 
@@ -262,77 +255,3 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
     with ThreadPoolExecutor() as pool:
         list(pool.map(shader.compile_source, {s for o in owners if repr(o) not in device.pipelines for s in o.sources()}))
     return {o.name: build(device, o) for o in owners}
-
-
-def _render_pass(device: Device, owner: DrawPass):
-    general = vk.VK_IMAGE_LAYOUT_GENERAL
-    if owner.attachment is None:
-        subpass = vk.VkSubpassDescription(pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS)
-        return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pSubpasses=[subpass]), None)
-    attachment = vk.VkAttachmentDescription(
-        format=owner.format,
-        samples=vk.VK_SAMPLE_COUNT_1_BIT,
-        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if owner.clear is None else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
-        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
-        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
-        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-        initialLayout=general,
-        finalLayout=general,
-    )
-    depth = vk.VkAttachmentDescription(
-        format=DEPTH_FORMAT,
-        samples=vk.VK_SAMPLE_COUNT_1_BIT,
-        loadOp=vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
-        storeOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
-        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
-        initialLayout=general,
-        finalLayout=general,
-    )
-    reference = [vk.VkAttachmentReference(0, general)]
-    subpass = vk.VkSubpassDescription(
-        flags=_SUBPASS_RASTER_ORDER_COLOR if owner.in_order else 0,
-        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
-        pColorAttachments=reference,
-        pInputAttachments=reference if owner.in_order else None,
-        pDepthStencilAttachment=[vk.VkAttachmentReference(1, general)] if owner.depth else None,
-    )
-    attachments = [attachment, depth] if owner.depth else [attachment]
-    return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pAttachments=attachments, pSubpasses=[subpass]), None)
-
-
-def _graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pass, cache):
-    blend = vk.VkPipelineColorBlendAttachmentState(
-        blendEnable=owner.blend,
-        srcColorBlendFactor=vk.VK_BLEND_FACTOR_SRC_ALPHA,
-        dstColorBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
-        srcAlphaBlendFactor=vk.VK_BLEND_FACTOR_ZERO,
-        dstAlphaBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
-        colorWriteMask=0xF,
-    )
-    blend_state = vk.VkPipelineColorBlendStateCreateInfo(
-        flags=_BLEND_RASTER_ORDER if owner.in_order else 0, pAttachments=[blend] if owner.attachment else None
-    )
-    dynamic = vk.VkPipelineDynamicStateCreateInfo(pDynamicStates=[vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR])
-    assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=TOPOLOGIES[owner.topology])
-    mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
-    raster = vk.VkPipelineRasterizationStateCreateInfo(polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0)
-    viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
-    samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
-    vertices = vk.VkPipelineVertexInputStateCreateInfo()
-    tested = vk.VkPipelineDepthStencilStateCreateInfo(depthTestEnable=True, depthWriteEnable=True, depthCompareOp=vk.VK_COMPARE_OP_GREATER)
-    info = vk.VkGraphicsPipelineCreateInfo(
-        pStages=stages,
-        pVertexInputState=vertices,
-        pInputAssemblyState=assembly,
-        pViewportState=viewport,
-        pRasterizationState=raster,
-        pMultisampleState=samples,
-        pDepthStencilState=tested if owner.depth else None,
-        pColorBlendState=blend_state,
-        pDynamicState=dynamic,
-        layout=layout,
-        renderPass=render_pass,
-        basePipelineIndex=-1,
-    )
-    return vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]

@@ -3,124 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import contextmanager, suppress
 
 import numpy as np
 import vulkan as vk
 
 from app import contract
-from app.gpu.context import Device, DeviceLost, OutOfMemory
+from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image
 from app.gpu.passes import ComputePass, Pipeline
+from app.gpu.queue import ALL, allocate, barrier, complete, pool
 
-_ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
-_READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
 MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
-_SLICE_NS = 200_000_000
-
-
-def _pool(device: Device):
-    if not hasattr(device, "_command_pool"):
-        info = vk.VkCommandPoolCreateInfo(flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=device.physical.queue_family)
-        device._command_pool = vk.vkCreateCommandPool(device.handle, info, None)
-        device.at_close(lambda: vk.vkDestroyCommandPool(device.handle, device._command_pool, None))
-    return device._command_pool
-
-
-def _allocate(device: Device):
-    info = vk.VkCommandBufferAllocateInfo(commandPool=_pool(device), level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1)
-    return vk.vkAllocateCommandBuffers(device.handle, info)[0]
-
-
-class Fence:
-    """Signalled when a submission is done."""
-
-    def __init__(self, device: Device):
-        self.device = device
-        self.handle = vk.vkCreateFence(device.handle, vk.VkFenceCreateInfo(), None)
-
-    def wait(self) -> None:
-        """Waits in slices: Python answers Ctrl-C only between calls."""
-        while True:
-            try:
-                vk.vkWaitForFences(self.device.handle, 1, [self.handle], True, _SLICE_NS)
-                break
-            except vk.VkTimeout:
-                pass
-            except vk.VkErrorDeviceLost:
-                raise DeviceLost(f"{self.device.name} stopped answering") from None
-        self.device.check_validation()
-
-    def done(self) -> bool:
-        try:
-            vk.vkGetFenceStatus(self.device.handle, self.handle)
-        except vk.VkNotReady:
-            return False
-        except vk.VkErrorDeviceLost:
-            raise DeviceLost(f"{self.device.name} stopped answering") from None
-        return True
-
-    def reset(self) -> None:
-        vk.vkResetFences(self.device.handle, 1, [self.handle])
-
-    def destroy(self) -> None:
-        vk.vkDestroyFence(self.device.handle, self.handle, None)
-
-
-def submit(device: Device, commands: list, fence: Fence | None = None, signal=None) -> None:
-    """Queues recorded command buffers in order; the same one may appear many times. signal: a semaphore for who presents the outcome."""
-    handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
-    info = vk.VkSubmitInfo(commandBufferCount=len(commands), pCommandBuffers=handles, pSignalSemaphores=[] if signal is None else [signal])
-    try:
-        vk.vkQueueSubmit(device.queue, 1, [info], fence.handle if fence else None)
-    except vk.VkErrorDeviceLost:
-        raise DeviceLost(f"{device.name} stopped answering") from None
-    except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
-        raise OutOfMemory(f"{device.name} ran out of memory while running") from None
-    device.check_validation()
-
-
-def begin(device: Device, commands=None):
-    """A command buffer that is being recorded: a new one, or `commands` anew, which must not be in flight."""
-    commands = _allocate(device) if commands is None else commands
-    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo())
-    _barrier(commands)
-    return commands
-
-
-@contextmanager
-def once(device: Device):
-    """A command buffer that is submitted and waited for when the block ends."""
-    commands = _allocate(device)
-    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT))
-    try:
-        _barrier(commands)
-        yield commands
-        _barrier(commands, _ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
-        vk.vkEndCommandBuffer(commands)
-        _complete(device, commands)
-    finally:
-        vk.vkFreeCommandBuffers(device.handle, _pool(device), 1, [commands])
-
-
-def _complete(device: Device, commands) -> None:
-    """Submits and waits. Whatever ends the waiting early, the GPU is done with the commands afterwards: the caller will free them."""
-    fence = Fence(device)
-    try:
-        submit(device, [commands], fence)
-        fence.wait()
-    except BaseException:  # an interrupt too
-        with suppress(vk.VkError):
-            vk.vkDeviceWaitIdle(device.handle)
-        raise
-    finally:
-        fence.destroy()
-
-
-def _barrier(commands, until: int = _ALL) -> None:
-    """All before it, before all after it. A fence alone does not show the host what was written: for that, `until` has the host's stage."""
-    memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_MEMORY_WRITE_BIT, dstAccessMask=_READ_WRITE)
-    vk.vkCmdPipelineBarrier(commands, _ALL, until, 0, 1, [memory], 0, None, 0, None)
 
 
 class Recorder:
@@ -133,14 +26,14 @@ class Recorder:
 
     def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False, counted: bool = False):
         self.device, self.resources = device, resources
-        self.commands = _allocate(device)
+        self.commands = allocate(device)
         self._framebuffers: list = []
         self._written: set[str] = set()
         self._read: set[str] = set()
         self.marks: list[str] = []
         self._queries = None
         vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
-        _barrier(self.commands)
+        barrier(self.commands)
         if timed and device.timestamp_ns:
             info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=MAX_TIMESTAMPS)
             self._queries = vk.vkCreateQueryPool(device.handle, info, None)
@@ -163,7 +56,7 @@ class Recorder:
     def order(self, reads: set[str], writes: set[str]) -> None:
         """A barrier if these accesses clash with what was recorded since the last one."""
         if (reads | writes) & self._written or writes & self._read:
-            _barrier(self.commands)
+            barrier(self.commands)
             self._written.clear()
             self._read.clear()
         self._written |= writes
@@ -270,14 +163,14 @@ class Recorder:
             vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
 
     def end(self) -> Recorder:
-        _barrier(self.commands, _ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
+        barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(self.commands)
         self.device.check_validation()
         return self
 
     def run_once(self) -> None:
         """Submits what was recorded and ended, and waits for it."""
-        _complete(self.device, self)
+        complete(self.device, self)
 
     def stamps(self) -> np.ndarray:
         """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
@@ -314,4 +207,4 @@ class Recorder:
             vk.vkDestroyQueryPool(self.device.handle, self._queries, None)
         if self._statistics is not None:
             vk.vkDestroyQueryPool(self.device.handle, self._statistics, None)
-        vk.vkFreeCommandBuffers(self.device.handle, _pool(self.device), 1, [self.commands])
+        vk.vkFreeCommandBuffers(self.device.handle, pool(self.device), 1, [self.commands])

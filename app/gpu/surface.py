@@ -13,7 +13,7 @@ import vulkan as vk
 from app.errors import UserError
 from app.gpu.context import Device, DeviceLost, OutOfMemory
 from app.gpu.memory import Image
-from app.gpu.recorder import Fence, begin, submit
+from app.gpu.queue import Fence, begin, submit
 
 _ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _FORMATS = (vk.VK_FORMAT_B8G8R8A8_UNORM, vk.VK_FORMAT_R8G8B8A8_UNORM, vk.VK_FORMAT_A8B8G8R8_UNORM_PACK32)  # colours are stored as they are trained
@@ -46,10 +46,10 @@ class Surface:
         self._found = vk.ffi.new("uint32_t*")
         if "swapchain" not in device.capabilities:
             raise UserError(f"{device.name} cannot show windows: it lacks VK_KHR_swapchain")
+        self._commands = self._surface = None
         self._free = Fence(device)
-        self._commands = None
-        self._surface = self._of_window()
         try:
+            self._surface = self._of_window()
             self._choose()
         except UserError:
             self.destroy()
@@ -92,7 +92,7 @@ class Surface:
             c = self._capabilities()
         except vk.VkErrorSurfaceLostKhr:
             self._drop()
-            self._ask("vkDestroySurfaceKHR", self.device.instance.handle, self._surface, None)
+            self._lose()
             self._surface = self._of_window()
             c = self._capabilities()
         width, height = c.currentExtent.width, c.currentExtent.height
@@ -218,7 +218,12 @@ class Surface:
     def destroy(self) -> None:
         """Of the device, the surface and its swapchain; may be called again."""
         self._drop()
+        self._lose()
+        if self._free is not None:
+            self._free.destroy()
+            self._free = None
+
+    def _lose(self) -> None:
         if self._surface is not None:
             self._ask("vkDestroySurfaceKHR", self.device.instance.handle, self._surface, None)
-            self._free.destroy()
             self._surface = None

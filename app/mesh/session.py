@@ -9,10 +9,12 @@ import numpy as np
 
 from app import contract
 from app.camera import Camera
+from app.footprint import by_purpose
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, DepthImage, Image, allocate_all
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder, submit
+from app.gpu.queue import submit
+from app.gpu.recorder import Recorder
 from app.mesh.config import MeshConfig
 from app.mesh.model import Mesh
 from app.mesh.passes import mesh_passes, record_adam, record_gather, record_show
@@ -190,7 +192,7 @@ class MeshSession:
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return contract.by_purpose({name: r.nbytes for name, r in self.resources.items()})
+        return by_purpose({name: r.nbytes for name, r in self.resources.items()})
 
 
 def hyper_row(config: MeshConfig, scale: Scale) -> np.ndarray:

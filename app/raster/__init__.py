@@ -17,7 +17,7 @@ class Backend:
     options: Callable
     resolve: Callable  # (device, options): UserError for what the device cannot run
     note: str
-    bytes_per_splat: int = 0  # in training, besides those of app.contract.bytes_per_splat
+    bytes_per_splat: int = 0  # in training, besides those of app.footprint.bytes_per_splat
 
 
 BACKENDS = {

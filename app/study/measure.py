@@ -11,6 +11,7 @@ import numpy as np
 from app import contract
 from app.api import Renderer, camera_row, frame_row
 from app.config import TrainConfig
+from app.footprint import by_purpose
 from app.gaussians import Gaussians
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, Image
@@ -41,7 +42,7 @@ class Row:
     options: registry rows as resolved on this device. stages, forward, backward, total: milliseconds (total leaves the loss out).
     visible: splats, mean over views. fragments: invocations of each draw, mean over views; rates: 1e9 fragments/s of each draw.
     floors: least milliseconds by stage, see app/study/floors.py; empty where the copy bandwidth is not known.
-    memory: bytes by purpose (contract.PURPOSES). sort: see app/study/tiles.py.
+    memory: bytes by purpose (footprint.PURPOSES). sort: see app/study/tiles.py.
     errors, cosines: relative L2 and cosine of each gradient against the float32 reference; empty when not asked for.
     """
 
@@ -109,7 +110,7 @@ class Bench:
 
             stages, fragments, visible = self._draw(raster, record, resources, parameters)
             names = dict(raster.rows.names)
-            memory = contract.by_purpose({n: r.nbytes for n, r in {**resources, **parameters.all}.items()})
+            memory = by_purpose({n: r.nbytes for n, r in {**resources, **parameters.all}.items()})
         spec = REDUCTIONS[names["reduction"]].spec if "reduction" in names else ()
         threshold = {"hybrid_threshold": backend.options(**options).hybrid_threshold} if "THRESHOLD" in spec else {}
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from app.contract import PURPOSES
+from app.footprint import PURPOSES
 from app.report import charts
 from app.study.measure import GRADIENTS, STAGES, Row
 from app.study.tables import atomic_of, errors_of, label, memory_of, telling, varying

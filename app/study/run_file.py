@@ -20,7 +20,6 @@ from app.files import replacing
 from app.study.plan import Job
 
 NAME, SCHEMA = "run.json", 1
-FINAL = ("done", "failed", "skipped")
 
 
 def new(job: Job) -> dict:

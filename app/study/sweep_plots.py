@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.contract import PURPOSES
+from app.footprint import PURPOSES
 from app.report import charts
 from app.report.stages import STAGES
 from app.study.measure import GRADIENTS

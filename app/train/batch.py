@@ -8,7 +8,8 @@ import numpy as np
 
 from app import contract
 from app.gpu.context import Device
-from app.gpu.recorder import Fence, Recorder
+from app.gpu.queue import Fence
+from app.gpu.recorder import Recorder
 
 HISTORY = contract.CONSTANTS["HISTORY"][0]
 LONGEST_BATCH = HISTORY // 2  # two are in flight

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app import contract
 from app.config import TrainConfig
+from app.footprint import bytes_per_splat
 from app.gpu.context import Device
 from app.raster import BACKENDS
 from app.train.photos import Photos
@@ -20,11 +20,11 @@ def roomy(n: int) -> int:
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
     estimates = config.gradient_pairs if config.gradient == "stochastic" else 0
-    each = contract.bytes_per_splat(config.sh_degree, MOMENT_FORMATS[config.moments].nbytes, estimates)
+    each = bytes_per_splat(config.sh_degree, MOMENT_FORMATS[config.moments].nbytes, estimates)
     each["tiles"] = BACKENDS[config.rasterizer].bytes_per_splat
     used = 0 if photos.streamed else photos.buffer.nbytes
     by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())
-    limit = int(min(device.max_buffer // max(each.values()), by_memory))
+    limit = int(min(device.max_buffer // max(each.values()), by_memory)) // 4 * 4  # planes take a multiple of 4, see contract.plane_stride
     return min(limit, config.cap_max) if config.cap_max else limit
 
 

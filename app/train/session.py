@@ -16,11 +16,13 @@ from app import contract
 from app.api import camera_row
 from app.camera import Camera
 from app.config import TrainConfig, check_gradient
+from app.footprint import by_purpose
 from app.gaussians import Gaussians
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder, submit
+from app.gpu.queue import submit
+from app.gpu.recorder import Recorder
 from app.raster import BACKENDS
 from app.raster.base import adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
@@ -306,4 +308,4 @@ class Session:
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return contract.by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})
+        return by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})

@@ -12,12 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-import numpy as np
 from tqdm import tqdm
 
 from app.config import TrainConfig
 from app.errors import UserError
-from app.gaussians import Gaussians
 from app.gpu.context import Device, DeviceLost, OutOfMemory
 from app.gpu.probe import open_device
 from app.io.masks import downsampled
@@ -34,6 +32,7 @@ from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_co
 from app.train.photos import Photos
 from app.train.report import Log, make_folder, set_aside, stage_table, write_metrics, write_pictures
 from app.train.session import Session
+from app.train.start import initial_gaussians, starts_random
 from app.train.stop import StopRequest
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
@@ -310,20 +309,3 @@ class Run:
             quality = f"interrupted, so not measured (hardsplat eval {shlex.quote(str(self.folder))} does it); "
         print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}; everything is in {self.folder}")
         return metrics
-
-
-def starts_random(config: TrainConfig, scene: Scene) -> bool:
-    return config.init_type == "random" or not len(scene.points)
-
-
-def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
-    """Splats at the SfM points, or random ones in a cube."""
-    rng = np.random.default_rng(config.seed)
-    if starts_random(config, scene):
-        points = rng.uniform(-config.init_extent, config.init_extent, (config.init_num_pts, 3))
-        colors = rng.integers(0, 256, (config.init_num_pts, 3))
-    else:
-        points, colors = scene.points, scene.colors
-    gaussians = Gaussians.from_points(points, colors, config.sh_degree, config.init_opa)
-    gaussians.scales = gaussians.scales * np.float32(config.init_scale)
-    return gaussians

@@ -14,7 +14,8 @@ from app.fit.session import FitSession
 from app.gpu.context import Device, DeviceLost
 from app.gpu.memory import Buffer, Image
 from app.gpu.passes import build
-from app.gpu.recorder import Fence, Recorder
+from app.gpu.queue import Fence
+from app.gpu.recorder import Recorder
 from app.gpu.surface import Surface
 from app.raster.show import FIT_SCREEN_PASS
 from app.variants.formats import FORMATS

@@ -18,7 +18,7 @@ from app.io.splats import load_splats
 from app.presets import SAVED_NAME
 from app.raster.parameters import Parameters
 from app.train.result import find_model
-from app.train.trainer import initial_gaussians
+from app.train.start import initial_gaussians
 from app.view import window
 from app.view.controls import Controls
 from app.view.inputs import Inputs

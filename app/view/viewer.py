@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.errors import UserError
 from app.gpu.context import Device, DeviceLost, OutOfMemory
-from app.gpu.recorder import Fence
+from app.gpu.queue import Fence
 from app.gpu.surface import Surface
 from app.io.images import save_png
 from app.raster.parameters import Parameters
