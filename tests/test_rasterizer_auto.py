@@ -6,7 +6,7 @@ import pytest
 
 from app.config import TrainConfig
 from app.errors import UserError
-from app.raster import BACKENDS, fastest
+from app.raster import BACKENDS, fastest, unknown
 from app.raster.trial import Trial
 
 AUTO = TrainConfig(rasterizer="auto")
@@ -48,6 +48,12 @@ def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
 @pytest.mark.parametrize("named, chosen", [({"format": "unorm8"}, "hardware"), ({"tile_backward": "atomic"}, "tiled"), ({"format": "unorm8", "tile_threshold": 4}, "tiled")])
 def test_settings_that_one_rasterizer_alone_has_choose_it(device, timed, named, chosen):
     assert fastest(device, replace(AUTO, **named)) == chosen
+
+
+def test_options_that_a_named_one_does_not_have_are_said():
+    assert unknown("tiled", TrainConfig(segments=4, format="unorm8", tile_threshold=4)) == ["format", "segments"]
+    assert unknown("hardware", TrainConfig(segments=4, tile_threshold=4)) == ["tile_threshold"]
+    assert unknown("tiled", TrainConfig(antialiased=True)) == []
 
 
 def test_a_named_one_is_not_timed(device, timed):

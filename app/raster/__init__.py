@@ -32,11 +32,10 @@ class _Choice:
     settings: str  # what the rasterizers were given
 
 
-def _that_have(settings) -> list[str]:
-    """The rasterizers that know every option which is not left at its default and which not all of them know."""
+def unknown(rasterizer: str, settings) -> list[str]:
+    """The options that are not left at their defaults and that this rasterizer does not have, but another."""
     known = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
-    named = {n for n in set.union(*known.values()) - set.intersection(*known.values()) if getattr(settings, n) != FIELDS[n].default}
-    return [name for name in known if named <= known[name]]
+    return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
 
 
 def fastest(device: Device, settings) -> str:
@@ -49,7 +48,7 @@ def fastest(device: Device, settings) -> str:
         return settings.rasterizer
     options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
     runs, why = [], []
-    for name in _that_have(settings) or BACKENDS:
+    for name in [n for n in BACKENDS if not unknown(n, settings)] or BACKENDS:
         backend = BACKENDS[name]
         try:
             backend.resolve(device, options[name])

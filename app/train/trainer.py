@@ -22,7 +22,7 @@ from app.io.masks import downsampled
 from app.io.ply import save_ply
 from app.io.scene import Scene, load_images, load_scene
 from app.presets import SAVED_NAME, save_config
-from app.raster import fastest
+from app.raster import fastest, unknown
 from app.report.run import NAME as REPORT
 from app.report.run import write_report
 from app.train import checkpoint as checkpoints
@@ -78,6 +78,8 @@ class Run:
         make_folder(self.folder)
         self.device = open_device(config.device, *([preview.surfaces] if preview else []))
         self.config = config = replace(config, rasterizer=fastest(self.device, config))
+        if left_out := unknown(config.rasterizer, config):
+            tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
