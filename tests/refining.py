@@ -13,6 +13,7 @@ from app.raster.base import allocate_projected
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
 from app.train.densify import allocate_densify
 from app.train.schedule import hyper_row
+from tests.oracle.pcg import random_bits
 
 STATE = (*FIELDS, *MOMENTS)
 EXTENT = 2.0
@@ -105,16 +106,3 @@ def random_state(n: int, planes: int, seed: int = 0, moments: str = "float32") -
         for name in MOMENTS:
             state[name].view(np.uint32)[:] &= 0xFFFF0000
     return state
-
-
-def random_bits(key: np.ndarray) -> np.ndarray:
-    """pcg4d (Jarzynski & Olano 2020) of (n, 4) uint32."""
-    x, y, z, w = (key.astype(np.uint32) * np.uint32(1664525) + np.uint32(1013904223)).T
-    for i in range(2):
-        x = x + y * w
-        y = y + z * x
-        z = z + x * y
-        w = w + y * z
-        if i == 0:
-            x, y, z, w = (v ^ (v >> np.uint32(16)) for v in (x, y, z, w))
-    return np.stack([x, y, z, w], axis=1)

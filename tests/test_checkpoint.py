@@ -17,6 +17,7 @@ from app.gpu.context import DeviceLost, OutOfMemory
 from app.gpu.queue import Fence
 from app.io.scene import load_scene
 from app.presets import load_config
+from app.train import batch
 from app.train import checkpoint as checkpoints
 from app.train import session as sessions
 from app.train import trainer
@@ -310,7 +311,7 @@ def fails(monkeypatch):
 
     def fails(error, after):
         batches = 0
-        submit = sessions.submit
+        submit = batch.submit
 
         def broken(device, commands, fence=None):
             nonlocal batches
@@ -321,7 +322,8 @@ def fails(monkeypatch):
                 raise error
             submit(device, commands, fence)
 
-        monkeypatch.setattr(sessions, "submit", broken)
+        for module in (batch, sessions):
+            monkeypatch.setattr(module, "submit", broken)
 
     return fails
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -13,17 +12,14 @@ from app.fit.blobs import BlobBuffers, Blobs
 from app.fit.config import FitConfig
 from app.fit.raster import FitOptions, open_rasterizer, rasterizer_of
 from app.footprint import by_purpose
-from app.gpu.context import Device, OutOfMemory
+from app.gpu.context import Device
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
-from app.gpu.queue import submit
 from app.gpu.recorder import Recorder
-from app.train.batch import HISTORY, BatchResult, Slot, nothing
+from app.train.batch import HISTORY, Batches, BatchResult, PairRoom
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, read_metrics, record_loss, record_metrics, record_squared
 from app.train.photos import pack
 from app.train.schedule import BACKGROUND_MODES, SCHEDULE_PASSES, record_begin, record_end
-
-PAIRS_AHEAD = 1.25  # room for pairs of tile and blob over the most that a step asked for
 
 
 def canvas_row(width: int, height: int) -> np.ndarray:
@@ -57,11 +53,9 @@ class FitSession:
         self.camera = Camera(np.eye(4), np.eye(3), self.width, self.height)
         self.background = np.full(3, float(config.background == "white"))
         self.spacing = float(np.sqrt(self.width * self.height / capacity))
-        self.step_seconds, self._ended_at, self.clipped_steps = 1.0, 0.0, 0
-        self._pairs, self._pairs_refused = 0, False  # as in app/train/session.py
+        self._pairs = PairRoom()
         self._parts: list = []
         self._recorders: list[Recorder] = []
-        self._turn = 0
         try:
             self._allocate(capacity, pack(photo))
         except BaseException:
@@ -90,8 +84,7 @@ class FitSession:
         self._shared["hyper"].upload(hyper_row(self.config, self.spacing))
         self._shared["views"].upload(canvas_row(self.width, self.height))
         self._shared["schedule"].fill(0)  # always the one view
-        self._slots = [Slot(device), Slot(device)]
-        self._parts += [slot.fence for slot in self._slots]
+        self._batches = self._part(Batches(device, self._shared["history"], self._on_batch))
         self._record()
 
     def _record(self) -> None:
@@ -119,10 +112,9 @@ class FitSession:
             return recorder.end()
 
         self._begin = recorded(lambda r: self.raster.projection.record_begin(r, self.raster.pipelines))
-        self._draw, self._step = recorded(draw), recorded(step)
+        self._draw = recorded(draw)
         self._measure = recorded(lambda r: record_metrics(r, run, self.width, self.height))
-        for slot in self._slots:
-            slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (nothing, step, nothing))
+        self._batches.record(recorded, step)
 
     # -- blobs in and out ------------------------------------------------------------------------------------------------------
 
@@ -163,44 +155,32 @@ class FitSession:
 
     def run(self, steps: int) -> None:
         """Queues a batch of at most LONGEST_BATCH steps. Waits only for the batch before the last."""
-        self._collect(self._slots[self._turn])
-        self._fit_pairs()
-        slot = self._slots[self._turn]
-        self._turn = 1 - self._turn
-        submit(self.device, [slot.head, *[self._step] * (steps - 1), slot.timed, slot.tail], slot.fence)
-        slot.first, slot.count, slot.room, slot.begun_at = self.step, steps, self.raster.room, time.perf_counter()
-        self.step += steps
-
-    def _fit_pairs(self) -> None:
-        if not self._pairs_refused:
-            try:
-                self.raster.make_room(int(self._pairs * PAIRS_AHEAD))
-            except OutOfMemory:
-                self._pairs_refused = True  # drawn as far as they fit
+        self._batches.wait_for_turn()
+        self._pairs.make(self.raster)
         if self.raster.resources is not self._drawn_from:
             self.drain()
             self._record()
+        self._batches.submit(self.step, steps, self.raster.room)
+        self.step += steps
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
-        for slot in (self._slots[self._turn], self._slots[1 - self._turn]):
-            self._collect(slot)
+        self._batches.drain()
 
-    def _collect(self, slot: Slot) -> None:
-        if slot.count == 0:
-            return
-        slot.fence.wait()
-        slot.fence.reset()
-        begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
-        self.step_seconds = (self._ended_at - begun) / slot.count
-        result = slot.result(self._shared["history"].array(contract.dtype("StepRecord")))
+    def _on_batch(self, result: BatchResult) -> None:
         if not self.device.timestamp_ns:
-            result.busy = (1e9 * begun, 1e9 * self._ended_at)  # the host's clock, where the device has none
-        slot.count = 0
-        pairs = result.records["pairs"]
-        self._pairs = max(self._pairs, int(pairs.max()))
-        self.clipped_steps += int((pairs > slot.room).sum())
+            result.busy = tuple(1e9 * t for t in result.host)  # the host's clock, where the device has none
+        self._pairs.note(result)
         self.on_batch(result)
+
+    @property
+    def step_seconds(self) -> float:
+        """Of the last batch; a guess until one has ended."""
+        return self._batches.step_seconds
+
+    @property
+    def clipped_steps(self) -> int:
+        return self._pairs.clipped_steps
 
     def destroy(self) -> None:
         self.device.wait_idle()

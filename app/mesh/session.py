@@ -13,13 +13,12 @@ from app.footprint import by_purpose
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, DepthImage, Image, allocate_all
 from app.gpu.passes import build_all
-from app.gpu.queue import submit
 from app.gpu.recorder import Recorder
 from app.mesh.config import MeshConfig
 from app.mesh.model import Mesh
 from app.mesh.passes import mesh_passes, record_adam, record_gather, record_show
 from app.raster.base import camera_row, resolve
-from app.train.batch import HISTORY, BatchResult, Slot, nothing
+from app.train.batch import HISTORY, Batches, BatchResult
 from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, record_begin, record_end, view_order
 from app.variants.atomics import ATOMICS
@@ -52,7 +51,7 @@ class MeshSession:
         texture: np.ndarray,
         on_batch: Callable[[BatchResult], None] = lambda result: None,
     ):
-        self.device, self.config, self.views, self.photos, self.scale, self.on_batch = device, config, views, photos, scale, on_batch
+        self.device, self.config, self.views, self.photos, self.scale = device, config, views, photos, scale
         self.width, self.height = canvas
         self.texture_shape, self.step = texture.shape, 0
         self.mesh, self._recorders, self._own = mesh, [], {}
@@ -71,7 +70,7 @@ class MeshSession:
         self._shared["views"].upload(cameras)
         self._shared["texels"].upload(texture.astype(np.float32))
         self._shared["adam_texels"].fill(0)
-        self._slots, self._turn = [Slot(device), Slot(device)], 0
+        self._batches = Batches(device, self._shared["mesh_history"], on_batch)
         self.run_of = build_all(device, [*SCHEDULE_PASSES, *mesh_passes(resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics"), config.loss, *canvas)])
         self.set_step(0)
         self._allocate(np.zeros((2, len(mesh.vertices), 3), np.float32))
@@ -80,20 +79,16 @@ class MeshSession:
 
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
-        slot = self._slots[self._turn]
-        self._collect(slot)
-        self._turn = 1 - self._turn
+        self._batches.wait_for_turn()
         schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
         for step, view in enumerate(view_order(self.config.seed, self.step, steps, len(self.views)), self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
-        submit(self.device, [slot.head, *[self._step] * (steps - 1), slot.timed, slot.tail], slot.fence)
-        slot.first, slot.count = self.step, steps
+        self._batches.submit(self.step, steps)
         self.step += steps
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
-        for slot in (self._slots[self._turn], self._slots[1 - self._turn]):
-            self._collect(slot)
+        self._batches.drain()
 
     def subdivide(self) -> None:
         """Every triangle in four. Moments go along; a vertex sees a quarter of the pixels afterwards, so they shrink with its gradients."""
@@ -129,14 +124,6 @@ class MeshSession:
         self._shared["frame"].upload(frame)
         self.step = step
 
-    def _collect(self, slot: Slot) -> None:
-        if slot.count:
-            slot.fence.wait()
-            slot.fence.reset()
-            result = slot.result(self._shared["mesh_history"].array(contract.dtype("MeshRecord")))
-            slot.count = 0
-            self.on_batch(result)
-
     def _allocate(self, moments: np.ndarray) -> None:
         """What depends on the mesh's size, and the commands for it."""
         self._release()
@@ -169,11 +156,9 @@ class MeshSession:
             record(recorder)
             return recorder.end()
 
-        self._step = recorded(step)
+        self._batches.record(recorded, step)
         self.gather_once = recorded(lambda r: record_gather(r, self.run_of, triangles, *size)).run_once
         self._show = recorded(lambda r: record_show(r, self.run_of, triangles, *size))
-        for slot in self._slots:
-            slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (nothing, step, nothing))
 
     def _release(self) -> None:
         self.device.wait_idle()
@@ -185,8 +170,7 @@ class MeshSession:
         """Frees everything, the photographs too."""
         self.drain()
         self._release()
-        for slot in self._slots:
-            slot.fence.destroy()
+        self._batches.destroy()
         for resource in self._shared.values():
             resource.destroy()
 

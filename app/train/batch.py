@@ -1,31 +1,40 @@
-"""A batch of training steps: submitted together, in flight, and what comes back."""
+"""Batches of training steps: recorded once, submitted together, two in flight, and what comes back."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from app import contract
-from app.gpu.context import Device
-from app.gpu.queue import Fence
+from app.gpu.context import Device, OutOfMemory
+from app.gpu.memory import Buffer
+from app.gpu.queue import Fence, submit
 from app.gpu.recorder import Recorder
 
 HISTORY = contract.CONSTANTS["HISTORY"][0]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
+PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step asked for
 
 
 @dataclass
 class BatchResult:
-    """What came back from a batch: records of its steps (contract StepRecord), the stages of its last step in ms, GPU time in ns."""
+    """What came back from a batch: records of its steps (of the contract), the stages of its last step in ms, GPU time in ns.
+
+    room: pairs of tile and splat that fitted. host: seconds of the host's clock at its begin and end.
+    """
 
     first_step: int
     records: np.ndarray
     stages: dict[str, float]
     busy: tuple[float, float]  # device clock at its begin and end, ns
+    room: int
+    host: tuple[float, float]
 
 
-class Slot:
+class _Slot:
     """One batch in flight."""
 
     def __init__(self, device: Device):
@@ -33,13 +42,81 @@ class Slot:
         self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
         self.head = self.tail = self.timed = None
 
-    def result(self, history: np.ndarray) -> BatchResult:
-        """Of the batch, which must be done. history: the ring of records."""
-        records = history[np.arange(self.first, self.first + self.count) % HISTORY]
-        begin, end = self.head.stamps(), self.tail.stamps()
-        busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
-        return BatchResult(self.first, records, self.timed.times(), busy)
 
-
-def nothing(recorder: Recorder) -> None:
+def _nothing(recorder: Recorder) -> None:
     """A command buffer of its own around a batch, for its two timestamps."""
+
+
+class Batches:
+    """A step's command buffer, and two batches of it in flight.
+
+    history: row of the contract in host memory, the ring of the steps' records. on_batch: called with each finished batch, in order.
+    """
+
+    def __init__(self, device: Device, history: Buffer, on_batch: Callable[[BatchResult], None]):
+        self.device, self._history, self._on_batch = device, history, on_batch
+        self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess until one has ended
+        self._turn, self._slots = 0, (_Slot(device), _Slot(device))
+
+    def record(self, recorded: Callable[..., Recorder], step: Callable[[Recorder], None]) -> None:
+        """recorded(commands, timed=False) -> their Recorder, which it owns. Nothing may be in flight."""
+        self._step = recorded(step)
+        for slot in self._slots:
+            slot.head, slot.timed, slot.tail = (recorded(commands, timed=True) for commands in (_nothing, step, _nothing))
+
+    def wait_for_turn(self) -> None:
+        """Waits for the batch before the last, after which `submit` waits for nothing."""
+        self._collect(self._slots[self._turn])
+
+    def submit(self, first: int, steps: int, room: int = 0) -> None:
+        """Queues a batch of at most LONGEST_BATCH steps from step `first` on, after wait_for_turn."""
+        slot = self._slots[self._turn]
+        self._turn = 1 - self._turn
+        submit(self.device, [slot.head, *[self._step] * (steps - 1), slot.timed, slot.tail], slot.fence)
+        slot.first, slot.count, slot.room, slot.begun_at = first, steps, room, time.perf_counter()
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        for slot in (self._slots[self._turn], self._slots[1 - self._turn]):
+            self._collect(slot)
+
+    def _collect(self, slot: _Slot) -> None:
+        if slot.count == 0:
+            return
+        slot.fence.wait()
+        slot.fence.reset()
+        begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
+        self.step_seconds = (self._ended_at - begun) / slot.count
+        records = self._history.array(contract.dtype(contract.ROWS[self._history.name].type))[np.arange(slot.first, slot.first + slot.count) % HISTORY]
+        begin, end = slot.head.stamps(), slot.tail.stamps()
+        busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
+        slot.count = 0
+        self._on_batch(BatchResult(slot.first, records, slot.timed.times(), busy, slot.room, (begun, self._ended_at)))
+
+    def destroy(self) -> None:
+        for slot in self._slots:
+            slot.fence.destroy()
+
+
+class PairRoom:
+    """Room for the pairs of tile and splat that steps have asked for, before they ask for more than there is.
+
+    clipped_steps: drawn without their farthest pairs, which had no room.
+    """
+
+    def __init__(self):
+        self.clipped_steps = 0
+        self._most, self._refused = 0, False  # that a step asked for; whether there was no memory for them
+
+    def note(self, result: BatchResult) -> None:
+        pairs = result.records["pairs"]
+        self._most = max(self._most, int(pairs.max()))
+        self.clipped_steps += int((pairs > result.room).sum())
+
+    def make(self, raster, new: bool = False) -> None:
+        """In the rasterizer, unless it was refused: failing to allocate is slow, and pairs are drawn as far as they fit. A new rasterizer is asked anyhow."""
+        if new or not self._refused:
+            try:
+                raster.make_room(int(self._most * PAIRS_AHEAD))
+            except OutOfMemory:
+                self._refused = self._refused or not new

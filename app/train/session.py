@@ -6,9 +6,7 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 
@@ -27,7 +25,7 @@ from app.raster import BACKENDS
 from app.raster.base import adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
 from app.raster.sort import SORT_PASSES
-from app.train.batch import HISTORY, BatchResult, Slot, nothing
+from app.train.batch import HISTORY, Batches, BatchResult, PairRoom
 from app.train.capacity import fitting, limited_by, roomy
 from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
@@ -37,7 +35,6 @@ from app.train.photos import Photos
 from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
 
 GROUP = contract.CONSTANTS["GROUP"][0]
-PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step asked for
 
 
 class Session:
@@ -56,11 +53,9 @@ class Session:
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         self.sh_planes, (self.width, self.height) = (config.sh_degree + 1) ** 2, canvas
         self.step, self.mcmc = 0, config.strategy == "mcmc"
-        self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess until one has ended
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
-        self.clipped_steps = 0  # drawn without their farthest pairs of tile and splat, which had no room
-        self._pairs, self._pairs_refused = 0, False  # the most that a step asked for; whether there was no memory for them
+        self._pairs = PairRoom()
         resolve_moments(device, config.moments)
         check_gradient(config)
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
@@ -75,8 +70,7 @@ class Session:
         }
         self._shared["hyper"].upload(hyper_row(config, extent))
         self._shared["views"].upload(cameras)
-        self._slots = [Slot(device), Slot(device)]
-        self._turn = 0
+        self._batches = Batches(device, self._shared["history"], self._on_batch)
         self.parameters: Parameters | None = None
         self._parts: list = []
         self._recorders: list[Recorder] = []
@@ -132,19 +126,16 @@ class Session:
         """Queues a batch of steps. Waits only for the batch before the last."""
         self.wait_for_turn()
         self._fit_pairs()
-        slot = self._slots[self._turn]
-        self._turn = 1 - self._turn
         schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
         order = view_order(self.config.seed, self.step, steps, len(self.views))
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
-        submit(self.device, [slot.head, *[self._step] * (steps - 1), slot.timed, slot.tail], slot.fence)
-        slot.first, slot.count, slot.room, slot.begun_at = self.step, steps, self.raster.room, time.perf_counter()
+        self._batches.submit(self.step, steps, self.raster.room)
         self.step += steps
 
     def wait_for_turn(self) -> None:
         """Waits for the batch before the last, after which `run` waits for nothing."""
-        self._collect(self._slots[self._turn])
+        self._batches.wait_for_turn()
 
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""
@@ -170,22 +161,20 @@ class Session:
 
     def drain(self) -> None:
         """Waits for all batches in flight."""
-        for slot in (self._slots[self._turn], self._slots[1 - self._turn]):
-            self._collect(slot)
+        self._batches.drain()
 
-    def _collect(self, slot: Slot) -> None:
-        if slot.count == 0:
-            return
-        slot.fence.wait()
-        slot.fence.reset()
-        begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
-        self.step_seconds = (self._ended_at - begun) / slot.count
-        result = slot.result(self._shared["history"].array(contract.dtype("StepRecord")))
-        slot.count = 0
-        pairs = result.records["pairs"]
-        self._pairs = max(self._pairs, int(pairs.max()))
-        self.clipped_steps += int((pairs > slot.room).sum())
+    def _on_batch(self, result: BatchResult) -> None:
+        self._pairs.note(result)
         self.on_batch(result)
+
+    @property
+    def step_seconds(self) -> float:
+        """Of the last batch; a guess until one has ended."""
+        return self._batches.step_seconds
+
+    @property
+    def clipped_steps(self) -> int:
+        return self._pairs.clipped_steps
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
 
@@ -218,12 +207,7 @@ class Session:
         self._set(n, self.step)
 
     def _fit_pairs(self) -> None:
-        """Room for the pairs of tile and splat that steps have asked for, before they ask for more than there is."""
-        if not self._pairs_refused:
-            try:
-                self.raster.make_room(int(self._pairs * PAIRS_AHEAD))
-            except OutOfMemory:
-                self._pairs_refused = True  # drawn as far as they fit; failing to allocate is slow
+        self._pairs.make(self.raster)
         if self.raster.resources is not self._drawn_from:  # an evaluation may have made room too
             self.drain()
             self._record_commands()
@@ -236,8 +220,7 @@ class Session:
         scratch = allocate_densify(self.device, self.parameters.capacity)
         self._parts += scratch.values()
         self._scratch = scratch
-        with suppress(OutOfMemory):
-            self.raster.make_room(int(self._pairs * PAIRS_AHEAD))
+        self._pairs.make(self.raster, new=True)
         self._record_commands()
 
     def _record_commands(self) -> None:
@@ -271,13 +254,11 @@ class Session:
             return recorder.end()
 
         self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
-        self._step = recorded(step)
+        self._batches.record(recorded, step)
         self._densify = recorded(lambda r: (record_mcmc if self.mcmc else record_densify)(r, run))
         if not self.mcmc:
             self._plan = recorded(lambda r: record_plan(r, run))
             self._reset = recorded(lambda r: record_reset(r, run))
-        for slot in self._slots:
-            slot.head, slot.timed, slot.tail = (recorded(record, timed=True) for record in (nothing, step, nothing))
 
     def _set(self, n: int, step: int) -> None:
         """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
@@ -301,8 +282,7 @@ class Session:
         """Frees everything, the photographs too."""
         self.drain()
         self._release()
-        for slot in self._slots:
-            slot.fence.destroy()
+        self._batches.destroy()
         for resource in self._shared.values():
             resource.destroy()
 

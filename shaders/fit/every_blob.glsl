@@ -1,16 +1,6 @@
 // What the walks of an image fit share in which every tile looks at every blob: a pixel a lane, in tiles that are a rectangle in Morton order.
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_vote : require
-#extension GL_KHR_shader_subgroup_ballot : require
-#extension GL_EXT_control_flow_attributes : require
-#include "common.glsl"
-#include "tiled/grid.glsl"
-#include "tiled/morton.glsl"
-#include "tiled/nearest.glsl"
+#include "tiled/lanes.glsl"
 
-layout(local_size_x = 256) in;
-layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LANES = 32u;        // of a subgroup
 layout(constant_id = 2) const uint TILE_PIXELS = 32u;  // of a tile, at least LANES
 BUFFER_counts(readonly)
 BUFFER_tile_splats(readonly)

@@ -1,17 +1,7 @@
 // <walk>, what forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
 // tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_vote : require
-#extension GL_KHR_shader_subgroup_ballot : require
-#extension GL_EXT_control_flow_attributes : require
-#include "common.glsl"
-#include "tiled/grid.glsl"
-#include "tiled/morton.glsl"
-#include "tiled/nearest.glsl"
+#include "tiled/lanes.glsl"
 
-layout(local_size_x = 256) in;
-layout(local_size_x_id = 0) in;
-layout(constant_id = 1) const uint LANES = 32u;     // of a subgroup
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
 layout(constant_id = 9) const bool BY_PAIR = false;  // gradients have a row a pair, not a splat

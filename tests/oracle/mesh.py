@@ -4,21 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .pcg import random_bits
+
 VERTEX, TEXEL = 256, 257  # what is drawn, in the random numbers' key
-
-
-def random_bits(key: np.ndarray) -> np.ndarray:
-    """pcg4d of Jarzynski & Olano 2020 of keys (N, 4) uint32."""
-    with np.errstate(over="ignore"):
-        x, y, z, w = (key.astype(np.uint32) * np.uint32(1664525) + np.uint32(1013904223)).T
-        for turn in range(2):
-            x = x + y * w
-            y = y + z * x
-            z = z + x * y
-            w = w + y * z
-            if turn == 0:
-                x, y, z, w = (v ^ (v >> np.uint32(16)) for v in (x, y, z, w))
-    return np.stack([x, y, z, w], axis=1)
 
 
 def signs(seed: int, step: int, count: int, draw: int) -> np.ndarray:
