@@ -23,8 +23,6 @@ from app.fit.config import FitConfig
 from app.fit.fitter import fit, read_photo
 from app.fit.raster import FitOptions, open_rasterizer
 from app.fit.session import FitSession, canvas_row
-from app.gpu.context import OutOfMemory
-from app.gpu.memory import Buffer
 from app.gpu.recorder import Recorder
 from app.io.images import over
 from app.raster import tiled
@@ -480,35 +478,11 @@ def test_bad_input_is_one_line(device, monkeypatch, tmp_path, capsys, flags, wha
 
 
 @pytest.mark.parametrize("rasterizer", FIT_RASTERS)
-def test_nothing_is_left_where_memory_gives_out(device, monkeypatch, rasterizer):
+def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing, rasterizer):
     """Whichever buffer it is that does not fit, those before it are freed."""
     skip_without(device, rasterizer)
-    alive, left = set(), [10**9]
-    made, freed = Buffer.__init__, Buffer.destroy
-
-    def make(self, device, nbytes, name, host=False):
-        left[0] -= 1
-        if left[0] < 0:
-            raise OutOfMemory("no more")
-        made(self, device, nbytes, name, host)
-        alive.add(self)
-
-    def free(self):
-        alive.discard(self)
-        freed(self)
-
-    monkeypatch.setattr(Buffer, "__init__", make)
-    monkeypatch.setattr(Buffer, "destroy", free)
     photo = photograph(24, 16)
-    for most in itertools.count(1, 4):
-        left[0] = most
-        try:
-            FitSession(device, FitConfig(rasterizer=rasterizer), photo, 20).destroy()
-        except OutOfMemory:
-            assert {b.name for b in alive} <= {"staging"}, most
-        else:
-            break
-    assert most > 12 and {b.name for b in alive} <= {"staging"}
+    assert leaves_nothing(lambda: FitSession(device, FitConfig(rasterizer=rasterizer), photo, 20), 4) > 12
 
 
 def test_the_bench(device, monkeypatch, tmp_path, capsys):

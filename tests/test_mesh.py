@@ -335,6 +335,12 @@ def test_a_colmap_scene_with_masks(scene, tmp_path, session_device, monkeypatch)
     assert a["held_out"]["iou"] == pytest.approx(b["held_out"]["iou"], abs=5e-3) and len(a["views"]) == len(b["views"]) == 2
 
 
+def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
+    mesh, camera = sheet(np.random.default_rng(0))
+    photo, texture = np.zeros((HEIGHT, WIDTH, 4), np.uint8), np.zeros((8, 8, 3))
+    assert leaves_nothing(lambda: opened(device, mesh, [camera], [photo], texture)) > 20
+
+
 def test_an_interrupted_fit_leaves_its_mesh(scene, tmp_path, session_device, monkeypatch):
     monkeypatch.setattr("app.mesh.fit.open_device", lambda wanted: session_device)
     run = MeshSession.run

@@ -361,6 +361,14 @@ def test_photographs_too_large(device, monkeypatch):
 # -- memory ----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("changes", [{}, {"gradient": "stochastic", "strategy": "none"}], ids=["analytic", "stochastic"])
+def test_nothing_is_left_where_memory_gives_out(device, scene, leaves_nothing, changes):
+    """The photographs neither, which are the session's."""
+    views, photo = [v.camera for v in load_scene(scene).views[:2]], np.zeros((24, 32, 3), np.uint8)
+    config = settings(scene, **changes)
+    assert leaves_nothing(lambda: Session(device, config, views, Photos(device, [photo] * 2, "gpu", 2), (32, 24), 1.0, print)) == 8
+
+
 def test_memory_of_moments(device, scene, monkeypatch):
     """In bfloat16 they take as much as what they are of, and more splats fit where the buffer of the SH moments is what bounds them."""
     memory._staging(device)  # which is larger, whoever needs it first
