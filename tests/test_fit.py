@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import cv2
+import imageio_ffmpeg
 import numpy as np
 import pytest
 from goldens import relative_l2
@@ -25,6 +26,7 @@ from app.fit.raster import FitOptions, open_rasterizer
 from app.fit.session import FitSession, canvas_row
 from app.gpu.recorder import Recorder
 from app.io.images import over
+from app.io.video import CODECS, VideoWriter
 from app.raster import tiled
 from app.raster.base import frame_row
 from app.variants.atomics import ATOMICS
@@ -380,6 +382,25 @@ def test_the_command(fitted, tmp_path, capsys):
     assert pictures[0].shape == (32, 46, 3) and 7 <= len(pictures) <= 9
     said = capsys.readouterr()
     assert f"{metrics['psnr']:.2f} dB" in said.out + said.err
+
+
+@pytest.mark.parametrize("when", ["started", "written", "closed"])
+def test_a_fit_outlives_its_time_lapse(fitted, tmp_path, monkeypatch, capsys, when):
+    """An encoder that is not there, dies on the way, or cannot finish its file."""
+    codec = CODECS[".mp4"]
+    if when == "started":
+        monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: "/no/ffmpeg")
+    elif when == "written":
+        write = VideoWriter.write
+        monkeypatch.setattr(VideoWriter, "write", lambda self, frame: (self._process.kill(), self._process.wait(), [write(self, np.tile(frame, (1, 1, 1))) for _ in range(99)]))
+    else:
+        monkeypatch.setitem(CODECS, ".mp4", [*codec[:-1], "nosuchformat"])
+    Image.fromarray(photograph(64, 48)).save(tmp_path / "a.png")
+    assert main(["fit", str(tmp_path / "a.png"), "--max-steps", "6", "--frames", "2", "--blobs", "9", "--quiet", "--result-dir", str(tmp_path / "out")]) == 0
+    assert {"reconstruction.png", "blobs.npz", "metrics.json"} <= {f.name for f in (tmp_path / "out").iterdir()}
+    said = capsys.readouterr()
+    assert said.out.count("\n") == 1 and said.out.startswith(f"note: {tmp_path / 'out/timelapse.mp4'}: ")
+    assert said.out.endswith("; the fit goes on without its time-lapse\n") and said.err == ""
 
 
 def test_frames_are_seen_on_the_way(fitted, tmp_path):
