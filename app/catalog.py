@@ -12,12 +12,15 @@ from app.errors import UserError
 from app.fit.raster import SINKS as FIT_SINKS
 from app.fit.raster import Flat, walk_passes
 from app.gpu import bandwidth, probe, shader
+from app.gpu.passes import ComputePass, DrawPass
+from app.mesh.passes import LOSSES as MESH_LOSSES
 from app.mesh.passes import mesh_passes
 from app.raster import draws, hardware, tiled
-from app.raster.base import SINKS
+from app.raster.base import SINKS, Perspective
 from app.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
+from app.raster.stochastic import Perturbed
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES
-from app.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES
+from app.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
 from app.train.mcmc import MCMC_PASSES
 from app.train.schedule import SCHEDULE_PASSES
 from app.variants.atomics import ATOMICS
@@ -25,6 +28,7 @@ from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
 from app.variants.fit_rasters import FIT_RASTERS
 from app.variants.formats import FORMATS
+from app.variants.gathers import GATHERS
 from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
 from app.variants.pictures import PICTURES
@@ -34,37 +38,56 @@ from app.variants.shapes import SHAPES
 from app.variants.tile_backwards import TILE_BACKWARDS
 
 
-def sources() -> Iterator[shader.Source]:
+def passes() -> Iterator[ComputePass | DrawPass]:
+    """A pass of every kind, with sizes and constants as they come: modules do not depend on those."""
+    yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS)
+    around = {sink: (Perspective(1, sink), Perturbed(1, sink)) for sink in SINKS}
+    for picture in PICTURES:
+        yield from (*Perspective(1, None).passes(picture=picture), show_pass(picture))
+    for projection in (*itertools.chain(*around.values()), *map(Flat, FIT_SINKS)):
+        yield from projection.passes()
+    analytic, perturbed = around["store"]
+    yield from _hardware(analytic, perturbed)
+    yield from _tiled(analytic, perturbed)
+    walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
+    for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
+        yield from walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
+    yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES)
+    for moments in MOMENT_FORMATS:
+        yield from (*DENSIFY_PASSES(1, moments), *RESET_PASSES(moments), *MCMC_PASSES(1, moments))
+    for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
+        yield from mesh_passes(atomics, loss, 1, 1)
+
+
+def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass | DrawPass]:
+    """Draws, by what they depend on: those forward by format, blending, ordering and picture, those backward by all rows, and whatever stands before the fragments by shape."""
     registries = (FORMATS, BLENDINGS, REDUCTIONS, ORDERINGS, ATOMICS, QUADS, BLOCKS)
     for format, blending, reduction, ordering, atomics, quads, block in itertools.product(*(r.values() for r in registries)):
         rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
-        for sink in SINKS:
-            for p in draws.passes(rows, 1, 1, 1, sink, segments=2):
-                yield from p.sources()
+        yield from draws.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
     for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES):
-        for p in draws.passes(replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, None, picture=picture):
-            yield from p.sources()
-    for shape in SHAPES.values():  # whatever the fragments do
-        for p in draws.passes(replace(rows, shape=shape), 1, 1, 1, sink):
-            yield from p.sources()
-    for backward, atomics, sink in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values(), SINKS):
-        for p in tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, sink, lanes=32):
-            yield from p.sources()
+        yield from draws.all_passes(Perspective(1, None), replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1, picture)
+    for reduction, atomics, quads, gather in itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), GATHERS.values()):
+        if reduction.any_number:
+            yield from draws.all_passes(perturbed, replace(rows, reduction=reduction, atomics=atomics, quads=quads, gather=gather), 1, 1, 1, 1)
+    for shape in SHAPES.values():
+        yield from draws.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
+
+
+def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
+    for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
+        rows = tiled.TiledRows(backward, atomics)
+        yield from tiled.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
+    checkpointed = replace(rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket))
     for picture in PICTURES:
-        for p in (*tiled.passes(tiled.TiledRows(backward, atomics), 1, 1, 1, None, 32, picture=picture), show_pass(picture)):
-            yield from p.sources()
-    walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
-    for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
-        for p in walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32):
-            yield from p.sources()
-    for sink in FIT_SINKS:
-        for p in Flat(sink).passes():
-            yield from p.sources()
-    refining = [p for m in MOMENT_FORMATS for p in (*DENSIFY_PASSES(1, m), *RESET_PASSES(m), *MCMC_PASSES(1, m))]
-    training = (*LOSS_PASSES, *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *refining)
-    meshes = [p for atomics in ATOMICS.values() for p in mesh_passes(atomics, "l2", 1, 1)]
-    for p in (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *training, *meshes):
-        yield from p.sources()
+        yield from tiled.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)
+        yield from tiled.all_passes(analytic, checkpointed, 1, 1, 32, 1, picture)
+    yield from tiled.all_passes(perturbed, rows, 1, 1, 32, 1)
+
+
+def sources() -> Iterator[shader.Source]:
+    for owner in passes():
+        yield from owner.sources()
 
 
 def compile_all(folder: Path) -> int:

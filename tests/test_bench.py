@@ -1,6 +1,8 @@
 """`hardsplat bench`: a row a variant, every pass in a stage, errors that tell formats apart, files and plots, bad input in one line."""
 
 import json
+import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from app import contract
 from app.cli import main
 from app.footprint import PURPOSES, by_purpose
 from app.gaussians import Gaussians
+from app.gpu import queue
 from app.gpu.bandwidth import COPY, copy_bandwidth
 from app.gpu.context import OutOfMemory
 from app.gpu.memory import _staging, allocate_all
@@ -18,6 +21,7 @@ from app.io.ply import save_ply
 from app.io.scene import load_scene
 from app.io.splats import load_splats
 from app.study import bench as module
+from app.study import measure
 from app.study.bench import bench, variants, views_of
 from app.study.floors import floor_bytes
 from app.study.measure import GRADIENTS, STAGES, Bench, stage_of
@@ -84,6 +88,28 @@ def test_moments(on_device, scene, model, capsys):
         on_device.capabilities.names.add("storage_16bit")
         del on_device.capabilities.why_not["storage_16bit"]
     assert [r.options["moments"] for r in rows] == ["float32"] and "lacks core feature x; use --moments float32" in capsys.readouterr().err
+
+
+def test_a_gpu_is_warm_before_it_is_timed(device, scene, model, monkeypatch):
+    """Frames are drawn, several at once, for as long as it takes; none on a CPU."""
+    drawn, seconds = [], 0.2
+
+    def complete(device, *commands):
+        begun = time.perf_counter()
+        queue.complete(device, *commands)
+        drawn.append((len(commands), time.perf_counter() - begun))
+
+    monkeypatch.setattr(measure, "complete", complete)
+    monkeypatch.setattr(measure, "WARM_SECONDS", seconds)
+    job = Bench(device, load_scene(scene).views[:2], "random", 1)
+    job.use(load_splats(model))
+    job.measure("hardware", {})
+    assert drawn == []
+    monkeypatch.setattr(device, "physical", replace(device.physical, kind="discrete GPU"))
+    assert job.measure("hardware", {}).total > 0
+    frames, took = zip(*drawn)
+    assert sum(took) > 0.9 * 2 * seconds and max(frames) > 1  # of each view; the spy sees a little less
+    assert sum(took) - max(took) < 2 * seconds + max(took)  # and no longer than a submission more
 
 
 def test_a_variant_that_does_not_fit_leaves_the_others(on_device, scene, model, tmp_path, monkeypatch, capsys):

@@ -69,9 +69,12 @@ print(image.max() > 0.3, renderer.backward(np.ones((16, 16, 3)))["sh"].min() > 0
 
 def test_an_installed_wheel_trains_with_a_preset_by_name(installed, tmp_path):
     make_scene(tmp_path / "scene", views=9, width=32, height=24, points=60, supersample=1)
-    installed("-m", "app", "train", tmp_path / "scene", "--config", "quick", "--max-steps", "3", "--result-dir", tmp_path / "result", "--quiet")
+    train = ("-m", "app", "train", tmp_path / "scene", "--max-steps", "3", "--quiet", "--result-dir")
+    installed(*train, tmp_path / "result", "--config", "quick")
     assert (tmp_path / "result" / "splats.ply").stat().st_size > 0
     assert "sh_degree = 1\n" in (tmp_path / "result" / "config.toml").read_text()
+    installed(*train, tmp_path / "stochastic", "--gradient", "stochastic", "--strategy", "mcmc")
+    assert (tmp_path / "stochastic" / "splats.ply").stat().st_size > 0
 
 
 def test_without_a_compiler_the_build_says_what_it_needs(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 
 import vulkan as vk
@@ -61,7 +62,7 @@ class Fence:
         vk.vkDestroyFence(self.device.handle, self.handle, None)
 
 
-def submit(device: Device, commands: list, fence: Fence | None = None, signal=None) -> None:
+def submit(device: Device, commands: Sequence, fence: Fence | None = None, signal=None) -> None:
     """Queues recorded command buffers in order; the same one may appear many times. signal: a semaphore for who presents the outcome."""
     handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
     info = vk.VkSubmitInfo(commandBufferCount=len(commands), pCommandBuffers=handles, pSignalSemaphores=[] if signal is None else [signal])
@@ -97,11 +98,11 @@ def once(device: Device):
         vk.vkFreeCommandBuffers(device.handle, pool(device), 1, [commands])
 
 
-def complete(device: Device, commands) -> None:
-    """Submits and waits. Whatever ends the waiting early, the GPU is done with the commands afterwards: the caller will free them."""
+def complete(device: Device, *commands) -> None:
+    """Submits, in order, and waits. Whatever ends the waiting early, the GPU is done with the commands afterwards: the caller will free them."""
     fence = Fence(device)
     try:
-        submit(device, [commands], fence)
+        submit(device, commands, fence)
         fence.wait()
     except BaseException:  # an interrupt too
         with suppress(vk.VkError):

@@ -1,7 +1,7 @@
 """`hardsplat bench`: GPU milliseconds of every stage, fragments, memory and gradient error, for every variant asked for.
 
 Upstream gradients: `random`, uniform in 0..1 as in Yuan & He 2025, or `loss`, the L1 + D-SSIM of training against the scene's photographs.
-Every view is drawn `repeats` times after a warm-up; stages are medians over repeats, then means over views. White background, near plane 0.2.
+Every view is drawn `repeats` times once the GPU is warm (`WARM_SECONDS` in measure.py); stages are medians over repeats, then means over views. White background, near plane 0.2.
 The projection's backward takes its Adam step as in training, with learning rates of 0: the model stays.
 """
 

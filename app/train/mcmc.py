@@ -6,7 +6,8 @@ integer atomics, random numbers are hashes of (seed, step, row). Growth follows 
 
 Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51 at most, the size of a table). Sources
 start without momentum in growth too, as in the authors' code, and so do relocated splats: theirs belonged to where they were. Who holds a
-number that is not finite is dead.
+number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (hyper_row in schedule.py),
+there in world units, so that a scene trains alike in metres and in centimetres.
 """
 
 from __future__ import annotations

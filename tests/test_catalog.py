@@ -1,0 +1,224 @@
+"""The catalog of shader modules: whatever a command builds is in it, so that who installs a wheel needs no compiler.
+
+What is run here are the very sessions and rasterizers of the commands, for every row of the registries, with a device that claims to have every feature: only
+compiling, building and recording are left out.
+"""
+
+import itertools
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from app import catalog
+from app.camera import Camera
+from app.config import FIELDS, TrainConfig, kind
+from app.errors import UserError
+from app.fit.config import FIT_FIELDS, FitConfig
+from app.fit.session import FitSession
+from app.gaussians import Gaussians
+from app.gpu import bandwidth, passes, probe, shader
+from app.gpu.passes import Pipeline, build
+from app.gpu.recorder import Recorder
+from app.mesh.config import MESH_FIELDS
+from app.raster import BACKENDS
+from app.raster.base import SINKS, Stochastic, frame_row
+from app.raster.hardware import HardwareOptions
+from app.raster.parameters import Parameters
+from app.raster.show import FIT_SCREEN_PASS, SCREEN_PASS
+from app.study.measure import Bench
+from app.train.checkpoint import Checkpoint
+from app.train.evaluate import Evaluator
+from app.train.photos import Photos
+from app.train.session import Session
+from app.variants.fit_rasters import FIT_RASTERS
+from app.variants.formats import FORMATS
+from app.variants.gathers import GATHERS
+from app.variants.pictures import PICTURES
+from app.variants.quads import QUADS
+from app.view.painter import Painter
+from tests import meshing
+
+SIZE = 16
+CAMERA = Camera(np.eye(4), [[SIZE, 0, 8], [0, SIZE, 8], [0, 0, 1]], SIZE, SIZE)
+SPLATS = Gaussians(means=[[0, 0, 2.0]], quats=[[1, 0, 0, 0]], scales=[[0.2, 0.2, 0.2]], opacities=[0.5], sh=np.ones((1, 1, 3)))
+
+
+class Claims:
+    """Capabilities that lack nothing but `lacking`, for the rows of registries; what Vulkan is asked for stays what it was."""
+
+    def __init__(self, real, lacking=()):
+        self.real, self.lacking = real, lacking
+
+    def __contains__(self, name):
+        return name in self.real
+
+    def missing(self, needs):
+        return [name for name in needs if name in self.lacking]
+
+
+@pytest.fixture
+def asked(device, monkeypatch):
+    """The sources of all pipelines that are built."""
+    found = set()
+
+    def stub(device, owner):
+        found.update(owner.sources())
+        return Pipeline(owner, None, None, [], (1, 1, 1))
+
+    def no_compiler():
+        raise UserError("no GLSL compiler")
+
+    monkeypatch.setattr(shader, "compiler", no_compiler)
+    monkeypatch.setattr(shader, "compile_source", lambda source: found.add(source) or b"")
+    monkeypatch.setattr(passes, "_build", stub)
+    monkeypatch.setattr(device, "pipelines", {})
+    monkeypatch.setattr(device, "capabilities", Claims(device.capabilities))
+    monkeypatch.setattr(Recorder, "run", lambda *args, **how: None)
+    return found
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return {shader.key(source) for source in catalog.sources()}
+
+
+def unshipped(found, shipped) -> list:
+    assert found
+    return sorted(str(source) for source in found if shader.key(source) not in shipped)
+
+
+def choices(f) -> tuple:
+    return (False, True) if kind(f) is bool else f.metadata["choices"] or ()
+
+
+def train(device, config, channels=3):
+    photo = np.zeros((SIZE, SIZE, channels), np.uint8)
+    session = Session(device, config, [CAMERA], Photos(device, [photo], "gpu", 2), (SIZE, SIZE), 1.0, lambda batch: None)
+    try:
+        session.restore(Checkpoint.initial(SPLATS, session.sh_planes))
+        Evaluator(device, session.raster, SIZE, SIZE).destroy()
+    finally:
+        session.destroy()
+
+
+REFUSED = ("gather draw", "deterministic takes", "gradient stochastic finds no", "--format unorm8: its steps")  # what no command line gets by with
+
+
+@pytest.mark.parametrize("gradient", FIELDS["gradient"].metadata["choices"])
+@pytest.mark.parametrize("rasterizer", BACKENDS)
+def test_training_finds_its_modules(device, asked, shipped, rasterizer, gradient):
+    """With every value of every option, and with all that say how the gradients become a step."""
+    base = dict(rasterizer=rasterizer, gradient=gradient, sh_degree=1, strategy="none", images="gpu")
+    wanted = [{name: value} for name, f in FIELDS.items() if name not in ("rasterizer", "gradient", "resume") for value in choices(f)]
+    axes = {name: choices(FIELDS[name]) for name in ("strategy", "moments", "visible_adam")}
+    wanted += [dict(zip(axes, values)) for values in itertools.product(*axes.values())]
+    refused = set()
+    for channels, changes in zip(itertools.cycle((3, 4)), wanted):
+        try:
+            train(device, TrainConfig(**base | changes), channels)
+        except UserError as error:
+            refused.add(str(error))
+    assert all(any(words in error for words in REFUSED) for error in refused), refused
+    assert unshipped(asked, shipped) == []
+
+
+def draws(device, options, parameters, pictures=("image",), sink="store", name="hardware"):
+    raster = BACKENDS[name].rasterizer(device, parameters, SIZE, SIZE, options, sink)
+    recorder = Recorder(device, raster.resources)
+    for picture in pictures:
+        raster.record_forward(recorder, picture)
+    recorder.end()
+    recorder.destroy()
+    raster.destroy()
+
+
+@pytest.fixture
+def parameters(device):
+    out = Parameters(device, 8, 1)
+    yield out
+    out.destroy()
+
+
+@pytest.mark.parametrize("lacking", [(), *(row.needs for row in QUADS.values() if row.needs)])
+def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, monkeypatch):
+    """Rows that share a module in all combinations: those forward, those backward, those that say where the state is, and outlines."""
+    monkeypatch.setattr(device, "capabilities", Claims(device.capabilities.real, lacking))
+    rows = {f.name: [c for c in FIELDS[f.name].metadata["choices"] if c not in ("auto", "same")] for f in fields(HardwareOptions) if f.name in FIELDS}
+    stochastic = [None, *map(Stochastic, GATHERS)]
+
+    def every(*names):
+        return (dict(zip(names, values)) for values in itertools.product(*(rows[name] for name in names)))
+
+    for options, gradient in itertools.product(every("reduction", "atomics", "ordering", "block"), stochastic):
+        draws(device, HardwareOptions(**options, stochastic=gradient), parameters)
+    for options in every("format", "state_format", "ordering", "block"):
+        draws(device, HardwareOptions(**options), parameters)
+    for options, segments in itertools.product(every("format", "blending", "ordering"), (1, 3)):
+        if options["format"] != "unorm8":
+            draws(device, HardwareOptions(**options, segments=segments, stochastic=stochastic[-1]), parameters)
+        draws(device, HardwareOptions(**options, segments=segments), parameters, PICTURES)
+        draws(device, HardwareOptions(**options, segments=segments), parameters, PICTURES, None)
+    for options, gradient in itertools.product(every("shape", "blending"), stochastic):
+        draws(device, HardwareOptions(**options, stochastic=gradient), parameters)
+    assert unshipped(asked, shipped) == []
+
+
+def test_tiles_find_their_modules(device, asked, shipped, parameters):
+    options = BACKENDS["tiled"].options
+    for backward, atomics in itertools.product(FIELDS["tile_backward"].metadata["choices"], FIELDS["atomics"].metadata["choices"]):
+        for sink in (*SINKS, None):
+            draws(device, options(tile_backward=backward, atomics=atomics), parameters, PICTURES, sink, "tiled")
+    draws(device, options(stochastic=Stochastic()), parameters, PICTURES, "store", "tiled")
+    assert unshipped(asked, shipped) == []
+
+
+@pytest.mark.parametrize("rasterizer", FIT_RASTERS)
+def test_a_fit_finds_its_modules(device, asked, shipped, rasterizer):
+    photo = np.zeros((SIZE, SIZE, 3), np.uint8)
+    options = {name: choices(FIT_FIELDS[name]) for name in ("atomics", "format", "loss")}
+    for reduction, *values in itertools.product(("auto", *FIT_RASTERS[rasterizer].reductions), *options.values()):
+        FitSession(device, FitConfig(rasterizer=rasterizer, reduction=reduction, **dict(zip(options, values))), photo, 4).destroy()
+    build(device, FIT_SCREEN_PASS)
+    assert unshipped(asked, shipped) == []
+
+
+def test_meshes_find_their_modules(device, asked, shipped):
+    rng = np.random.default_rng(0)
+    mesh, camera = meshing.sheet(rng)
+    texture, photo = meshing.smooth(rng, 5, 6, 3), np.zeros((meshing.HEIGHT, meshing.WIDTH, 4), np.uint8)
+    for loss, atomics in itertools.product(choices(MESH_FIELDS["loss"]), choices(MESH_FIELDS["atomics"])):
+        meshing.opened(device, mesh, [camera], [photo], texture, loss=loss, atomics=atomics).destroy()
+    assert unshipped(asked, shipped) == []
+
+
+def test_pictures_and_windows_find_their_modules(device, asked, shipped):
+    for (name, backend), format, transparent in itertools.product(BACKENDS.items(), FORMATS, (False, True)):
+        options = backend.options.of(TrainConfig(rasterizer=name, format=format))
+        Painter(device, backend, options, SPLATS, SIZE, SIZE, tuple(PICTURES), frame_row(0, (0, 0, 0), 0.2), transparent).destroy()
+    for owner in (SCREEN_PASS, bandwidth.COPY, *probe.PASSES):
+        build(device, owner)
+    assert unshipped(asked, shipped) == []
+
+
+class Photograph:
+    camera = CAMERA
+
+    def load(self):
+        return np.zeros((SIZE, SIZE, 3), np.uint8)
+
+
+@pytest.mark.parametrize("upstream", ["random", "loss"])
+def test_the_bench_finds_its_modules(device, asked, shipped, upstream):
+    bench = Bench(device, [Photograph()], upstream, repeats=1)
+    bench.use(SPLATS)
+    for name, moments in itertools.product(BACKENDS, choices(FIELDS["moments"])):
+        bench.measure(name, {"moments": moments})
+        bench.errors(name, {})
+    assert unshipped(asked, shipped) == []
+
+
+def test_every_shader_is_in_a_module():
+    """Those of a stage; the others are included, or a row of a registry names them."""
+    stages = {path.relative_to(shader.SHADERS).as_posix() for path in shader.SHADERS.rglob("*") if path.suffix[1:] in shader.STAGES}
+    assert stages == {source.path for source in catalog.sources()}
