@@ -138,6 +138,7 @@ class Learning:
     quats_lr: float = option(1e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
     sh0_lr: float = option(2.5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
     shN_lr: float = option(2.5e-3 / 20, "rate of the higher colour bands", aka="lr_coeffs_sh")
+    shN_every: int = option(1, "steps between updates of the higher colour bands, which are three quarters of what Adam moves", unit="steps", min=1)
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
     adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)

@@ -43,7 +43,7 @@ PURPOSES: dict[str, tuple[str, ...]] = {
     "projected splats": ("splats2d", "splats2d_minus", "splats2d_cover"),
     "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
     "tiles": (
-        *("tile_splats", "pair_sums", "tile_starts", "checkpoints", "reaches"),
+        *("tile_splats", "pair_sums", "tile_starts", "tile_order", "checkpoints", "reaches"),
         *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
     ),
     "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),

@@ -124,8 +124,8 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height)
-    draw = ComputePass("draw", "tiled/forward.comp", reads=lists, writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
-    backward = _backward_passes(rows, (*lists, *stored), {**back, **share}, tiles, threshold) if backs else []
+    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
+    backward = _backward_passes(rows, (*lists, *(stored or ("tile_order",))), {**back, **share}, tiles, threshold) if backs else []
     if perturbed and picture == "image":
         backward = [stochastic.covers(count), stochastic.minus(count), stochastic.minus(draw), *stochastic.gather_passes(around.estimator)]
     return [
@@ -135,6 +135,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
+        ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
         draw,
         *backward,
     ]
@@ -208,7 +209,7 @@ class TiledRasterizer:
     def _allocate(self, capacity: int, sink: str | None) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
         own |= self.projection.allocate(device, capacity)
-        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1}
+        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1, "tile_order": self.tiles}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
@@ -243,6 +244,7 @@ class TiledRasterizer:
         recorder.run(run["tile emit"], indirect="pair_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
+        recorder.run(run["tile order"], threads=(contract.CONSTANTS["GROUP"][0],))
 
     def record_pair(self, recorder: Recorder, pair: int) -> None:
         """parameters, camera, frame, counts -> target, target_minus, from one list of the tiles that either touches. The first pair of a frame sorts for all."""

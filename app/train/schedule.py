@@ -38,7 +38,7 @@ def record_end(recorder: Recorder, run: dict[str, Pipeline]) -> None:
 def hyper_row(config: TrainConfig, extent: float) -> np.ndarray:
     """The contract's Hyper struct. extent: scene radius, world units."""
     row = np.zeros((), contract.dtype("Hyper"))
-    same = ("seed", "near_plane", "sh_degree_interval", "max_steps", "ssim_lambda", "grow_grad2d", "grow_scale3d")
+    same = ("seed", "near_plane", "sh_degree_interval", "shN_every", "max_steps", "ssim_lambda", "grow_grad2d", "grow_scale3d")
     same += ("prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity", "opacity_reg")
     for name in same:
         row[name] = getattr(config, name)

@@ -37,6 +37,7 @@ struct Frame {
     vec3 background;  // colour behind everything, 0..1
     float near_plane;  // splats nearer than this are culled, world units
     uint sh_degree;  // highest SH band in use
+    uint sh_rests;  // 1 where this step leaves the bands above 0 as they are
     uint step;  // training step, counted from 0
     float lr_means;  // learning rate of this step, times the scene extent
     float bias1;  // Adam 1 - beta1^(step+1)
@@ -50,6 +51,7 @@ struct Hyper {
     float near_plane;  // world units
     uint max_sh_degree;
     uint sh_degree_interval;  // steps between raising the SH degree
+    uint shN_every;  // steps from one that moves the higher SH bands to the next
     uint max_steps;  // length of the learning-rate schedule
     float lr_means;  // initial, times the scene extent
     float lr_means_final;  // final, times the scene extent
@@ -271,201 +273,204 @@ struct MeshRecord {
 // tile_starts [tiles + 1]; first pair of every tile, then their number
 #define BINDING_tile_starts 33
 #define BUFFER_tile_starts(access) layout(set = 0, binding = BINDING_tile_starts, scalar) access buffer tile_starts_block { uint tile_starts[]; };
+// tile_order [tiles]; tiles as workgroups take them: those with most pairs first
+#define BINDING_tile_order 34
+#define BUFFER_tile_order(access) layout(set = 0, binding = BINDING_tile_order, scalar) access buffer tile_order_block { uint tile_order[]; };
 // checkpoints [buckets, TILE^2]; colour and T of every pixel of a tile in front of a bucket of its splats
-#define BINDING_checkpoints 34
+#define BINDING_checkpoints 35
 #define BUFFER_checkpoints(access) layout(set = 0, binding = BINDING_checkpoints, scalar) access buffer checkpoints_block { vec4 checkpoints[]; };
 // reaches [tiles, subgroups]; buckets that a subgroup of the forward pass visited before its pixels were finished
-#define BINDING_reaches 35
+#define BINDING_reaches 36
 #define BUFFER_reaches(access) layout(set = 0, binding = BINDING_reaches, scalar) access buffer reaches_block { uint reaches[]; };
 // blocks [segments, P]; state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format
-#define BINDING_blocks 36
+#define BINDING_blocks 37
 #define BUFFER_blocks(access) layout(set = 0, binding = BINDING_blocks, scalar) access buffer blocks_block { uvec4 blocks[]; };
 // palette [1]; how numbers become colours
-#define BINDING_palette 37
+#define BINDING_palette 38
 #define BUFFER_palette(access) layout(set = 0, binding = BINDING_palette, scalar) access buffer palette_block { Palette palette; };
 // values [P]; what a picture shows of every pixel of the canvas: depth in world units, opacity, count; 0 where there is nothing
-#define BINDING_values 38
+#define BINDING_values 39
 #define BUFFER_values(access) layout(set = 0, binding = BINDING_values, scalar) access buffer values_block { float values[]; };
 // overlay [1]; what lies where in the window
-#define BINDING_overlay 39
+#define BINDING_overlay 40
 #define BUFFER_overlay(access) layout(set = 0, binding = BINDING_overlay, scalar) access buffer overlay_block { Overlay overlay; };
 // glyphs [characters * cell / 4]; font: coverage of the pixels of each character from the space on, a byte each
-#define BINDING_glyphs 40
+#define BINDING_glyphs 41
 #define BUFFER_glyphs(access) layout(set = 0, binding = BINDING_glyphs, scalar) access buffer glyphs_block { uint glyphs[]; };
 // text [rows, columns]; character codes; 0: nothing here
-#define BINDING_text 41
+#define BINDING_text 42
 #define BUFFER_text(access) layout(set = 0, binding = BINDING_text, scalar) access buffer text_block { uint text[]; };
 // d_means [N]; dL/d means
-#define BINDING_d_means 42
+#define BINDING_d_means 43
 #define BUFFER_d_means(access) layout(set = 0, binding = BINDING_d_means, scalar) access buffer d_means_block { vec3 d_means[]; };
 #define FOURS_d_means(access) layout(set = 0, binding = BINDING_d_means, scalar) access buffer d_means_fours_block { vec4 d_means_fours[]; };
 // d_quats [N]; dL/d quats
-#define BINDING_d_quats 43
+#define BINDING_d_quats 44
 #define BUFFER_d_quats(access) layout(set = 0, binding = BINDING_d_quats, scalar) access buffer d_quats_block { vec4 d_quats[]; };
 #define FOURS_d_quats(access) layout(set = 0, binding = BINDING_d_quats, scalar) access buffer d_quats_fours_block { vec4 d_quats_fours[]; };
 // d_log_scales [N]; dL/d log_scales
-#define BINDING_d_log_scales 44
+#define BINDING_d_log_scales 45
 #define BUFFER_d_log_scales(access) layout(set = 0, binding = BINDING_d_log_scales, scalar) access buffer d_log_scales_block { vec3 d_log_scales[]; };
 #define FOURS_d_log_scales(access) layout(set = 0, binding = BINDING_d_log_scales, scalar) access buffer d_log_scales_fours_block { vec4 d_log_scales_fours[]; };
 // d_logit_opacities [N]; dL/d logit_opacities
-#define BINDING_d_logit_opacities 45
+#define BINDING_d_logit_opacities 46
 #define BUFFER_d_logit_opacities(access) layout(set = 0, binding = BINDING_d_logit_opacities, scalar) access buffer d_logit_opacities_block { float d_logit_opacities[]; };
 #define FOURS_d_logit_opacities(access) layout(set = 0, binding = BINDING_d_logit_opacities, scalar) access buffer d_logit_opacities_fours_block { vec4 d_logit_opacities_fours[]; };
 // d_sh [K, S]; dL/d sh
-#define BINDING_d_sh 46
+#define BINDING_d_sh 47
 #define BUFFER_d_sh(access) layout(set = 0, binding = BINDING_d_sh, scalar) access buffer d_sh_block { vec3 d_sh[]; };
 #define FOURS_d_sh(access) layout(set = 0, binding = BINDING_d_sh, scalar) access buffer d_sh_fours_block { vec4 d_sh_fours[]; };
 // hyper [1]; settings of the run
-#define BINDING_hyper 47
+#define BINDING_hyper 48
 #define BUFFER_hyper(access) layout(set = 0, binding = BINDING_hyper, scalar) access buffer hyper_block { Hyper hyper; };
 // views [V]; training cameras
-#define BINDING_views 48
+#define BINDING_views 49
 #define BUFFER_views(access) layout(set = 0, binding = BINDING_views, scalar) access buffer views_block { Camera views[]; };
 // schedule [HISTORY]; (view, first element of its photograph) of step s at s % HISTORY
-#define BINDING_schedule 49
+#define BINDING_schedule 50
 #define BUFFER_schedule(access) layout(set = 0, binding = BINDING_schedule, scalar) access buffer schedule_block { uvec2 schedule[]; };
 // photos [sum of image sizes]; photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all
-#define BINDING_photos 50
+#define BINDING_photos 51
 #define BUFFER_photos(access) layout(set = 0, binding = BINDING_photos, scalar) access buffer photos_block { uint photos[]; };
 // ssim_grads [3, 3, P]; per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size
-#define BINDING_ssim_grads 51
+#define BINDING_ssim_grads 52
 #define BUFFER_ssim_grads(access) layout(set = 0, binding = BINDING_ssim_grads, scalar) access buffer ssim_grads_block { float ssim_grads[]; };
 // loss_differences [P]; stochastic gradients: loss of a pixel with the signs less that against them, rows of camera.size.x; to gather by rows, running sums along each
-#define BINDING_loss_differences 52
+#define BINDING_loss_differences 53
 #define BUFFER_loss_differences(access) layout(set = 0, binding = BINDING_loss_differences, scalar) access buffer loss_differences_block { float loss_differences[]; };
 // loss_sums [G]; (L1, SSIM, squared error) summed over a workgroup, row by row over the tiles of camera.size
-#define BINDING_loss_sums 53
+#define BINDING_loss_sums 54
 #define BUFFER_loss_sums(access) layout(set = 0, binding = BINDING_loss_sums, scalar) access buffer loss_sums_block { vec3 loss_sums[]; };
 // history [HISTORY]; results of step s at s % HISTORY
-#define BINDING_history 54
+#define BINDING_history 55
 #define BUFFER_history(access) layout(set = 0, binding = BINDING_history, scalar) access buffer history_block { StepRecord history[]; };
 // adam_means [2, S]; first and second moments
-#define BINDING_adam_means 55
+#define BINDING_adam_means 56
 #define BUFFER_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_block { MOMENT3 adam_means[]; };
 #define FOURS_adam_means(access) layout(set = 0, binding = BINDING_adam_means, scalar) access buffer adam_means_fours_block { FOUR_MOMENTS adam_means_fours[]; };
 // adam_quats [2, S]; first and second moments
-#define BINDING_adam_quats 56
+#define BINDING_adam_quats 57
 #define BUFFER_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_block { MOMENT4 adam_quats[]; };
 #define FOURS_adam_quats(access) layout(set = 0, binding = BINDING_adam_quats, scalar) access buffer adam_quats_fours_block { FOUR_MOMENTS adam_quats_fours[]; };
 // adam_log_scales [2, S]; first and second moments
-#define BINDING_adam_log_scales 57
+#define BINDING_adam_log_scales 58
 #define BUFFER_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_block { MOMENT3 adam_log_scales[]; };
 #define FOURS_adam_log_scales(access) layout(set = 0, binding = BINDING_adam_log_scales, scalar) access buffer adam_log_scales_fours_block { FOUR_MOMENTS adam_log_scales_fours[]; };
 // adam_logit_opacities [2, S]; first and second moments
-#define BINDING_adam_logit_opacities 58
+#define BINDING_adam_logit_opacities 59
 #define BUFFER_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_block { MOMENT adam_logit_opacities[]; };
 #define FOURS_adam_logit_opacities(access) layout(set = 0, binding = BINDING_adam_logit_opacities, scalar) access buffer adam_logit_opacities_fours_block { FOUR_MOMENTS adam_logit_opacities_fours[]; };
 // adam_sh [K, 2, S]; first and second moments
-#define BINDING_adam_sh 59
+#define BINDING_adam_sh 60
 #define BUFFER_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_block { MOMENT3 adam_sh[]; };
 #define FOURS_adam_sh(access) layout(set = 0, binding = BINDING_adam_sh, scalar) access buffer adam_sh_fours_block { FOUR_MOMENTS adam_sh_fours[]; };
 // grow_stats [N]; densification statistics since the last densification
-#define BINDING_grow_stats 60
+#define BINDING_grow_stats 61
 #define BUFFER_grow_stats(access) layout(set = 0, binding = BINDING_grow_stats, scalar) access buffer grow_stats_block { GrowStat grow_stats[]; };
 // flags [C]; densify: 2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp
-#define BINDING_flags 61
+#define BINDING_flags 62
 #define BUFFER_flags(access) layout(set = 0, binding = BINDING_flags, scalar) access buffer flags_block { uint flags[]; };
 // flag_sums [G + 1]; densify: flagged splats per workgroup, then those of all before; the last is the total
-#define BINDING_flag_sums 62
+#define BINDING_flag_sums 63
 #define BUFFER_flag_sums(access) layout(set = 0, binding = BINDING_flag_sums, scalar) access buffer flag_sums_block { uint flag_sums[]; };
 // holes [C]; densify: rows to fill when dead splats are compacted
-#define BINDING_holes 63
+#define BINDING_holes 64
 #define BUFFER_holes(access) layout(set = 0, binding = BINDING_holes, scalar) access buffer holes_block { uint holes[]; };
 // blobs [BLOB, B]; image fits: 2D Gaussians in planes of counts.capacity: centre (2, px), log standard deviations along both axes (2, log px), angle of the first (rad), color (3), logit opacity
-#define BINDING_blobs 64
+#define BINDING_blobs 65
 #define BUFFER_blobs(access) layout(set = 0, binding = BINDING_blobs, scalar) access buffer blobs_block { float blobs[]; };
 // d_blobs [BLOB, B]; dL/d blobs
-#define BINDING_d_blobs 65
+#define BINDING_d_blobs 66
 #define BUFFER_d_blobs(access) layout(set = 0, binding = BINDING_d_blobs, scalar) access buffer d_blobs_block { float d_blobs[]; };
 // adam_blobs [2, BLOB, B]; first moments, then second moments
-#define BINDING_adam_blobs 66
+#define BINDING_adam_blobs 67
 #define BUFFER_adam_blobs(access) layout(set = 0, binding = BINDING_adam_blobs, scalar) access buffer adam_blobs_block { float adam_blobs[]; };
 // copies [rows of holes]; MCMC, in the memory of holes: how many copies of a splat are to be made
-#define BINDING_copies 67
+#define BINDING_copies 68
 #define BUFFER_copies(access) layout(set = 0, binding = BINDING_copies, scalar) access buffer copies_block { uint copies[]; };
 // mesh [1]; what a mesh and its fit are made of
-#define BINDING_mesh 68
+#define BINDING_mesh 69
 #define BUFFER_mesh(access) layout(set = 0, binding = BINDING_mesh, scalar) access buffer mesh_block { Mesh mesh; };
 // vertices [M]; world units
-#define BINDING_vertices 69
+#define BINDING_vertices 70
 #define BUFFER_vertices(access) layout(set = 0, binding = BINDING_vertices, scalar) access buffer vertices_block { vec3 vertices[]; };
 // uvs [U]; places in the texture, 0..1, v down
-#define BINDING_uvs 70
+#define BINDING_uvs 71
 #define BUFFER_uvs(access) layout(set = 0, binding = BINDING_uvs, scalar) access buffer uvs_block { vec2 uvs[]; };
 // corners [3 F]; vertex and uv of every corner of a triangle
-#define BINDING_corners 71
+#define BINDING_corners 72
 #define BUFFER_corners(access) layout(set = 0, binding = BINDING_corners, scalar) access buffer corners_block { uvec2 corners[]; };
 // texels [X]; albedo, rows from the top
-#define BINDING_texels 72
+#define BINDING_texels 73
 #define BUFFER_texels(access) layout(set = 0, binding = BINDING_texels, scalar) access buffer texels_block { vec3 texels[]; };
 // neighbours [M + 1 + 2 E]; where every vertex's neighbours begin in this buffer, and where the last ones end; then the neighbours
-#define BINDING_neighbours 73
+#define BINDING_neighbours 74
 #define BUFFER_neighbours(access) layout(set = 0, binding = BINDING_neighbours, scalar) access buffer neighbours_block { uint neighbours[]; };
 // bends [M]; a vertex minus the mean of its neighbours
-#define BINDING_bends 74
+#define BINDING_bends 75
 #define BUFFER_bends(access) layout(set = 0, binding = BINDING_bends, scalar) access buffer bends_block { vec3 bends[]; };
 // mesh_sums [M + 3 X]; loss of the + image minus that of the - image, over the pixels that saw a vertex, or a texel's channel
-#define BINDING_mesh_sums 75
+#define BINDING_mesh_sums 76
 #define BUFFER_mesh_sums(access) layout(set = 0, binding = BINDING_mesh_sums, scalar) access buffer mesh_sums_block { float mesh_sums[]; };
 // adam_vertices [2, M]; first and second moments
-#define BINDING_adam_vertices 76
+#define BINDING_adam_vertices 77
 #define BUFFER_adam_vertices(access) layout(set = 0, binding = BINDING_adam_vertices, scalar) access buffer adam_vertices_block { vec3 adam_vertices[]; };
 // adam_texels [2, X]; first and second moments
-#define BINDING_adam_texels 77
+#define BINDING_adam_texels 78
 #define BUFFER_adam_texels(access) layout(set = 0, binding = BINDING_adam_texels, scalar) access buffer adam_texels_block { vec3 adam_texels[]; };
 // mesh_losses [G]; summed over a workgroup: loss, squared error, pixels in both silhouettes, in either
-#define BINDING_mesh_losses 78
+#define BINDING_mesh_losses 79
 #define BUFFER_mesh_losses(access) layout(set = 0, binding = BINDING_mesh_losses, scalar) access buffer mesh_losses_block { vec4 mesh_losses[]; };
 // mesh_history [HISTORY]; results of step s at s % HISTORY
-#define BINDING_mesh_history 79
+#define BINDING_mesh_history 80
 #define BUFFER_mesh_history(access) layout(set = 0, binding = BINDING_mesh_history, scalar) access buffer mesh_history_block { MeshRecord mesh_history[]; };
 // target: rendered colour without background, premultiplied, and final transmittance in alpha
-#define SAMPLED_target layout(set = 0, binding = 80) uniform texture2D target;
-#define STORE_target layout(set = 0, binding = 80) uniform writeonly image2D target;
-#define LOADSTORE_target(format) layout(set = 0, binding = 80, format) uniform coherent image2D target;
-#define INPUT_target layout(set = 0, binding = 80, input_attachment_index = 0) uniform subpassInput target;
+#define SAMPLED_target layout(set = 0, binding = 81) uniform texture2D target;
+#define STORE_target layout(set = 0, binding = 81) uniform writeonly image2D target;
+#define LOADSTORE_target(format) layout(set = 0, binding = 81, format) uniform coherent image2D target;
+#define INPUT_target layout(set = 0, binding = 81, input_attachment_index = 0) uniform subpassInput target;
 // target_minus: the same of the splats perturbed against their signs, for stochastic gradients
-#define SAMPLED_target_minus layout(set = 0, binding = 81) uniform texture2D target_minus;
-#define STORE_target_minus layout(set = 0, binding = 81) uniform writeonly image2D target_minus;
-#define LOADSTORE_target_minus(format) layout(set = 0, binding = 81, format) uniform coherent image2D target_minus;
-#define INPUT_target_minus layout(set = 0, binding = 81, input_attachment_index = 0) uniform subpassInput target_minus;
+#define SAMPLED_target_minus layout(set = 0, binding = 82) uniform texture2D target_minus;
+#define STORE_target_minus layout(set = 0, binding = 82) uniform writeonly image2D target_minus;
+#define LOADSTORE_target_minus(format) layout(set = 0, binding = 82, format) uniform coherent image2D target_minus;
+#define INPUT_target_minus layout(set = 0, binding = 82, input_attachment_index = 0) uniform subpassInput target_minus;
 // layers: the same of each depth segment by itself, one below the other, nearest first
-#define SAMPLED_layers layout(set = 0, binding = 82) uniform texture2D layers;
-#define STORE_layers layout(set = 0, binding = 82) uniform writeonly image2D layers;
-#define LOADSTORE_layers(format) layout(set = 0, binding = 82, format) uniform coherent image2D layers;
-#define INPUT_layers layout(set = 0, binding = 82, input_attachment_index = 0) uniform subpassInput layers;
+#define SAMPLED_layers layout(set = 0, binding = 83) uniform texture2D layers;
+#define STORE_layers layout(set = 0, binding = 83) uniform writeonly image2D layers;
+#define LOADSTORE_layers(format) layout(set = 0, binding = 83, format) uniform coherent image2D layers;
+#define INPUT_layers layout(set = 0, binding = 83, input_attachment_index = 0) uniform subpassInput layers;
 // state: what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other
-#define SAMPLED_state layout(set = 0, binding = 83) uniform texture2D state;
-#define STORE_state layout(set = 0, binding = 83) uniform writeonly image2D state;
-#define LOADSTORE_state(format) layout(set = 0, binding = 83, format) uniform coherent image2D state;
-#define INPUT_state layout(set = 0, binding = 83, input_attachment_index = 0) uniform subpassInput state;
+#define SAMPLED_state layout(set = 0, binding = 84) uniform texture2D state;
+#define STORE_state layout(set = 0, binding = 84) uniform writeonly image2D state;
+#define LOADSTORE_state(format) layout(set = 0, binding = 84, format) uniform coherent image2D state;
+#define INPUT_state layout(set = 0, binding = 84, input_attachment_index = 0) uniform subpassInput state;
 // shown: RGBA8 to be displayed or saved
-#define SAMPLED_shown layout(set = 0, binding = 84) uniform texture2D shown;
-#define STORE_shown layout(set = 0, binding = 84) uniform writeonly image2D shown;
-#define LOADSTORE_shown(format) layout(set = 0, binding = 84, format) uniform coherent image2D shown;
-#define INPUT_shown layout(set = 0, binding = 84, input_attachment_index = 0) uniform subpassInput shown;
+#define SAMPLED_shown layout(set = 0, binding = 85) uniform texture2D shown;
+#define STORE_shown layout(set = 0, binding = 85) uniform writeonly image2D shown;
+#define LOADSTORE_shown(format) layout(set = 0, binding = 85, format) uniform coherent image2D shown;
+#define INPUT_shown layout(set = 0, binding = 85, input_attachment_index = 0) uniform subpassInput shown;
 // screen: RGBA8 of the whole window
-#define SAMPLED_screen layout(set = 0, binding = 85) uniform texture2D screen;
-#define STORE_screen layout(set = 0, binding = 85) uniform writeonly image2D screen;
-#define LOADSTORE_screen(format) layout(set = 0, binding = 85, format) uniform coherent image2D screen;
-#define INPUT_screen layout(set = 0, binding = 85, input_attachment_index = 0) uniform subpassInput screen;
+#define SAMPLED_screen layout(set = 0, binding = 86) uniform texture2D screen;
+#define STORE_screen layout(set = 0, binding = 86) uniform writeonly image2D screen;
+#define LOADSTORE_screen(format) layout(set = 0, binding = 86, format) uniform coherent image2D screen;
+#define INPUT_screen layout(set = 0, binding = 86, input_attachment_index = 0) uniform subpassInput screen;
 // d_image: dL/d(rgb, unused); a draw of blocks has its product with the finished pixel in alpha
-#define SAMPLED_d_image layout(set = 0, binding = 86) uniform texture2D d_image;
-#define STORE_d_image layout(set = 0, binding = 86) uniform writeonly image2D d_image;
-#define LOADSTORE_d_image(format) layout(set = 0, binding = 86, format) uniform coherent image2D d_image;
-#define INPUT_d_image layout(set = 0, binding = 86, input_attachment_index = 0) uniform subpassInput d_image;
+#define SAMPLED_d_image layout(set = 0, binding = 87) uniform texture2D d_image;
+#define STORE_d_image layout(set = 0, binding = 87) uniform writeonly image2D d_image;
+#define LOADSTORE_d_image(format) layout(set = 0, binding = 87, format) uniform coherent image2D d_image;
+#define INPUT_d_image layout(set = 0, binding = 87, input_attachment_index = 0) uniform subpassInput d_image;
 // ids: of the mesh, moved by +: uv, depth, and 1 + the number of the triangle; 0 where there is none
-#define SAMPLED_ids layout(set = 0, binding = 87) uniform texture2D ids;
-#define STORE_ids layout(set = 0, binding = 87) uniform writeonly image2D ids;
-#define LOADSTORE_ids(format) layout(set = 0, binding = 87, format) uniform coherent image2D ids;
-#define INPUT_ids layout(set = 0, binding = 87, input_attachment_index = 0) uniform subpassInput ids;
+#define SAMPLED_ids layout(set = 0, binding = 88) uniform texture2D ids;
+#define STORE_ids layout(set = 0, binding = 88) uniform writeonly image2D ids;
+#define LOADSTORE_ids(format) layout(set = 0, binding = 88, format) uniform coherent image2D ids;
+#define INPUT_ids layout(set = 0, binding = 88, input_attachment_index = 0) uniform subpassInput ids;
 // ids_minus: the same, moved by -
-#define SAMPLED_ids_minus layout(set = 0, binding = 88) uniform texture2D ids_minus;
-#define STORE_ids_minus layout(set = 0, binding = 88) uniform writeonly image2D ids_minus;
-#define LOADSTORE_ids_minus(format) layout(set = 0, binding = 88, format) uniform coherent image2D ids_minus;
-#define INPUT_ids_minus layout(set = 0, binding = 88, input_attachment_index = 0) uniform subpassInput ids_minus;
+#define SAMPLED_ids_minus layout(set = 0, binding = 89) uniform texture2D ids_minus;
+#define STORE_ids_minus layout(set = 0, binding = 89) uniform writeonly image2D ids_minus;
+#define LOADSTORE_ids_minus(format) layout(set = 0, binding = 89, format) uniform coherent image2D ids_minus;
+#define INPUT_ids_minus layout(set = 0, binding = 89, input_attachment_index = 0) uniform subpassInput ids_minus;
 // depth: near plane over depth
-#define SAMPLED_depth layout(set = 0, binding = 89) uniform texture2D depth;
-#define STORE_depth layout(set = 0, binding = 89) uniform writeonly image2D depth;
-#define LOADSTORE_depth(format) layout(set = 0, binding = 89, format) uniform coherent image2D depth;
-#define INPUT_depth layout(set = 0, binding = 89, input_attachment_index = 0) uniform subpassInput depth;
+#define SAMPLED_depth layout(set = 0, binding = 90) uniform texture2D depth;
+#define STORE_depth layout(set = 0, binding = 90) uniform writeonly image2D depth;
+#define LOADSTORE_depth(format) layout(set = 0, binding = 90, format) uniform coherent image2D depth;
+#define INPUT_depth layout(set = 0, binding = 90, input_attachment_index = 0) uniform subpassInput depth;

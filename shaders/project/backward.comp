@@ -23,6 +23,7 @@ BUFFER_d_splats2d(restrict)
 BUFFER_seen(readonly)
 BUFFER_d_geometry(restrict)
 BUFFER_d_colors(writeonly)
+#include "project/sink_groups.glsl"
 #include <stats>
 
 shared uint visible[GROUP], found;
@@ -71,8 +72,7 @@ void differentiate(uint g) {
 
 void main() {
     uint t = gl_LocalInvocationID.x, first = group_index() * GROUP;
-    uint planes = min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
-    if (first == 0u && t == 0u) indirect.sink = uvec3(1u + (ALL_PLANES ? SH_PLANES : planes), fold((counts.splats + GROUP - 1u) / GROUP).xy);
+    if (first == 0u && t == 0u) indirect.sink = sink_groups();
     if (t == 0u) found = 0u;
     barrier();
     for (uint g = first + t; g < min(first + GROUP, counts.splats); g += LANES)

@@ -25,6 +25,7 @@ BUFFER_seen(writeonly)
 #include "splat2d.glsl"
 #include "sh.glsl"
 #include "perturbation.glsl"
+#include "project/sink_groups.glsl"
 
 const float FARTHEST = 12.0;  // cover in standard deviations, so that exp(r^2 / 2) is a float
 
@@ -46,8 +47,7 @@ float reach_of(Projection o, vec3 conic, Projection p, float opacity) {
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
-    uint planes = min((frame.sh_degree + 1u) * (frame.sh_degree + 1u), SH_PLANES);
-    if (g == 0u) indirect.sink = uvec3(1u + (ALL_PLANES ? SH_PLANES : planes), fold((counts.splats + GROUP - 1u) / GROUP).xy);
+    if (g == 0u) indirect.sink = sink_groups();
     if (g >= counts.splats) return;
     keys[g] = NOT_VISIBLE;
     seen[g] = 0u;
@@ -77,7 +77,7 @@ void main() {
         }
     }
     for (uint k = 0u; k < SH_PLANES; ++k)
-        if (k < planes) {
+        if (k < (frame.sh_degree + 1u) * (frame.sh_degree + 1u)) {
             vec3 c = sh[k * counts.stride + g], to_c = sh_step(k) * sh_signs(bits, k);
             color[0] += sh_basis_of(k, n[0]) * (c + to_c);
             color[1] += sh_basis_of(k, n[1]) * (c - to_c);

@@ -1,7 +1,9 @@
 // <share>: a workgroup takes all pairs of its tile.
+BUFFER_tile_order(readonly)
+
 bool take_share() {
-    tile = group_index() / PARTS;
-    if (tile >= TILES) return false;
+    if (group_index() / PARTS >= TILES) return false;
+    tile = tile_order[group_index() / PARTS];
     begin = tile_starts[tile];
     end = tile_starts[tile + 1u];
     return true;

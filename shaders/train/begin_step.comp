@@ -33,6 +33,7 @@ void main() {
     frame.near_plane = hyper.near_plane;
     frame.seed = hyper.seed;
     frame.sh_degree = min(step / hyper.sh_degree_interval, hyper.max_sh_degree);
+    frame.sh_rests = uint(step % max(hyper.shN_every, 1u) != 0u);
     frame.lr_means = lr_means(step);
     frame.bias1 = one_minus_power(1.0 - hyper.beta1, step + 1u);
     frame.bias2 = one_minus_power(1.0 - hyper.beta2, step + 1u);
