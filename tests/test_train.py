@@ -256,7 +256,7 @@ def test_backgrounds(device, scene, background):
 
 
 def test_the_sh_degree_rises(device, scene):
-    session = open_session(device, settings(scene, sh_degree=2, sh_degree_interval=2))
+    session = open_session(device, settings(scene, sh_degree=2, sh_degree_interval=2, shN_every=1))
     degrees, used = [], []
     for _ in range(6):
         session.run(1)
