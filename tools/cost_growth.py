@@ -47,6 +47,7 @@ def measure(model: Path, scene: Path, rasterizer: str, millions=MILLIONS, scales
 
 def plot(found: dict, out: Path) -> None:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, ScalarFormatter
 
     figure = Figure(figsize=(10, 7), layout="constrained")
     axes = figure.subplots(2, 2)
@@ -60,6 +61,10 @@ def plot(found: dict, out: Path) -> None:
             axis.plot(xs, ys, "ko-", label="measured")
             axis.plot(xs, ys[0] * xs / xs[0], "k:", label="proportional to the first")
             axis.set(xlabel=label, ylabel=unit, xscale="log", yscale="log")
+            axis.set_xticks(xs, [f"{value:.2g}" for value in xs])
+            axis.yaxis.set_major_formatter(ScalarFormatter())
+            axis.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else ""))
+            axis.tick_params(axis="x", which="minor", labelbottom=False)
             axis.grid(alpha=0.3, which="both")
             axis.legend()
     figure.suptitle(f"{found['rasterizer']}, {found['model']}, {found['device']}: forward, backward and Adam")

@@ -37,7 +37,7 @@ def write_report(folder: Path) -> Path:
         growth=plot(_growth(metrics)) if len(metrics["curve"]["step"]) > 1 else None,
         stages=stages,
         passes=passes,
-        stage_bars=plot(_bars(stages, "Time of a step by stage", "GPU time, median over timed steps [ms]")) if stages else None,
+        stage_bars=plot(_bars(stages, "Time of a step by stage", "GPU time, mean over timed steps [ms]")) if stages else None,
         memory={purpose: n for purpose, n in metrics["memory_bytes"].items() if n},
         memory_bars=plot(_bars({p: n / 2**20 for p, n in metrics["memory_bytes"].items() if n}, "Memory on the device by purpose", "memory [MiB]")),
         config=_settings(config),

@@ -160,7 +160,7 @@ def _stages(found: list[Point]) -> list[str]:
     if not stages:
         return []
     rows = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found)
-    return ["", "## Time by stage", "", "GPU milliseconds of a step, medians over timed steps.", "", *table(["run", *stages], rows)]
+    return ["", "## Time by stage", "", "GPU milliseconds of a step, means over the later half of the timed steps.", "", *table(["run", *stages], rows)]
 
 
 def _errors(found: list[Point]) -> list[str]:

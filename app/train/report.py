@@ -88,10 +88,11 @@ class Log:
         """Share of the time of training that the GPU waited for the host, 0 to 1, evaluations and files left out."""
         return 1 - self.gpu_busy_ns / self.gpu_span_ns if self.gpu_span_ns else 0.0
 
-    def stage_medians(self) -> dict[str, float]:
-        """Median milliseconds of each stage over the timed steps, the last one of each batch."""
-        names = {n: None for s in self.stages for n in s}
-        return {n: float(np.median([s[n] for s in self.stages if n in s])) for n in names}
+    def stage_means(self) -> dict[str, float]:
+        """Mean milliseconds of each stage over the later half of the timed steps, one of each batch: the first ones have few splats, and all need not do the same."""
+        later = self.stages[len(self.stages) // 2 :]
+        names = {n: None for s in later for n in s}
+        return {n: float(np.mean([s[n] for s in later if n in s])) for n in names}
 
 
 def stage_table(stages: dict[str, float]) -> str:
@@ -151,7 +152,7 @@ def write_json(path: Path, table: dict) -> None:
 
 def write_metrics(folder: Path, config, device, session, log) -> dict:
     """One JSON with all numbers of a run, in a stable schema."""
-    stages = log.stage_medians()
+    stages = log.stage_means()
     metrics = {
         "hardsplat": __version__,
         "scene": str(config.data_dir),
