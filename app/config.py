@@ -1,7 +1,7 @@
 """Every setting of a training run: defaults, help, units and limits live here and nowhere else.
 
 Flags (`app.cli`), presets and the file saved beside a result (`presets.py`) all come from these fields.
-Names follow gsplat's simple_trainer; values are those of the original 3DGS (Kerbl et al. 2023).
+Names follow gsplat's simple_trainer; values are those of the original 3DGS (Kerbl et al. 2023) but for what configs/published.toml sets back.
 """
 
 import difflib
@@ -137,8 +137,9 @@ class Learning:
         aka="opacity_lr lr_opac")
     quats_lr: float = option(1e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
     sh0_lr: float = option(2.5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
-    shN_lr: float = option(2.5e-3 / 20, "rate of the higher colour bands", aka="lr_coeffs_sh")
-    shN_every: int = option(1, "steps between updates of the higher colour bands, which are three quarters of what Adam moves", unit="steps", min=1)
+    shN_lr: float = option(2.5e-3 / 20, "rate of the higher colour bands, for every step that --shN-every counts", aka="lr_coeffs_sh")
+    shN_every: int = option(4, "steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1)",
+        unit="steps", min=1)
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
     adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
@@ -168,7 +169,7 @@ class Densifying:
     refine_stop_iter: int = option(15_000, "no densification or reset from here on",
         unit="steps", aka="densify_until_iter growth_stop_iter")
     refine_every: int = option(100, "steps between densifications", unit="steps", min=1, aka="densification_interval")
-    grow_grad2d: float = option(2e-4, "mean gradient of the 2D position above which a splat grows",
+    grow_grad2d: float = option(2.2e-4, "mean gradient of the 2D position above which a splat grows (published: 0.0002)",
         unit="NDC", aka="densify_grad_threshold growth_grad_threshold")
     grow_scale3d: float = option(0.01, "scale above which it is split, not cloned",
         unit="scene extents", aka="percent_dense")
@@ -176,7 +177,7 @@ class Densifying:
     prune_scale3d: float = option(0.1, "scale above which a splat is removed, after the first reset", unit="scene extents")
     prune_screen: float = option(0.0, "radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat",
         unit="px")
-    reset_every: int = option(3_000, "steps between opacity resets; 0: never", unit="steps", aka="opacity_reset_interval")
+    reset_every: int = option(4_000, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval")
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)

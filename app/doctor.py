@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from app.errors import UserError
-from app.footprint import bytes_per_splat
+from app.footprint import most_splats
 from app.variants.atomics import ATOMICS
 from app.variants.blending import BLENDINGS
 from app.variants.blocks import BLOCKS
@@ -116,6 +116,13 @@ def _probe(device) -> str:
 
 
 def _limits(device) -> list[str]:
+    from app.raster import BACKENDS
+
+    rooms = [_room(device, name, "float32", f"with --rasterizer {name}") for name in BACKENDS]
+    rooms += [
+        _room(device, name, moments, f"with --rasterizer {name} --moments {moments}")
+        for moments, row in MOMENT_FORMATS.items() if row.nbytes < 4 and not device.capabilities.missing(row.needs) for name in BACKENDS
+    ]
     return [
         "limits",
         f"  memory          {device.memory_bytes / 2**30:.1f} GiB",
@@ -123,18 +130,20 @@ def _limits(device) -> list[str]:
         f"  largest image   {device.max_image} px a side",
         f"  subgroup size   {device.subgroup_size}",
         f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
-        f"  splats          about {_room(device, 4, f'in training at SH degree {_SH_DEGREE}, less images')}",
-        *(f"                  about {_room(device, row.nbytes, f'with --moments {name}')}" for name, row in MOMENT_FORMATS.items() if row.nbytes < 4 and not device.capabilities.missing(row.needs)),
+        f"  splats          in training at SH degree {_SH_DEGREE}, beside the photographs, about",
+        *(f"                  {room}" for room in rooms),
     ]
 
 
-def _room(device, moment_bytes: int, when: str) -> str:
+def _room(device, rasterizer: str, moments: str, when: str) -> str:
     """How many splats fit, and what bounds them."""
-    each = bytes_per_splat(_SH_DEGREE, moment_bytes)
-    total, largest = sum(each.values()), max(each, key=each.get)
-    by_memory, by_buffer = device.memory_bytes / total, device.max_buffer / each[largest]
-    bound = f"memory at {total:.0f} bytes a splat" if by_memory < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
-    return f"{min(by_memory, by_buffer) / 1e6:.2f} million {when}; bound by {bound}"
+    from app.raster import training_bytes
+
+    each = training_bytes(rasterizer, _SH_DEGREE, moments)
+    splats, largest = most_splats(each, device.memory_bytes, device.max_buffer), max(each, key=each.get)
+    by_buffer = most_splats(each, 1 << 62, device.max_buffer)
+    bound = f"memory at {sum(each.values()):.0f} bytes a splat" if splats < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
+    return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
 
 
 def _auto(device) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from app import contract
@@ -26,6 +28,12 @@ def bytes_per_splat(sh_degree: int, moment_bytes: int = 4, estimates: int = 0) -
         if row.name not in absent and {"N", "C", "S", "blocks"} & set(axes):
             out[row.name] = contract.itemsize(row.name, moment_bytes) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
     return out
+
+
+def most_splats(each: Mapping[str, float], memory_bytes: int, max_buffer: int, used: int = 0) -> int:
+    """Splats that fit in a device's memory, of which a tenth stays free, beside `used` bytes of other things. each: bytes a splat, by row."""
+    by_memory = int(0.9 * memory_bytes - used) // sum(each.values())
+    return max(0, int(min(max_buffer // max(each.values()), by_memory)) // 4 * 4)  # planes take a multiple of 4, see contract.plane_stride
 
 
 # What memory is for; `by_purpose` adds up what is in use. Rows in none of these are "other".

@@ -1,6 +1,7 @@
 """One Vulkan device for the session, with validation layers on fresh memory poisoned and the first variants taken; a validation message fails the test that caused it."""
 
 import atexit
+import itertools
 import os
 
 os.environ.setdefault("HARDSPLAT_VALIDATION", "1")
@@ -71,3 +72,47 @@ def little_room(monkeypatch):
 def quick_reports(monkeypatch):
     """Every run writes a report, whose plots take longer than the runs here; tests/test_report.py has them."""
     monkeypatch.setattr("app.report.run.plot", lambda figure: "data:,")
+
+
+@pytest.fixture
+def leaves_nothing(device, monkeypatch):
+    """leaves_nothing(make, stride): whichever buffer or image it is that there is no memory for, of every `stride` of them, make() raises OutOfMemory and has freed
+    those before it. Where all fit it is destroyed; how many they are."""
+    from app.gpu.context import OutOfMemory
+    from app.gpu.memory import Buffer, Image, _staging
+
+    _staging(device)  # the device's, whoever needs it first
+    alive, left = set(), [10**9]
+
+    def counted(kind):
+        made, freed = kind.__init__, kind.destroy
+
+        def make(self, *args, **how):
+            left[0] -= 1
+            if left[0] < 0:
+                raise OutOfMemory("no more")
+            made(self, *args, **how)
+            alive.add(self)
+
+        def free(self):
+            alive.discard(self)
+            freed(self)
+
+        monkeypatch.setattr(kind, "__init__", make)
+        monkeypatch.setattr(kind, "destroy", free)
+
+    counted(Buffer)
+    counted(Image)
+
+    def check(make, stride=1):
+        for most in itertools.count(1, stride):
+            left[0] = most
+            try:
+                make().destroy()
+            except OutOfMemory:
+                assert {part.name for part in alive} == set(), most
+            else:
+                assert {part.name for part in alive} == set()
+                return most - left[0]
+
+    return check

@@ -79,7 +79,7 @@ def test_steps_against_float64(device, scene, rasterizer, visible_adam, moment_f
         assert n / 4 < seen.sum() < 3 * n / 4
         frame = session.resources["frame"].download(contract.dtype("Frame"))[0]
         rates = {"means": frame["lr_means"], "quats": config.quats_lr, "log_scales": config.scales_lr, "logit_opacities": config.opacities_lr}
-        rates["sh"] = np.full((PLANES, 1, 1), config.shN_lr)
+        rates["sh"] = np.full((PLANES, 1, 1), config.shN_lr * config.shN_every)
         rates["sh"][0] = config.sh0_lr
         moved = seen if visible_adam else np.ones(n, bool)
         for name in FIELDS:

@@ -143,10 +143,19 @@ def test_no_vulkan_device(scene, tmp_path):
 
 def test_a_result_folder_that_cannot_be(error_of, scene, tmp_path, monkeypatch):
     """Said before anything is opened that takes time."""
-    monkeypatch.setattr("app.train.trainer.open_device", lambda wanted: pytest.fail("too late"))
+    for module in ("train.trainer.load_scene", "mesh.fit.load_scene", "fit.fitter.read_photo"):
+        monkeypatch.setattr(f"app.{module}", lambda *given: pytest.fail("too late"))
     (tmp_path / "file").touch()
-    assert str(tmp_path / "file") in error_of("train", scene, "--result-dir", tmp_path / "file")
-    assert str(tmp_path / "file/below") in error_of("train", scene, "--result-dir", tmp_path / "file/below")
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != locked and access(path, mode))  # root may write anywhere
+    for command in ("train", "mesh", "fit"):
+        for folder in (tmp_path / "file", tmp_path / "file/below"):
+            assert error_of(command, scene, "--result-dir", folder) == f"cannot make the folder {folder}: {tmp_path / 'file'} is no folder; choose another --result-dir"
+        for folder in (locked, locked / "new/below"):
+            assert error_of(command, scene, "--result-dir", folder) == f"cannot write to the folder {locked}; choose another --result-dir"
+    assert list(locked.iterdir()) == []
 
 
 # -- evaluation ------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import __version__
-from app.cli import main
+from app.cli import _parsed, main
 from app.config import FIELDS
 from app.errors import UserError
 from app.variants.reductions import REDUCTIONS
@@ -80,6 +80,12 @@ def test_backgrounds_by_their_names_elsewhere(train, scene):
 def test_dashes_and_underscores_are_alike(train, scene):
     assert train("--max_steps=9", "--data_dir", scene) == train("--max-steps=9", "--data-dir", scene) == train(scene, "--max-steps", "9")
     assert train(scene, "--result_dir=a_b", "--device", "my_gpu").result_dir == Path("a_b")
+
+
+@pytest.mark.parametrize("words", [("--up", "-z"), ("--up=-z",)])
+def test_a_negative_axis_is_a_value(words):
+    flags = _parsed(["render", "a.ply", *words, "--fov", "40"])
+    assert (flags["up"], flags["fov"]) == ("-z", 40)
 
 
 @pytest.mark.parametrize("argv", [("garden", "--seed", "1"), ("--seed", "1", "garden"), ("--quiet", "garden", "--seed", "1")])

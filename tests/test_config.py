@@ -30,9 +30,11 @@ def toml(tmp_path):
     return write
 
 
-def test_defaults_are_the_original_ones():
-    config = TrainConfig()
-    assert (config.max_steps, config.ssim_lambda, config.sh_degree, config.opacities_lr) == (30_000, 0.2, 3, 0.025)
+def test_published_values():
+    """Kerbl et al. 2023, and the arguments of their trainer."""
+    config = load_config("published")
+    assert (config.max_steps, config.ssim_lambda, config.sh_degree, config.opacities_lr) == (30_000, 0.2, 3, 0.05)
+    assert (config.shN_every, config.grow_grad2d, config.grow_scale3d, config.prune_opa, config.prune_screen) == (1, 2e-4, 0.01, 0.005, 20)
     assert (config.sh0_lr / config.shN_lr, config.means_lr / config.means_lr_final) == pytest.approx((20, 100))
     assert (config.refine_start_iter, config.refine_stop_iter, config.refine_every, config.reset_every) == (500, 15_000, 100, 3_000)
 

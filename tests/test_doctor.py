@@ -1,14 +1,19 @@
 """The doctor's report through the command line: on this machine, without devices, and on devices that lack things."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from app import contract, doctor
 from app.cli import main
+from app.config import TrainConfig
 from app.errors import UserError
 from app.footprint import bytes_per_splat
 from app.gpu import capabilities, context, probe, shader
+from app.raster import BACKENDS
+from app.train.capacity import fitting
+from app.variants.moments import MOMENT_FORMATS
 from app.variants.reductions import REDUCTIONS
 
 
@@ -114,6 +119,20 @@ def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lackin
     text, code = run(capsys)
     assert code == 0
     assert "shader compiler   no GLSL compiler: install glslang" in text
+
+
+@pytest.mark.parametrize("moments", MOMENT_FORMATS)
+@pytest.mark.parametrize("rasterizer", BACKENDS)
+def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, moments):
+    """Where memory is what bounds them, and where the largest buffer is."""
+    streamed = SimpleNamespace(streamed=True)
+    for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
+        monkeypatch.setattr(device, "memory_bytes", memory)
+        monkeypatch.setattr(device, "max_buffer", buffer)
+        when = f" with --rasterizer {rasterizer}" + (f" --moments {moments}" if moments != "float32" else "") + ";"
+        said = next(line for line in doctor._limits(device) if when in line)
+        wanted = fitting(device, TrainConfig(rasterizer=rasterizer, moments=moments), streamed)
+        assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said
 
 
 def test_bytes_per_splat():

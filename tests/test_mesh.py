@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 from app import contract
 from app.cli import main
 from app.errors import UserError
+from app.gpu.context import DeviceLost
 from app.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from app.io.scene import load_scene
 from app.mesh.checks import checked
@@ -335,12 +336,41 @@ def test_a_colmap_scene_with_masks(scene, tmp_path, session_device, monkeypatch)
     assert a["held_out"]["iou"] == pytest.approx(b["held_out"]["iou"], abs=5e-3) and len(a["views"]) == len(b["views"]) == 2
 
 
+def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
+    mesh, camera = sheet(np.random.default_rng(0))
+    photo, texture = np.zeros((HEIGHT, WIDTH, 4), np.uint8), np.zeros((8, 8, 3))
+    assert leaves_nothing(lambda: opened(device, mesh, [camera], [photo], texture)) > 20
+
+
 def test_an_interrupted_fit_leaves_its_mesh(scene, tmp_path, session_device, monkeypatch):
     monkeypatch.setattr("app.mesh.fit.open_device", lambda wanted: session_device)
     run = MeshSession.run
     monkeypatch.setattr(MeshSession, "run", lambda self, steps: (run(self, steps), os.kill(os.getpid(), signal.SIGINT)))
     assert main(["mesh", str(scene), "--quiet", "--init-levels", "1", "--texture-size", "32", "--batch-steps", "5", "--result-dir", str(tmp_path / "out")]) == 130
     assert json.loads((tmp_path / "out" / "metrics.json").read_text())["steps"] == 5 and load_mesh(tmp_path / "out" / "mesh.obj")[0].faces.shape == (80, 3)
+
+
+@pytest.mark.parametrize("seconds, step", [(0, 10), (3600, 0)])
+def test_a_lost_device_leaves_the_newest_mesh(scene, tmp_path, session_device, monkeypatch, capsys, seconds, step):
+    """After a subdivision too; from it a fit can go on."""
+    run = MeshSession.run
+
+    def lost(self, steps):
+        if self.step == 10:
+            monkeypatch.setattr(MeshSession, "download", lost)
+            raise DeviceLost("the GPU stopped answering")
+        run(self, steps)
+
+    monkeypatch.setattr("app.mesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("app.mesh.fit.SNAPSHOT_SECONDS", seconds)
+    monkeypatch.setattr(MeshSession, "run", lost)
+    out = tmp_path / "out"
+    words = ["--init-levels", "1", "--texture-size", "32", "--batch-steps", "5", "--subdivide-steps", "5"]
+    assert main(["mesh", str(scene), "--quiet", *words, "--result-dir", str(out)]) == 2
+    error = f"the GPU stopped answering (step 10); the mesh of step {step} is saved: go on from it with --init {out / 'mesh.obj'}"
+    assert capsys.readouterr().err == f"hardsplat: error: {error}\n"
+    assert len(load_mesh(out / "mesh.obj")[0].faces) == (320 if step else 80) and (out / "texture.png").is_file()
+    session_device.wait_idle()
 
 
 def test_scenes_and_settings_that_cannot_be(scene, tmp_path, capsys):

@@ -66,6 +66,7 @@ def test_rates_against_float64(steps, step):
     rate = EXTENT * np.exp((1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final))
     assert frame["lr_means"] == pytest.approx(rate, rel=1e-5)
     assert frame["sh_degree"] == min(step // 1000, 3)
+    assert frame["sh_rests"] == (step % config.shN_every != 0)
     assert frame["near_plane"] == np.float32(config.near_plane)
     assert frame["step"] == step
 
@@ -129,7 +130,7 @@ def test_hyper_row_holds_the_config():
     row = hyper_row(config, EXTENT)
     assert row["background_mode"] == 2 and row["seed"] == 2**32 - 1
     assert row["lr_means"] == np.float32(1e-3 * EXTENT) and row["lr_means_final"] == np.float32(1.6e-6 * EXTENT)
-    assert row["lr_sh0"] == np.float32(config.sh0_lr) and row["lr_shN"] == np.float32(config.shN_lr)
+    assert row["lr_sh0"] == np.float32(config.sh0_lr) and row["lr_shN"] == pytest.approx(config.shN_lr * config.shN_every, rel=1e-6)
     assert row["eps"] == np.float32(1e-15) and row["beta2"] == np.float32(0.999)
     assert (row["min_opacity"], row["noise_lr"], row["opacity_reg"], row["scale_reg"]) == tuple(np.float32((0.005, 5e5 / EXTENT**2, 0.01, 0.02 / EXTENT)))
     zeros = {name for name in row.dtype.names if row[name] == 0}

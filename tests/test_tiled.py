@@ -149,6 +149,24 @@ def lists(renderer: Renderer) -> list[np.ndarray]:
     return [splats[ranks[a:b]] for a, b in zip(starts[:-1], starts[1:])]
 
 
+def test_workgroups_take_the_deepest_tiles_first(device):
+    """Every tile once, and none much deeper than the one before it: pairs are told apart by an eighth, and so by their exact number below 16."""
+    rng = np.random.default_rng(fresh_seed())
+    n, size = 3000, (330, 300)
+    mean = np.array(size) / 2 + rng.normal(0, 40, (n, 2))
+    gaussians, camera = gaussians_of(facing(mean, np.exp(rng.uniform(-1, 2, (n, 2))), rng.uniform(0, np.pi, n), size=size))
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        renderer.resources["tile_order"].fill(0xFFFFFFFF)
+        renderer.forward(gaussians, camera)
+        pairs = np.array([len(splats) for splats in lists(renderer)])
+        order = renderer.resources["tile_order"].download(np.uint32, renderer.raster.tiles)
+    assert len(order) > 256 and np.array_equal(np.sort(order), np.arange(len(order)))
+    taken = pairs[order]
+    assert taken.max() > 100 and taken.min() == 0
+    assert np.all(taken[1:] + 1 < 1.125 * (taken[:-1] + 1) + 1e-6) and np.all(np.diff(taken[taken < 15].astype(int)) <= 0)
+
+
 @pytest.mark.parametrize("size", [(61, 47), (210, 70), (16, 16)])
 def test_tiles_list_exactly_the_splats_that_touch_them(device, size):
     """Who has a pixel in a tile is listed there; who is listed comes within the margin of its pixel centres' rectangle; nearest first, each once."""

@@ -257,7 +257,7 @@ def test_backgrounds(device, scene, background):
 
 
 def test_the_sh_degree_rises(device, scene):
-    session = open_session(device, settings(scene, sh_degree=2, sh_degree_interval=2))
+    session = open_session(device, settings(scene, sh_degree=2, sh_degree_interval=2, shN_every=1))
     degrees, used = [], []
     for _ in range(6):
         session.run(1)
@@ -360,6 +360,14 @@ def test_photographs_too_large(device, monkeypatch):
 
 
 # -- memory ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("changes", [{}, {"gradient": "stochastic", "strategy": "none"}], ids=["analytic", "stochastic"])
+def test_nothing_is_left_where_memory_gives_out(device, scene, leaves_nothing, changes):
+    """The photographs neither, which are the session's."""
+    views, photo = [v.camera for v in load_scene(scene).views[:2]], np.zeros((24, 32, 3), np.uint8)
+    config = settings(scene, **changes)
+    assert leaves_nothing(lambda: Session(device, config, views, Photos(device, [photo] * 2, "gpu", 2), (32, 24), 1.0, print)) == 8
 
 
 def test_memory_of_moments(device, scene, monkeypatch):

@@ -7,16 +7,13 @@ The object is star-shaped: its surface lies r(direction) from the origin, a smoo
 
 from __future__ import annotations
 
-import argparse
-import json
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from app.camera import Camera
-from app.io.transforms import OPENGL_TO_OPENCV
-from tools.make_scene import _at_least, _look_at, rays
+from tools.make_scene import _look_at, rays, scene_parser, write_transforms
 
 DISTANCE, FIELD_OF_VIEW = 4.2, 40.0  # of the cameras, object radii about 1; degrees
 FARTHEST = 1.45  # no point of the object is farther out
@@ -111,40 +108,26 @@ def render(pebble: Pebble, camera: Camera, supersample: int) -> tuple[np.ndarray
 
 def make_mesh_scene(out, views=32, width=128, height=128, seed=0, supersample=2, silhouettes="masks", report=lambda line: None) -> None:
     """Write `out`/images, `out`/transforms.json and, for silhouettes `masks`, `out`/masks; for `alpha`, photographs are transparent around the object."""
-    out, pebble, frames = Path(out), Pebble(seed), []
+    out, pebble = Path(out), Pebble(seed)
     for name in ("images", "masks")[: 2 if silhouettes == "masks" else 1]:
         (out / name).mkdir(parents=True, exist_ok=True)
     posed = cameras(views, width, height)
-    for i, camera in enumerate(posed):
+    names = [f"view_{i:04d}.png" for i in range(views)]
+    for i, (name, camera) in enumerate(zip(names, posed)):
         colour, coverage = render(pebble, camera, supersample)
-        name = f"view_{i:04d}.png"
         if silhouettes == "masks":
             Image.fromarray(np.rint(255 * colour).astype(np.uint8)).save(out / "images" / name)
             Image.fromarray(np.where(coverage >= 0.5, 255, 0).astype(np.uint8)).save(out / "masks" / name)
         else:
             straight = np.concatenate([colour / np.maximum(coverage, 1e-6)[..., None], coverage[..., None]], axis=2)
             Image.fromarray(np.rint(255 * straight).astype(np.uint8)).save(out / "images" / name)
-        c2w = np.linalg.inv(camera.w2c)
-        c2w[:3, :3] = c2w[:3, :3] @ OPENGL_TO_OPENCV
-        frames.append({"file_path": f"images/{name}", "transform_matrix": c2w.tolist()})
         report(f"view {i + 1} of {views}")
-    K = posed[0].K
-    lens = dict(fl_x=K[0, 0], fl_y=K[1, 1], cx=K[0, 2], cy=K[1, 2], w=width, h=height)
-    (out / "transforms.json").write_text(json.dumps({"camera_model": "OPENCV", **lens, "frames": frames}, indent=1))
+    write_transforms(out, names, posed)
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.make_mesh_scene",
-        description="Ray-trace a bumpy, painted object and write it with its silhouettes.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--out", type=Path, default=Path("out/pebble"), help="folder to write into")
-    parser.add_argument("--views", type=_at_least(3), default=32, help="number of views")
-    parser.add_argument("--width", type=_at_least(8), default=128, help="image width in pixels")
-    parser.add_argument("--height", type=_at_least(8), default=128, help="image height in pixels")
-    parser.add_argument("--seed", type=_at_least(0), default=0, help="fixes bumps and paint")
-    parser.add_argument("--supersample", type=_at_least(1), default=2, help="samples per pixel along each axis")
+    defaults = dict(out=Path("out/pebble"), views=32, width=128, height=128, supersample=2)
+    parser = scene_parser("make_mesh_scene", "Ray-trace a bumpy, painted object and write it with its silhouettes.", "bumps and paint", **defaults)
     parser.add_argument("--silhouettes", choices=("masks", "alpha"), default="masks", help="as masks/, or as transparency of the photographs")
     make_mesh_scene(**vars(parser.parse_args()), report=lambda line: print(line, flush=True))
 

@@ -165,37 +165,45 @@ def _write_model(folder, views, xyz, rgb):
 
 
 def _write_transforms(out, views, xyz, rgb):
-    """As nerfstudio has them: OpenGL cameras, camera to world."""
-    first = views[0].camera
-    frames = []
-    for i, view in enumerate(views):
-        c2w = np.linalg.inv(view.camera.w2c)
-        c2w[:3, :3] = c2w[:3, :3] @ OPENGL_TO_OPENCV
-        frames.append({"file_path": f"images/{_name(i)}", "transform_matrix": c2w.tolist()})
-    lens = dict(fl_x=first.K[0, 0], fl_y=first.K[1, 1], cx=first.K[0, 2], cy=first.K[1, 2], w=first.width, h=first.height)
-    (out / "transforms.json").write_text(json.dumps({"camera_model": "OPENCV", **lens, "ply_file_path": "points.ply", "frames": frames}, indent=1))
+    write_transforms(out, [_name(i) for i in range(len(views))], [view.camera for view in views], ply_file_path="points.ply")
     kinds = [(name, "<f8") for name in "xyz"] + [(name, "u1") for name in ("red", "green", "blue")]
     rows = np.array([(*p, *c) for p, c in zip(xyz, rgb)], kinds)
     PlyData([PlyElement.describe(rows, "vertex")], byte_order="<").write(out / "points.ply")
 
 
+def write_transforms(out, names, cameras, **more):
+    """transforms.json of photographs of one size in `out`/images. As nerfstudio has them: OpenGL cameras, camera to world. more: other keys of the file."""
+    frames = []
+    for name, camera in zip(names, cameras):
+        c2w = np.linalg.inv(camera.w2c)
+        c2w[:3, :3] = c2w[:3, :3] @ OPENGL_TO_OPENCV
+        frames.append({"file_path": f"images/{name}", "transform_matrix": c2w.tolist()})
+    K = cameras[0].K
+    lens = dict(fl_x=K[0, 0], fl_y=K[1, 1], cx=K[0, 2], cy=K[1, 2], w=cameras[0].width, h=cameras[0].height)
+    (out / "transforms.json").write_text(json.dumps({"camera_model": "OPENCV", **lens, **more, "frames": frames}, indent=1))
+
+
 def main():
-    parser = argparse.ArgumentParser(
-        prog="python -m tools.make_scene",
-        description="Ray-trace the courtyard scene and write it in COLMAP layout.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--out", type=Path, default=Path("scenes/courtyard"), help="folder to write into")
-    parser.add_argument("--views", type=_at_least(3), default=40, help="number of views")
-    parser.add_argument("--width", type=_at_least(8), default=160, help="image width in pixels")
-    parser.add_argument("--height", type=_at_least(8), default=120, help="image height in pixels")
-    parser.add_argument("--seed", type=_at_least(0), default=0, help="fixes small placements, light sampling and points")
+    defaults = dict(out=Path("scenes/courtyard"), views=40, width=160, height=120, supersample=3)
+    parser = scene_parser("make_scene", "Ray-trace the courtyard scene and write it in COLMAP layout.", "small placements, light sampling and points", **defaults)
     parser.add_argument("--points", type=_at_least(1), default=3500, help="most points to write to points3D.bin")
-    parser.add_argument("--supersample", type=_at_least(1), default=3, help="samples per pixel along each axis")
     parser.add_argument("--layout", choices=("colmap", "transforms"), default="colmap", help="sparse/0/, or transforms.json and points.ply")
     options = vars(parser.parse_args())
     count = make_scene(**options, report=lambda line: print(line, flush=True))
     print(f"{options['out']}: {options['views']} views of {options['width']}x{options['height']}, {count} points")
+
+
+def scene_parser(tool, description, seeded, **defaults):
+    """Flags of whatever ray-traces a scene. seeded: what --seed fixes. defaults: of --out, --views, --width, --height and --supersample."""
+    parser = argparse.ArgumentParser(prog=f"python -m tools.{tool}", description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--out", type=Path, help="folder to write into")
+    parser.add_argument("--views", type=_at_least(3), help="number of views")
+    parser.add_argument("--width", type=_at_least(8), help="image width in pixels")
+    parser.add_argument("--height", type=_at_least(8), help="image height in pixels")
+    parser.add_argument("--supersample", type=_at_least(1), help="samples per pixel along each axis")
+    parser.add_argument("--seed", type=_at_least(0), default=0, help=f"fixes {seeded}")
+    parser.set_defaults(**defaults)
+    return parser
 
 
 def _at_least(low):

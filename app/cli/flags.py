@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import re
 from dataclasses import Field
 from pathlib import Path
 
@@ -14,6 +15,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings):
         super().__init__(allow_abbrev=False, argument_default=argparse.SUPPRESS, formatter_class=_Help, **settings)
+        numbers = self._negative_number_matcher.pattern  # what may begin with - and be a value; argparse has no public place for this
+        self._negative_number_matcher = re.compile(f"{numbers}|^-[xyz]$")
 
     def error(self, message):
         raise UserError(f"{message} (see {self.prog} --help)")

@@ -23,7 +23,7 @@ def add_flags(parser):
     parser.add_argument("--width", metavar="N", type=int, help="px (default: as the cameras have it, else 1280; with --height alone in proportion)")
     parser.add_argument("--height", metavar="N", type=int, help="px (default: as the cameras have it, else 720; with --width alone in proportion)")
     parser.add_argument("--fov", metavar="X", type=float, help="vertical field of view of orbit and spiral, degrees (default: the first camera's, else 50)")
-    parser.add_argument("--up", choices=("x", "y", "z", "-x", "-y", "-z"), help="world axis that points up in orbit and spiral; write --up=-z (default: the cameras', else -y)")
+    parser.add_argument("--up", choices=("x", "y", "z", "-x", "-y", "-z"), help="world axis that points up in orbit and spiral (default: the cameras', else -y)")
     parser.add_argument("--background", metavar="COLOUR", help="name or #rrggbb, or transparent for stills with alpha (default: as trained)")
     parser.add_argument("--sh-degree", metavar="N", type=int, help="highest spherical-harmonic degree used (default: all that there are)")
     parser.add_argument("--format", choices=tuple(FORMATS), help="render target (default: as trained; float32 for depth and count)")

@@ -27,7 +27,7 @@ from app.gpu.probe import open_device
 from app.io.exr import read_exr
 from app.io.images import over, read_upright, save_png, to_uint8
 from app.train.batch import LONGEST_BATCH, BatchResult
-from app.train.report import make_folder, write_json
+from app.train.report import check_folder, make_folder, write_json
 from app.train.stop import StopRequest
 
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
@@ -61,8 +61,9 @@ def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, p
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after writing what there is.
     """
     path = Path(image).expanduser()
-    photo = read_photo(path)
     folder = Path(config.result_dir or Path("results") / path.stem)
+    check_folder(folder)
+    photo = read_photo(path)
     make_folder(folder)
     return Run(path, photo, folder, config, on_frame, preview).fit()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 
 import cv2
 import numpy as np
+from tqdm import tqdm
 
+from app.errors import UserError
 from app.io.images import to_uint8
 from app.io.video import VideoWriter
 from app.report import charts
@@ -20,22 +23,37 @@ def difference(image: np.ndarray, photo: np.ndarray) -> np.ndarray:
 
 
 class TimeLapse:
-    """A video of pictures of width x height px, made smaller where they are very large. Raises UserError when it cannot be written."""
+    """A video of pictures of width x height px, made smaller where they are very large. What goes wrong with it costs a line, not the fit."""
 
     def __init__(self, path: Path, width: int, height: int):
         scale = min(1.0, LARGEST / max(width, height))
         self._size = max(1, round(width * scale)), max(1, round(height * scale))
-        self._writer = VideoWriter(path, *self._size, FPS)
+        self._writer = None
+        with self._excused():
+            self._writer = VideoWriter(path, *self._size, FPS)
+
+    @contextmanager
+    def _excused(self):
+        try:
+            yield
+        except UserError as error:
+            self._writer = None
+            tqdm.write(f"note: {error}; the fit goes on without its time-lapse")
 
     def add(self, image: np.ndarray) -> None:
         """(H, W, 3) float in 0..1."""
+        if self._writer is None:
+            return
         frame = to_uint8(image)
         if frame.shape[1::-1] != self._size:
             frame = cv2.resize(frame, self._size, interpolation=cv2.INTER_AREA)
-        self._writer.write(frame)
+        with self._excused():
+            self._writer.write(frame)
 
     def close(self) -> None:
-        self._writer.close()
+        if self._writer is not None:
+            with self._excused():
+                self._writer.close()
 
 
 def write_plot(path: Path, title: str, steps: list[int], seconds: list[float], psnrs: list[float]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+import shlex
 import time
 from collections import Counter
 from pathlib import Path
@@ -27,8 +28,9 @@ from app.report.charts import figure, line, save
 from app.report.page import comparison_name
 from app.train.batch import BatchResult
 from app.train.photos import Photos
-from app.train.report import make_folder, stage_table, write_json
+from app.train.report import check_folder, make_folder, stage_table, write_json
 from app.train.stop import StopRequest
+from app.train.trainer import SNAPSHOT_SECONDS
 
 _IGNORED = np.array([contract.CONSTANTS["IGNORED"][0]], "<u4").view(np.uint8)
 
@@ -73,6 +75,7 @@ class MeshRun:
     def __init__(self, config: MeshConfig):
         started = time.perf_counter()
         self.config, self.folder = config, config.result_dir
+        check_folder(self.folder)
         self.scene: Scene = load_scene(config.data_dir, config.data_factor, config.test_every)
         for note in self.scene.notes:
             print(f"note: {note.replace('black pixels are ignored', 'black pixels are not the object')}")
@@ -109,17 +112,29 @@ class MeshRun:
         c, session = self.config, self.session
         levels = Counter(s for s in c.subdivide_steps if s < c.max_steps)
         self._begun = time.perf_counter()
-        with StopRequest() as stopping, tqdm(total=c.max_steps, desc="mesh", unit="step", disable=c.quiet or None) as self.bar:
-            while session.step < c.max_steps and not stopping.asked:
-                ends = [s for s in (*levels, c.max_steps) if s > session.step]
-                session.run(min(c.batch_steps, min(ends) - session.step))
-                for _ in range(levels[session.step]):
-                    session.subdivide()
-            session.drain()
+        self._keep_safe()
+        try:
+            with StopRequest() as stopping, tqdm(total=c.max_steps, desc="mesh", unit="step", disable=c.quiet or None) as self.bar:
+                while session.step < c.max_steps and not stopping.asked:
+                    ends = [s for s in (*levels, c.max_steps) if s > session.step]
+                    session.run(min(c.batch_steps, min(ends) - session.step))
+                    for _ in range(levels[session.step]):
+                        session.subdivide()
+                    if time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
+                        self._keep_safe()
+                session.drain()
+        except UserError as error:  # memory or device gave out: most of what was fitted stays
+            step, *safe = self._safe
+            save_mesh(self.folder, *safe)
+            raise UserError(f"{error} (step {session.step}); the mesh of step {step} is saved: go on from it with --init {shlex.quote(str(self.folder / 'mesh.obj'))}") from None
         metrics = self._finish(time.perf_counter() - self._begun)
         if stopping.asked:
             raise KeyboardInterrupt(stopping.asked)
         return metrics
+
+    def _keep_safe(self) -> None:
+        """A copy in the host's memory, which a lost device cannot take."""
+        self._safe, self._safe_at = (self.session.step, self.session.download(), self.session.texture()), time.monotonic()
 
     def _on_batch(self, result: BatchResult) -> None:
         r = result.records

@@ -37,7 +37,9 @@ class Scale:
 
 
 class MeshSession:
-    """views, photos: what it is fitted to. canvas: width and height that hold every view. texture: (height, width, 3) in 0..1 to begin with."""
+    """views, photos: what it is fitted to; the photos are the session's from here on. canvas: width and height that hold every view. texture: (height, width, 3)
+    in 0..1 to begin with. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
+    """
 
     def __init__(
         self,
@@ -55,25 +57,33 @@ class MeshSession:
         self.width, self.height = canvas
         self.texture_shape, self.step = texture.shape, 0
         self.mesh, self._recorders, self._own = mesh, [], {}
+        self._shared, self._batches = {"photos": photos.buffer}, None
+        try:
+            self._allocate_shared(texture, on_batch)
+            atomics = resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics")
+            self.run_of = build_all(device, [*SCHEDULE_PASSES, *mesh_passes(atomics, config.loss, *canvas)])
+            self.set_step(0)
+            self._allocate(np.zeros((2, len(mesh.vertices), 3), np.float32))
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _allocate_shared(self, texture: np.ndarray, on_batch: Callable[[BatchResult], None]) -> None:
+        """What does not depend on the mesh."""
+        device, shared, size = self.device, self._shared, (self.width, self.height)
         texels, groups = texture.shape[0] * texture.shape[1], -(-self.width // TILE) * -(-self.height // TILE)
-        cameras = np.stack([camera_row(v) for v in views])
-        sizes = {"hyper": 1, "mesh": 1, "frame": 1, "camera": 1, "views": len(views), "texels": texels, "adam_texels": 2 * texels, "mesh_losses": groups}
-        self._shared = {
-            **allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()}),
-            "schedule": Buffer(device, HISTORY * contract.itemsize("schedule"), "schedule", host=True),
-            "mesh_history": Buffer(device, HISTORY * contract.itemsize("mesh_history"), "mesh_history", host=True),
-            "photos": photos.buffer,
-            **{n: Image(device, *canvas, FORMATS["float32"].vk, np.float32, n) for n in ("ids", "ids_minus", "target")},
-            "depth": DepthImage(device, *canvas, "depth"),
-        }
-        self._shared["hyper"].upload(hyper_row(config, scale))
-        self._shared["views"].upload(cameras)
-        self._shared["texels"].upload(texture.astype(np.float32))
-        self._shared["adam_texels"].fill(0)
-        self._batches = Batches(device, self._shared["mesh_history"], on_batch)
-        self.run_of = build_all(device, [*SCHEDULE_PASSES, *mesh_passes(resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics"), config.loss, *canvas)])
-        self.set_step(0)
-        self._allocate(np.zeros((2, len(mesh.vertices), 3), np.float32))
+        sizes = {"hyper": 1, "mesh": 1, "frame": 1, "camera": 1, "views": len(self.views), "texels": texels, "adam_texels": 2 * texels, "mesh_losses": groups}
+        shared |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        for name in ("schedule", "mesh_history"):
+            shared[name] = Buffer(device, HISTORY * contract.itemsize(name), name, host=True)
+        for name in ("ids", "ids_minus", "target"):
+            shared[name] = Image(device, *size, FORMATS["float32"].vk, np.float32, name)
+        shared["depth"] = DepthImage(device, *size, "depth")
+        shared["hyper"].upload(hyper_row(self.config, self.scale))
+        shared["views"].upload(np.stack([camera_row(v) for v in self.views]))
+        shared["texels"].upload(texture.astype(np.float32))
+        shared["adam_texels"].fill(0)
+        self._batches = Batches(device, shared["mesh_history"], on_batch)
 
     # -- running ---------------------------------------------------------------------------------------------------------------
 
@@ -168,9 +178,10 @@ class MeshSession:
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
-        self.drain()
+        if self._batches is not None:
+            self.drain()
+            self._batches.destroy()
         self._release()
-        self._batches.destroy()
         for resource in self._shared.values():
             resource.destroy()
 

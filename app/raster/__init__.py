@@ -5,10 +5,12 @@ from dataclasses import dataclass, fields, replace
 
 from app.config import FIELDS
 from app.errors import UserError
+from app.footprint import bytes_per_splat
 from app.gpu.context import Device
 from app.raster.choose import choose as timed_choice
 from app.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
 from app.raster.tiled import BYTES_PER_SPLAT, TiledOptions, TiledRasterizer, TiledRows
+from app.variants.moments import MOMENT_FORMATS
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,11 @@ BACKENDS = {
     "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, "quads through the graphics pipeline, gradients reduced in the fragment shader"),
     "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, "splats listed by tile of 16x16 pixels, in compute shaders alone", BYTES_PER_SPLAT),
 }
+
+
+def training_bytes(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0) -> dict[str, float]:
+    """Bytes that one splat takes in training, by row, and by the `tiles` of a rasterizer. estimates: as of bytes_per_splat."""
+    return bytes_per_splat(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates) | {"tiles": BACKENDS[rasterizer].bytes_per_splat}
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,8 @@ from app.variants.reductions import REDUCTIONS
 DRAWS = {"draw": "forward draw", "draw backward": "backward draw"}  # pass whose fragments are counted -> its stage
 GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
-# Seconds of drawing before anything is timed. While the host prepares a model or a view the clocks of a GPU fall, and they rise only after a while of work: a
-# model that takes 1.8 ms was timed at 7.9 ms on an H200. A CPU needs none.
+# Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a model or a view, and raises them only after a while of work.
+# Likely why an H200 timed 7.9 ms for a model that takes 1.8. A CPU needs none.
 WARM_SECONDS = 0.3
 _WARM_BATCH, _MOST_FRAMES = 0.1, 64  # seconds and frames of a submission, for in a gap between two the clocks may fall again
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from app.config import TrainConfig
-from app.footprint import bytes_per_splat
+from app.footprint import most_splats
 from app.gpu.context import Device
-from app.raster import BACKENDS
+from app.raster import training_bytes
 from app.train.photos import Photos
-from app.variants.moments import MOMENT_FORMATS
 
 ROOM, MORE = 1.25, 150_000  # capacity: so many times the splats that it was made for, and so many more, since each growth takes a tenth of a second
 
@@ -20,11 +19,8 @@ def roomy(n: int) -> int:
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
     estimates = config.gradient_pairs if config.gradient == "stochastic" else 0
-    each = bytes_per_splat(config.sh_degree, MOMENT_FORMATS[config.moments].nbytes, estimates)
-    each["tiles"] = BACKENDS[config.rasterizer].bytes_per_splat
-    used = 0 if photos.streamed else photos.buffer.nbytes
-    by_memory = int(0.9 * device.memory_bytes - used) // sum(each.values())
-    limit = int(min(device.max_buffer // max(each.values()), by_memory)) // 4 * 4  # planes take a multiple of 4, see contract.plane_stride
+    each = training_bytes(config.rasterizer, config.sh_degree, config.moments, estimates)
+    limit = most_splats(each, device.memory_bytes, device.max_buffer, 0 if photos.streamed else photos.buffer.nbytes)
     return min(limit, config.cap_max) if config.cap_max else limit
 
 

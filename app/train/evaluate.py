@@ -30,7 +30,7 @@ from app.raster.parameters import Parameters
 from app.report.page import comparison_name
 from app.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from app.train.photos import pack
-from app.train.report import make_folder, write_json
+from app.train.report import check_folder, make_folder, write_json
 from app.train.result import find_model
 
 BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
@@ -122,6 +122,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     if config.data_dir is None:
         raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")
     out = Path(result_dir) if result_dir else ply.parent
+    check_folder(out)
     scene = load_scene(config.data_dir, config.data_factor, config.test_every)
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")

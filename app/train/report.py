@@ -104,6 +104,15 @@ def stage_table(stages: dict[str, float]) -> str:
     return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in rows)])
 
 
+def check_folder(path: Path) -> None:
+    """Raises UserError where `make_folder` would, as far as that can be known without making anything."""
+    there = next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
+    if not there.is_dir():
+        raise UserError(f"cannot make the folder {path}: {there} is no folder; choose another --result-dir")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to the folder {there}; choose another --result-dir")
+
+
 def make_folder(path: Path) -> None:
     """Raises UserError where nothing can be written, before time is spent on what should go there."""
     try:

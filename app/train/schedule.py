@@ -47,6 +47,7 @@ def hyper_row(config: TrainConfig, extent: float) -> np.ndarray:
     row["lr_means"], row["lr_means_final"] = config.means_lr * extent, config.means_lr_final * extent
     for name in ("quats", "scales", "opacities", "sh0", "shN"):
         row[f"lr_{name}"] = getattr(config, f"{name}_lr")
+    row["lr_shN"] *= config.shN_every  # as far as in as many steps
     for name in ("beta1", "beta2", "eps"):
         row[name] = getattr(config, f"adam_{name}")
     row["extent"] = extent

@@ -38,7 +38,10 @@ GROUP = contract.CONSTANTS["GROUP"][0]
 
 
 class Session:
-    """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order."""
+    """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order.
+
+    photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
+    """
 
     def __init__(
         self,
@@ -56,24 +59,28 @@ class Session:
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
         self._pairs = PairRoom()
-        resolve_moments(device, config.moments)
-        check_gradient(config)
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
-        cameras = np.stack([camera_row(v) for v in views])
-        self._shared = {
-            "hyper": Buffer(device, contract.itemsize("hyper"), "hyper"),
-            "views": Buffer(device, cameras.nbytes, "views"),
-            "schedule": Buffer(device, HISTORY * contract.itemsize("schedule"), "schedule", host=True),
-            "history": Buffer(device, HISTORY * contract.itemsize("history"), "history", host=True),
-            "photos": photos.buffer,
-            **allocate_loss(device, self.width, self.height, differences=self.estimates > 0),
-        }
-        self._shared["hyper"].upload(hyper_row(config, extent))
-        self._shared["views"].upload(cameras)
-        self._batches = Batches(device, self._shared["history"], self._on_batch)
+        self._shared, self._batches = {"photos": photos.buffer}, None
         self.parameters: Parameters | None = None
         self._parts: list = []
         self._recorders: list[Recorder] = []
+        try:
+            resolve_moments(device, config.moments)
+            check_gradient(config)
+            self._allocate_shared(extent)
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _allocate_shared(self, extent: float) -> None:
+        """What does not depend on the number of splats."""
+        device = self.device
+        for name, n in {"hyper": 1, "views": len(self.views), "schedule": HISTORY, "history": HISTORY}.items():
+            self._shared[name] = Buffer(device, n * contract.itemsize(name), name, host=name in ("schedule", "history"))
+        self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
+        self._shared["hyper"].upload(hyper_row(self.config, extent))
+        self._shared["views"].upload(np.stack([camera_row(v) for v in self.views]))
+        self._batches = Batches(device, self._shared["history"], self._on_batch)
 
     # -- state in and out ------------------------------------------------------------------------------------------------------
 
@@ -280,9 +287,10 @@ class Session:
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
-        self.drain()
+        if self._batches is not None:
+            self.drain()
+            self._batches.destroy()
         self._release()
-        self._batches.destroy()
         for resource in self._shared.values():
             resource.destroy()
 

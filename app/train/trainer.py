@@ -30,7 +30,7 @@ from app.train.batch import LONGEST_BATCH, BatchResult
 from app.train.checkpoint import Checkpoint
 from app.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from app.train.photos import Photos
-from app.train.report import Log, make_folder, set_aside, stage_table, write_metrics, write_pictures
+from app.train.report import Log, check_folder, make_folder, set_aside, stage_table, write_metrics, write_pictures
 from app.train.session import Session
 from app.train.start import initial_gaussians, starts_random
 from app.train.stop import StopRequest
@@ -69,6 +69,7 @@ class Run:
     def __init__(self, config: TrainConfig, preview: Preview | None = None):
         self.config, self.log, self.bar, self.stopping, self.preview = config, Log(), None, StopRequest(), preview
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
+        check_folder(self.folder)
         start = self._checkpoint_to_resume()
         self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
         for note in self.scene.notes:
