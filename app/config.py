@@ -154,7 +154,7 @@ class Learning:
     quats_perturbation: float = option(0.02, "stochastic: what quaternions move by", min=1e-6, max=10)
     scales_perturbation: float = option(0.05, "stochastic: what log scales move by", min=1e-6, max=10)
     opacities_perturbation: float = option(0.1, "stochastic: what logit opacities move by", min=1e-6, max=10)
-    sh0_perturbation: float = option(0.2, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
+    sh0_perturbation: float = option(0.1, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
     shN_perturbation: float = option(0.05, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 

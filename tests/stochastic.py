@@ -21,7 +21,7 @@ from app.train.photos import pack
 from app.train.schedule import SCHEDULE_PASSES, record_end
 
 BACKGROUND, LAMBDA, SEED, NEAR = np.array([0.2, 0.4, 0.6], np.float32), 0.2, 7, 0.01
-STEPS = {"means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.2, "shN": 0.05}
+STEPS = {"means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.1, "shN": 0.05}
 
 
 class Scene:

@@ -32,6 +32,7 @@ from tests.drawing import fresh_seed
 from tests.goldens import relative_l2, second_scene_allowed
 from tests.stochastic import BACKGROUND, LAMBDA, SEED, STEPS, Estimates, Scene, errors_by_samples, estimates_of
 from tests.training import open_session, same_state, settings
+from tools.make_scene import make_scene
 
 SAMPLES = 4096
 
@@ -145,22 +146,27 @@ def test_half_floats_do_not_shift_the_mean(made):
 PRESET = tomllib.loads((PRESETS / "stochastic.toml").read_text())
 
 
-def test_training_gains_6_db(device, scene):
-    """Held out, over the splats it starts from; at rates for so short a run."""
-    config = settings(scene, max_steps=400, batch_steps=50, **PRESET | {"sh0_lr": 0.05, "opacities_lr": 0.2, "scales_lr": 0.02})
-    session, loaded = open_session(device, config), load_scene(scene)
+# For so short a run. Small splats at first: what overlaps a splat is the noise of its gradient.
+SHORT = PRESET | {"opacities_lr": 0.2, "scales_lr": 0.02, "init_scale": 0.5}
+
+
+def test_training_gains_6_db(device, tmp_path):
+    """Held out, over the splats it starts from. 25 views: of the tiny scene's 9 two are held out that no other looks like."""
+    make_scene(tmp_path / "scene", views=25, width=32, height=24, points=1000, supersample=1)
+    config = settings(tmp_path / "scene", max_steps=300, batch_steps=50, seed=fresh_seed(), **SHORT)
+    session, loaded = open_session(device, config), load_scene(tmp_path / "scene")
 
     def psnr() -> float:
         return float(np.mean([m.psnr for m in measure_all(device, session.raster, loaded, loaded.test, evaluation_frame(config), quiet=True)]))
 
     before = psnr()
-    for _ in range(8):
+    for _ in range(6):
         session.run(50)
     session.drain()
     after = psnr()
     session.destroy()
     print(f"held-out PSNR {before:.2f} -> {after:.2f} dB")
-    assert after > before + 6
+    assert after > before + 8  # 9.1 to 9.9 with five seeds, 9.4 to 9.5 with five random orders of the splats; docs/RESULTS.md
 
 
 def test_a_run_says_how_it_was_made(on_device, scene, tmp_path):

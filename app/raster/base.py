@@ -82,7 +82,7 @@ class Stochastic(Options):
     quats_perturbation: float = 0.02
     scales_perturbation: float = 0.05
     opacities_perturbation: float = 0.1
-    sh0_perturbation: float = 0.2
+    sh0_perturbation: float = 0.1
     shN_perturbation: float = 0.05
 
 

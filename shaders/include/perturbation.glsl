@@ -7,7 +7,7 @@ layout(constant_id = 12) const float STEP_MEANS = 0.1;  // share of the shorter 
 layout(constant_id = 13) const float STEP_QUATS = 0.02;
 layout(constant_id = 14) const float STEP_SCALES = 0.05;
 layout(constant_id = 15) const float STEP_OPACITIES = 0.1;
-layout(constant_id = 16) const float STEP_SH0 = 0.2;
+layout(constant_id = 16) const float STEP_SH0 = 0.1;
 layout(constant_id = 17) const float STEP_SHN = 0.05;
 
 uvec4 sign_bits(uint pair, uint g) { return random_bits(uvec4(frame.seed, frame.step / HOLD, g, DRAW_SIGNS + 256u * pair)); }
