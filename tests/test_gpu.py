@@ -459,7 +459,7 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "footprint", "camera", "gaussians", "config", "presets", "errors", "files", "variants"}
+LEAVES = {"contract", "structs", "footprint", "camera", "gaussians", "config", "presets", "errors", "files", "variants"}
 BELOW = {  # layer -> layers of app/ it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),

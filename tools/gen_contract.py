@@ -1,4 +1,4 @@
-"""Writes shaders/include/contract.glsl from app/contract.py.  python -m tools.gen_contract [--check]"""
+"""Writes shaders/include/contract.glsl from app/contract.py and app/structs.py.  python -m tools.gen_contract [--check]"""
 
 import sys
 from pathlib import Path
