@@ -20,16 +20,18 @@ from app.io.ply import is_antialiased, load_ply, save_ply
 from app.io.scene import load_scene
 from app.presets import config_from_file, load_config
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
+from app.train.batch import timed_of
 from app.train.capacity import fitting
 from app.train.evaluate import evaluate_run, evaluation_frame, measure_all
 from app.train.photos import Photos
 from app.train.report import Log, stage_table
 from app.train.session import Session
-from app.train.start import initial_gaussians
+from app.train.start import initial_gaussians, morton_order
 from app.train.trainer import train
 from app.variants.blocks import BLOCKS
 from app.variants.moments import MOMENT_FORMATS
 from app.variants.ordering import ORDERINGS
+from tests.drawing import fresh_seed
 from tests.training import densified, open_session, same_state, settings
 
 STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}
@@ -254,6 +256,32 @@ def test_backgrounds(device, scene, background):
     # measured against one colour, whatever was behind in training
     assert evaluation_frame(session.config)["background"].tolist() == [float(background == "white")] * 3
     session.destroy()
+
+
+def test_neighbours_stand_side_by_side():
+    """Morton order is an order, and brings the next point nearer than chance does, also where a few lie far away."""
+    rng = np.random.default_rng(fresh_seed())
+    points = np.concatenate([rng.normal(size=(2000, 3)), rng.normal(0, 1e4, (5, 3))])
+    order = morton_order(points)
+    assert np.array_equal(np.sort(order), np.arange(len(points)))
+    steps = [np.median(np.linalg.norm(np.diff(p, axis=0), axis=1)) for p in (points[order], points)]
+    assert steps[0] < steps[1] / 4
+    assert len(morton_order(np.zeros((0, 3)))) == 0 and morton_order(np.zeros((1, 3))).tolist() == [0]
+
+
+@pytest.mark.parametrize("steps", [20, 25, 50])
+@pytest.mark.parametrize("period", [2, 3, 4, 6])
+def test_timed_steps_are_spread(steps, period):
+    """Whatever steps do every `period` steps is timed as often as it is done."""
+    timed = [batch * steps + timed_of(batch, steps) for batch in range(600)]
+    assert all(t // steps == batch for batch, t in enumerate(timed))
+    shares = np.bincount(np.array(timed) % period, minlength=period) / len(timed)
+    assert np.all(np.abs(shares - 1 / period) < 0.2 / period)
+
+
+def test_stages_are_means_of_what_was_timed_late():
+    log = Log(stages=[{"a": 100.0}, {"a": 100.0}, {"a": 1.0, "b": 2.0}, {"a": 4.0}])
+    assert log.stage_means() == {"a": 2.5, "b": 2.0} and Log().stage_means() == {}
 
 
 def test_the_sh_degree_rises(device, scene):

@@ -118,6 +118,8 @@ class MeshRun:
                 while session.step < c.max_steps and not stopping.asked:
                     ends = [s for s in (*levels, c.max_steps) if s > session.step]
                     session.run(min(c.batch_steps, min(ends) - session.step))
+                    if levels[session.step]:  # for whose new buffers there may be no room
+                        self._keep_safe()
                     for _ in range(levels[session.step]):
                         session.subdivide()
                     if time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:

@@ -43,6 +43,11 @@ class _Slot:
         self.head = self.tail = self.timed = None
 
 
+def timed_of(batch: int, steps: int) -> int:
+    """Which step of a batch is timed: spread evenly (by the golden ratio), since what steps do may depend on their number, see --shN-every."""
+    return int(batch * 0.6180339887 % 1 * steps)
+
+
 def _nothing(recorder: Recorder) -> None:
     """A command buffer of its own around a batch, for its two timestamps."""
 
@@ -73,7 +78,7 @@ class Batches:
         slot = self._slots[self._turn]
         self._turn, self._submitted = 1 - self._turn, self._submitted + 1
         commands = [self._step] * steps
-        commands[self._submitted % steps] = slot.timed  # another each time: what steps do may depend on their number, see --shN-every
+        commands[timed_of(self._submitted, steps)] = slot.timed
         submit(self.device, [slot.head, *commands, slot.tail], slot.fence)
         slot.first, slot.count, slot.room, slot.begun_at = first, steps, room, time.perf_counter()
 

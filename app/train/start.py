@@ -25,7 +25,7 @@ def morton_order(points: np.ndarray) -> np.ndarray:
 def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
     """Splats at the SfM points, or random ones in a cube.
 
-    Neighbours are visible together, so they stand together in memory; those that they grow do as well (docs/RESULTS.md has what that saves).
+    Neighbours are visible together, so they stand together in memory, and those that they grow mostly do as well (docs/RESULTS.md has what that saves).
     """
     rng = np.random.default_rng(config.seed)
     if starts_random(config, scene):
