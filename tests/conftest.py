@@ -54,6 +54,15 @@ def display(screenless):
         yield screenless
 
 
+@pytest.fixture(scope="module")
+def gpu(display):
+    """A device that can present, with validation layers. An interrupted run leaves its buffers to the end of the process, so it is not closed."""
+    from app.gpu.probe import open_device
+    from app.view import window
+
+    return open_device(None, window.start())
+
+
 @pytest.fixture
 def on_device(device, monkeypatch):
     """Runs and evaluations take the session's device, whose pipelines are built already."""

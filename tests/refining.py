@@ -13,7 +13,6 @@ from app.raster.base import allocate_projected
 from app.raster.parameters import FIELDS, MOMENTS, Parameters
 from app.train.densify import allocate_densify
 from app.train.schedule import hyper_row
-from tests.oracle.pcg import random_bits
 
 STATE = (*FIELDS, *MOMENTS)
 EXTENT = 2.0

@@ -9,8 +9,9 @@ from app.gpu.passes import build_all
 from app.raster.parameters import FIELDS, MOMENTS
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, record_densify, record_reset
 from tests.oracle.densify import densify
+from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
-from tests.refining import EXTENT, STATE, Refining, maker, random_bits, random_state
+from tests.refining import EXTENT, STATE, Refining, maker, random_state
 
 CONFIG = TrainConfig(reset_every=3000)
 EARLY, LATE = 600, 3100  # before and after the first opacity reset

@@ -15,7 +15,8 @@ from app.raster.parameters import FIELDS, MOMENTS
 from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
 from app.train.trainer import train
 from tests.oracle.mcmc import noise, regularizers, relocated
-from tests.refining import EXTENT, STATE, Refining, maker, random_bits, random_state
+from tests.oracle.pcg import random_bits
+from tests.refining import EXTENT, STATE, Refining, maker, random_state
 from tests.training import densified, open_session, same_state, settings
 
 CONFIG = TrainConfig(strategy="mcmc")

@@ -2,7 +2,6 @@
 
 import math
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from app.errors import UserError
 from app.gaussians import Gaussians
 from app.gpu import surface as surface_module
 from app.gpu.context import Device, OutOfMemory
-from app.gpu.probe import open_device
 from app.io.masks import downsampled
 from app.io.ply import save_ply
 from app.io.scene import load_scene
@@ -37,17 +35,12 @@ from app.view.preview import Preview
 from app.view.screen import Look
 from app.view.viewer import Viewer
 from tests.training import settings
+from tests.xvfb import NEEDS_DISPLAY
 
-pytestmark = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
+pytestmark = NEEDS_DISPLAY
 W, H = 64, 48
 GREY = (0.2, 0.3, 0.4)
 SECONDS = 20.0  # a busy machine may take
-
-
-@pytest.fixture(scope="module")
-def gpu(display):
-    """A device that can present, with validation layers. An interrupted run leaves its buffers to the end of the process, so it is not closed."""
-    return open_device(None, window.start())
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The window of a fit, for real: on a display without a screen (Xvfb), with what it shows read back."""
 
-import shutil
 import time
 
 import glfw
@@ -13,17 +12,12 @@ from app.fit.blobs import Blobs
 from app.fit.config import FitConfig
 from app.fit.session import FitSession
 from app.gpu.context import OutOfMemory
-from app.gpu.probe import open_device
 from app.view import window
 from app.view.fit_preview import FitPreview
+from tests.xvfb import NEEDS_DISPLAY
 
-pytestmark = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
+pytestmark = NEEDS_DISPLAY
 SECONDS = 20.0  # a busy machine may take
-
-
-@pytest.fixture(scope="module")
-def gpu(display):
-    return open_device(None, window.start())
 
 
 @pytest.fixture

@@ -1,11 +1,15 @@
 """A display without a screen: starts Xvfb, reads what it shows, and sends it mouse and keys with xdotool."""
 
 import os
+import shutil
 import struct
 import subprocess
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+NEEDS_DISPLAY = pytest.mark.skipif(not shutil.which("Xvfb") or not shutil.which("xdotool"), reason="no Xvfb or no xdotool: apt-get install xvfb xdotool (tools/setup does)")
 
 
 class Display:

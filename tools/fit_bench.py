@@ -27,7 +27,6 @@ from app.fit.session import FitSession
 from app.gpu.probe import open_device
 from app.io.images import over
 from app.report import charts
-from app.train.batch import BatchResult
 from app.train.report import make_folder, write_json
 from app.variants.fit_rasters import FIT_RASTERS
 
@@ -54,10 +53,6 @@ def picture(width: int, height: int, seed: int = 0) -> np.ndarray:
         stripes = 0.6 + 0.4 * np.sign(np.sin(u * rng.uniform(50, 400))) if rng.random() < 0.3 else 1
         image = np.where(inside[..., None], (rng.uniform(0, 255, 3) * (stripes * np.ones_like(x))[..., None] + image) / 2, image)
     return np.uint8(np.clip(image, 0, 255))
-
-
-def seconds(batch: BatchResult) -> float:
-    return 1e-9 * (batch.busy[1] - batch.busy[0])
 
 
 class Bench:
@@ -102,12 +97,12 @@ class Bench:
         for steps in (1, 2):
             session.run(steps)
             session.drain()
-        steps = int(np.clip(BATCH_SECONDS / (seconds(batches[-1]) / 2), 1, 50))
-        for _ in range(BATCHES if seconds(batches[-1]) < 4 else 1):
+        steps = int(np.clip(BATCH_SECONDS / (batches[-1].seconds / 2), 1, 50))
+        for _ in range(BATCHES if batches[-1].seconds < 4 else 1):
             session.run(steps)
         session.drain()
         timed = batches[2:]
-        ms = [1e3 * seconds(b) / len(b.records) for b in timed]
+        ms = [1e3 * b.seconds / len(b.records) for b in timed]
         stages = {name: float(np.median([b.stages[name] for b in timed])) for name in timed[0].stages}
         row |= {"ms": float(np.median(ms)), "spread": [min(ms), max(ms)], "stages": stages, "names": session.raster.rows.names, "memory": sum(session.memory().values())}
         row["pairs"] = int(timed[-1].records["pairs"][-1])
@@ -167,7 +162,7 @@ class Bench:
             while session.step < f.steps:
                 session.run(min(50, f.steps - session.step))
             row["psnr"], row["ssim"] = session.measure()
-            self._keep(row | {"seconds": sum(seconds(b) for b in spent), "curve": [float(-10 * np.log10(b.records["mse"][-1])) for b in spent]})
+            self._keep(row | {"seconds": sum(b.seconds for b in spent), "curve": [float(-10 * np.log10(b.records["mse"][-1])) for b in spent]})
             session.destroy()
 
     def report(self) -> None:

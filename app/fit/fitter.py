@@ -27,7 +27,7 @@ from app.gpu.probe import open_device
 from app.io.exr import read_exr
 from app.io.images import over, read_upright, save_png, to_uint8
 from app.train.batch import LONGEST_BATCH, BatchResult
-from app.train.report import check_folder, make_folder, write_json
+from app.train.report import check_folder, make_folder, stage_medians, write_json
 from app.train.stop import StopRequest
 
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
@@ -135,7 +135,7 @@ class Run:
 
     def _on_batch(self, batch: BatchResult) -> None:
         r = batch.records
-        self.gpu_seconds += 1e-9 * (batch.busy[1] - batch.busy[0])
+        self.gpu_seconds += batch.seconds
         self.steps.append(batch.first_step + len(r))
         self.psnrs.append(float(-10 * np.log10(max(r["mse"][-1], 1e-12))))
         self.seconds.append(self.gpu_seconds)
@@ -152,7 +152,6 @@ class Run:
         save_png(self.folder / "reconstruction.png", to_uint8(image))
         save_png(self.folder / "difference.png", difference(image, self.photo))
         blobs.save(self.folder / "blobs.npz", self.width, self.height, session.background)
-        stages = {name: float(np.median([s[name] for s in self.stages])) for name in (self.stages[-1] if self.stages else {})}
         metrics = {
             "hardsplat": __version__,
             "image": str(self.path),
@@ -165,7 +164,7 @@ class Run:
             "rasterizer": session.rasterizer,
             "variants": session.raster.rows.names,
             "seconds": {"gpu": self.gpu_seconds, "wall": wall},
-            "stage_ms": stages,
+            "stage_ms": stage_medians(self.stages),
             "clipped_steps": session.clipped_steps,
             "memory_bytes": session.memory(),
             "settings": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(c).items()},

@@ -15,8 +15,8 @@ from app.footprint import by_purpose
 from app.gpu.context import Device
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder
-from app.train.batch import HISTORY, Batches, BatchResult, PairRoom
+from app.gpu.recorder import Recorder, Recordings
+from app.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from app.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, read_metrics, record_loss, record_metrics, record_squared
 from app.train.photos import pack
 from app.train.schedule import BACKGROUND_MODES, SCHEDULE_PASSES, record_begin, record_end
@@ -41,7 +41,7 @@ def hyper_row(config: FitConfig, spacing: float) -> np.ndarray:
     return row
 
 
-class FitSession:
+class FitSession(BatchedSession):
     """photo: (H, W, 3 or 4) uint8, premultiplied. capacity: most blobs there will be. on_batch: called with each finished batch, in order.
 
     Raises UserError for what the device cannot run, OutOfMemory where it does not fit.
@@ -55,7 +55,7 @@ class FitSession:
         self.spacing = float(np.sqrt(self.width * self.height / capacity))
         self._pairs = PairRoom()
         self._parts: list = []
-        self._recorders: list[Recorder] = []
+        self._recorded = Recordings(device, {})
         try:
             self._allocate(capacity, pack(photo))
         except BaseException:
@@ -88,10 +88,10 @@ class FitSession:
         self._record()
 
     def _record(self) -> None:
-        for recorder in self._recorders:
-            recorder.destroy()
-        self._recorders, self._drawn_from = [], self.raster.resources
+        self._recorded.destroy()
+        self._drawn_from = self.raster.resources
         self.resources = {**self.raster.resources, **self._shared}
+        self._recorded = recorded = Recordings(self.device, self.resources)
         squared = self.config.loss == "l2"
         run = build_all(self.device, [*SCHEDULE_PASSES, *(SQUARED_PASSES if squared else LOSS_PASSES), *METRIC_PASSES])
 
@@ -105,11 +105,6 @@ class FitSession:
         def draw(recorder: Recorder) -> None:
             record_begin(recorder, run)
             self.raster.record_forward(recorder)
-
-        def recorded(record, timed: bool = False) -> Recorder:
-            self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
-            record(recorder)
-            return recorder.end()
 
         self._begin = recorded(lambda r: self.raster.projection.record_begin(r, self.raster.pipelines))
         self._draw = recorded(draw)
@@ -163,30 +158,11 @@ class FitSession:
         self._batches.submit(self.step, steps, self.raster.room)
         self.step += steps
 
-    def drain(self) -> None:
-        """Waits for all batches in flight."""
-        self._batches.drain()
-
-    def _on_batch(self, result: BatchResult) -> None:
-        if not self.device.timestamp_ns:
-            result.busy = tuple(1e9 * t for t in result.host)  # the host's clock, where the device has none
-        self._pairs.note(result)
-        self.on_batch(result)
-
-    @property
-    def step_seconds(self) -> float:
-        """Of the last batch; a guess until one has ended."""
-        return self._batches.step_seconds
-
-    @property
-    def clipped_steps(self) -> int:
-        return self._pairs.clipped_steps
-
     def destroy(self) -> None:
         self.device.wait_idle()
-        for part in (*self._recorders, *reversed(self._parts)):
+        for part in (self._recorded, *reversed(self._parts)):
             part.destroy()
-        self._recorders, self._parts = [], []
+        self._parts = []
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import vulkan as vk
@@ -208,3 +208,22 @@ class Recorder:
         if self._statistics is not None:
             vk.vkDestroyQueryPool(self.device.handle, self._statistics, None)
         vk.vkFreeCommandBuffers(self.device.handle, pool(self.device), 1, [self.commands])
+
+
+class Recordings:
+    """Recorders of the same resources, which go together."""
+
+    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image]):
+        self.device, self.resources = device, resources
+        self._recorders: list[Recorder] = []
+
+    def __call__(self, commands: Callable[[Recorder], object], timed: bool = False) -> Recorder:
+        """What `commands` records, ended."""
+        self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
+        commands(recorder)
+        return recorder.end()
+
+    def destroy(self) -> None:
+        for recorder in self._recorders:
+            recorder.destroy()
+        self._recorders.clear()

@@ -22,7 +22,7 @@ import numpy as np
 from app.camera import Camera
 from app.errors import UserError
 from app.io.colmap_model import file_bytes
-from app.io.transforms import OPENGL_TO_OPENCV
+from app.io.transforms import OPENGL_TO_OPENCV, numbers_of
 
 SECONDS = 2.0  # from one keyframe without a time to the next
 _LARGEST_SIDE = 65536
@@ -88,12 +88,7 @@ def _size(path, top, *names) -> tuple[int, int] | None:
 
 def _pose(where, key, opengl) -> np.ndarray:
     name = "camera_to_world" if opengl else next((n for n in ("c2w", "w2c") if n in key), "c2w")
-    try:
-        matrix = np.array(key[name], np.float64)
-    except KeyError:
-        raise UserError(f"{where}: has no {'camera_to_world' if opengl else 'c2w or w2c'}") from None
-    except (TypeError, ValueError, OverflowError):
-        matrix = np.empty(0)
+    matrix = numbers_of(where, key, name, named=name if opengl else "c2w or w2c")
     if matrix.size == 16:
         matrix = matrix.reshape(4, 4)
     elif matrix.shape == (3, 4):

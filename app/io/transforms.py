@@ -180,14 +180,19 @@ def _intrinsics(where: str, values: dict, width: float, height: float) -> tuple[
     return ("OPENCV", params + [k1, k2, p1, p2]) if any((k1, k2, p1, p2)) else ("PINHOLE", params)
 
 
+def numbers_of(where: str, values: dict, key: str, named: str = "") -> np.ndarray:
+    """float64 of any shape; empty where it is something else. Raises UserError, with its name, where it is missing."""
+    try:
+        return np.array(values[key], np.float64)
+    except KeyError:
+        raise UserError(f"{where}: has no {named or key}") from None
+    except (TypeError, ValueError, OverflowError):
+        return np.empty(0)
+
+
 def _matrix(where: str, values: dict, key: str) -> np.ndarray:
     """(3, 4) float64, finite, of a matrix of 3 or 4 rows."""
-    try:
-        matrix = np.array(values[key], np.float64)
-    except KeyError:
-        raise UserError(f"{where}: has no {key}") from None
-    except (TypeError, ValueError, OverflowError):
-        matrix = np.empty(0)
+    matrix = numbers_of(where, values, key)
     if matrix.shape not in ((4, 4), (3, 4)):
         raise UserError(f"{where}: {key} is not a 4x4 matrix of numbers")
     if not (np.abs(matrix) <= _LARGEST).all():

@@ -28,7 +28,7 @@ from app.report.charts import figure, line, save
 from app.report.page import comparison_name
 from app.train.batch import BatchResult
 from app.train.photos import Photos
-from app.train.report import check_folder, make_folder, stage_table, write_json
+from app.train.report import check_folder, make_folder, stage_medians, stage_table, write_json
 from app.train.stop import StopRequest
 from app.train.trainer import SNAPSHOT_SECONDS
 
@@ -155,8 +155,7 @@ class MeshRun:
             picture = session.picture(view.camera)
             rows.append({"name": view.name, **measured(picture, photo)})
             save_png(self.folder / "renders" / comparison_name(view.name), side_by_side(picture[..., :3], photo[..., :3]))
-        names = dict.fromkeys(n for s in self.stages for n in s)
-        stages = {n: float(np.median([s[n] for s in self.stages if n in s])) for n in names}
+        stages = stage_medians(self.stages)
         metrics = {
             "hardsplat": __version__,
             "scene": str(self.config.data_dir),

@@ -13,7 +13,7 @@ from app.footprint import by_purpose
 from app.gpu.context import Device
 from app.gpu.memory import Buffer, DepthImage, Image, allocate_all
 from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder
+from app.gpu.recorder import Recorder, Recordings
 from app.mesh.config import MeshConfig
 from app.mesh.model import Mesh
 from app.mesh.passes import mesh_passes, record_adam, record_gather, record_show
@@ -56,7 +56,7 @@ class MeshSession:
         self.device, self.config, self.views, self.photos, self.scale = device, config, views, photos, scale
         self.width, self.height = canvas
         self.texture_shape, self.step = texture.shape, 0
-        self.mesh, self._recorders, self._own = mesh, [], {}
+        self.mesh, self._recorded, self._own = mesh, Recordings(device, {}), {}
         self._shared, self._batches = {"photos": photos.buffer}, None
         try:
             self._allocate_shared(texture, on_batch)
@@ -161,20 +161,16 @@ class MeshSession:
             record_adam(recorder, self.run_of, count, texels)
             record_end(recorder, self.run_of)
 
-        def recorded(record, timed: bool = False) -> Recorder:
-            self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
-            record(recorder)
-            return recorder.end()
-
+        self._recorded = recorded = Recordings(self.device, self.resources)
         self._batches.record(recorded, step)
         self.gather_once = recorded(lambda r: record_gather(r, self.run_of, triangles, *size)).run_once
         self._show = recorded(lambda r: record_show(r, self.run_of, triangles, *size))
 
     def _release(self) -> None:
         self.device.wait_idle()
-        for part in (*self._recorders, *self._own.values()):
+        for part in (self._recorded, *self._own.values()):
             part.destroy()
-        self._recorders, self._own = [], {}
+        self._own = {}
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""

@@ -12,7 +12,7 @@ from app import contract
 from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.queue import Fence, submit
-from app.gpu.recorder import Recorder
+from app.gpu.recorder import Recorder, Recordings
 
 HISTORY = contract.CONSTANTS["HISTORY"][0]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
@@ -21,7 +21,7 @@ PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step
 
 @dataclass
 class BatchResult:
-    """What came back from a batch: records of its steps (of the contract), the stages of one of its steps in ms, GPU time in ns.
+    """What came back from a batch: records of its steps (of the contract), the stages of one of its steps in ms.
 
     room: pairs of tile and splat that fitted. host: seconds of the host's clock at its begin and end.
     """
@@ -29,9 +29,15 @@ class BatchResult:
     first_step: int
     records: np.ndarray
     stages: dict[str, float]
-    busy: tuple[float, float]  # device clock at its begin and end, ns
+    busy: tuple[float, float]  # device clock at its begin and end, ns; equal where it has none
     room: int
     host: tuple[float, float]
+
+    @property
+    def seconds(self) -> float:
+        """That it took, by the device's clock, or by the host's where it has none."""
+        begin, end = self.busy
+        return 1e-9 * (end - begin) or self.host[1] - self.host[0]
 
 
 class _Slot:
@@ -63,8 +69,8 @@ class Batches:
         self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess until one has ended
         self._submitted, self._turn, self._slots = 0, 0, (_Slot(device), _Slot(device))
 
-    def record(self, recorded: Callable[..., Recorder], step: Callable[[Recorder], None]) -> None:
-        """recorded(commands, timed=False) -> their Recorder, which it owns. Nothing may be in flight."""
+    def record(self, recorded: Recordings, step: Callable[[Recorder], None]) -> None:
+        """Nothing may be in flight."""
         self._step = recorded(step)
         for slot in self._slots:
             slot.head, slot.timed, slot.tail = (recorded(commands, timed=True) for commands in (_nothing, step, _nothing))
@@ -127,3 +133,28 @@ class PairRoom:
                 raster.make_room(int(self._most * PAIRS_AHEAD))
             except OutOfMemory:
                 self._refused = self._refused or not new
+
+
+class BatchedSession:
+    """What sessions of splats and of blobs say of their `_batches` and `_pairs`, which they make themselves. on_batch: called with each finished batch, in order."""
+
+    on_batch: Callable[[BatchResult], None]
+    _batches: Batches
+    _pairs: PairRoom
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        self._batches.drain()
+
+    def _on_batch(self, result: BatchResult) -> None:
+        self._pairs.note(result)
+        self.on_batch(result)
+
+    @property
+    def step_seconds(self) -> float:
+        """Of the last batch; a guess until one has ended."""
+        return self._batches.step_seconds
+
+    @property
+    def clipped_steps(self) -> int:
+        return self._pairs.clipped_steps

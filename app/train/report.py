@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import time
+from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,6 +94,11 @@ class Log:
         later = self.stages[len(self.stages) // 2 :]
         names = {n: None for s in later for n in s}
         return {n: float(np.mean([s[n] for s in later if n in s])) for n in names}
+
+
+def stage_medians(timed: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Median milliseconds of each stage over timed steps that are much alike."""
+    return {n: float(np.median([s[n] for s in timed if n in s])) for n in dict.fromkeys(n for s in timed for n in s)}
 
 
 def stage_table(stages: dict[str, float]) -> str:

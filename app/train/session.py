@@ -20,12 +20,12 @@ from app.gpu.context import Device, OutOfMemory
 from app.gpu.memory import Buffer
 from app.gpu.passes import build_all
 from app.gpu.queue import submit
-from app.gpu.recorder import Recorder
+from app.gpu.recorder import Recorder, Recordings
 from app.raster import BACKENDS
 from app.raster.base import adam, resolve_moments
 from app.raster.parameters import MOMENTS, Parameters
 from app.raster.sort import SORT_PASSES
-from app.train.batch import HISTORY, Batches, BatchResult, PairRoom
+from app.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from app.train.capacity import fitting, limited_by, roomy
 from app.train.checkpoint import STATE, Checkpoint
 from app.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
@@ -37,7 +37,7 @@ from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_
 GROUP = contract.CONSTANTS["GROUP"][0]
 
 
-class Session:
+class Session(BatchedSession):
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order.
 
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
@@ -63,7 +63,7 @@ class Session:
         self._shared, self._batches = {"photos": photos.buffer}, None
         self.parameters: Parameters | None = None
         self._parts: list = []
-        self._recorders: list[Recorder] = []
+        self._recorded = Recordings(device, {})
         try:
             resolve_moments(device, config.moments)
             check_gradient(config)
@@ -166,23 +166,6 @@ class Session:
         """Queues an opacity reset, which is part of the adaptive strategy."""
         submit(self.device, [self._reset])
 
-    def drain(self) -> None:
-        """Waits for all batches in flight."""
-        self._batches.drain()
-
-    def _on_batch(self, result: BatchResult) -> None:
-        self._pairs.note(result)
-        self.on_batch(result)
-
-    @property
-    def step_seconds(self) -> float:
-        """Of the last batch; a guess until one has ended."""
-        return self._batches.step_seconds
-
-    @property
-    def clipped_steps(self) -> int:
-        return self._pairs.clipped_steps
-
     # -- memory ----------------------------------------------------------------------------------------------------------------
 
     def _allocate(self, n: int) -> None:
@@ -231,10 +214,10 @@ class Session:
         self._record_commands()
 
     def _record_commands(self) -> None:
-        for recorder in self._recorders:
-            recorder.destroy()
-        self._recorders, self._drawn_from = [], self.raster.resources
+        self._recorded.destroy()
+        self._drawn_from = self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
+        self._recorded = recorded = Recordings(self.device, self.resources)
         moments = self.config.moments
         refining = MCMC_PASSES(self.sh_planes, moments) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes, moments), *RESET_PASSES(moments))
         run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes, differences=self.estimates > 0), *SORT_PASSES[:1], *refining])
@@ -255,11 +238,6 @@ class Session:
                 record_noise(recorder, run)
             record_end(recorder, run)
 
-        def recorded(record, timed: bool = False) -> Recorder:
-            self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
-            record(recorder)
-            return recorder.end()
-
         self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
         self._batches.record(recorded, step)
         self._densify = recorded(lambda r: (record_mcmc if self.mcmc else record_densify)(r, run))
@@ -278,9 +256,9 @@ class Session:
 
     def _release(self, keep_parameters: bool = False) -> None:
         self.device.wait_idle()  # for refinements too, which no fence tells of
-        for part in (*self._recorders, *self._parts):
+        for part in (self._recorded, *self._parts):
             part.destroy()
-        self._recorders, self._parts = [], []
+        self._parts = []
         if self.parameters is not None and not keep_parameters:
             self.parameters.destroy()
             self.parameters = None
