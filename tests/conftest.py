@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def session_device():
-    from app.gpu.context import Device
+    from hardsplat.gpu.context import Device
 
     return Device()
 
@@ -57,8 +57,8 @@ def display(screenless):
 @pytest.fixture(scope="module")
 def gpu(display):
     """A device that can present, with validation layers. An interrupted run leaves its buffers to the end of the process, so it is not closed."""
-    from app.gpu.probe import open_device
-    from app.view import window
+    from hardsplat.gpu.probe import open_device
+    from hardsplat.view import window
 
     return open_device(None, window.start())
 
@@ -66,29 +66,29 @@ def gpu(display):
 @pytest.fixture
 def on_device(device, monkeypatch):
     """Runs and evaluations take the session's device, whose pipelines are built already."""
-    monkeypatch.setattr("app.train.trainer.open_device", lambda wanted: device)
-    monkeypatch.setattr("app.train.evaluate.open_device", lambda wanted: device)
+    monkeypatch.setattr("hardsplat.train.trainer.open_device", lambda wanted: device)
+    monkeypatch.setattr("hardsplat.train.evaluate.open_device", lambda wanted: device)
     return device
 
 
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch):
     """Capacities grow with the splats alone: runs of a few hundred would never grow otherwise."""
-    monkeypatch.setattr("app.train.capacity.MORE", 0)
+    monkeypatch.setattr("hardsplat.train.capacity.MORE", 0)
 
 
 @pytest.fixture(autouse=True)
 def quick_reports(monkeypatch):
     """Every run writes a report, whose plots take longer than the runs here; tests/test_report.py has them."""
-    monkeypatch.setattr("app.report.run.plot", lambda figure: "data:,")
+    monkeypatch.setattr("hardsplat.report.run.plot", lambda figure: "data:,")
 
 
 @pytest.fixture
 def leaves_nothing(device, monkeypatch):
     """leaves_nothing(make, stride): whichever buffer or image it is that there is no memory for, of every `stride` of them, make() raises OutOfMemory and has freed
     those before it. Where all fit it is destroyed; how many they are."""
-    from app.gpu.context import OutOfMemory
-    from app.gpu.memory import Buffer, Image, _staging
+    from hardsplat.gpu.context import OutOfMemory
+    from hardsplat.gpu.memory import Buffer, Image, _staging
 
     _staging(device)  # the device's, whoever needs it first
     alive, left = set(), [10**9]

@@ -4,8 +4,8 @@ import numpy as np
 from goldens import relative_l2, scene_of
 from oracle import render
 
-from app.api import Camera, Gaussians, Renderer
-from app.variants.formats import FORMATS
+from hardsplat.api import Camera, Gaussians, Renderer
+from hardsplat.variants.formats import FORMATS
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND = (0.2, 0.5, 0.8)

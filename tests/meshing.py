@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 from oracle import mesh as oracle
 
-from app.camera import Camera
-from app.mesh.config import MeshConfig
-from app.mesh.model import Mesh
-from app.mesh.session import MeshSession, Scale
-from app.mesh.start import icosphere
-from app.raster.base import camera_row
-from app.train.photos import Photos
+from hardsplat.camera import Camera
+from hardsplat.mesh.config import MeshConfig
+from hardsplat.mesh.model import Mesh
+from hardsplat.mesh.session import MeshSession, Scale
+from hardsplat.mesh.start import icosphere
+from hardsplat.raster.base import camera_row
+from hardsplat.train.photos import Photos
 
 WIDTH, HEIGHT, NEAR, PIXEL = 64, 48, 0.05, 1 / 30
 SEED = 7

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from app import contract
-from app.config import TrainConfig
-from app.gpu.memory import POISON, Buffer
-from app.gpu.recorder import Recorder
-from app.raster.base import allocate_projected
-from app.raster.parameters import FIELDS, MOMENTS, Parameters
-from app.train.densify import allocate_densify
-from app.train.schedule import hyper_row
+from hardsplat import contract
+from hardsplat.config import TrainConfig
+from hardsplat.gpu.memory import POISON, Buffer
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.base import allocate_projected
+from hardsplat.raster.parameters import FIELDS, MOMENTS, Parameters
+from hardsplat.train.densify import allocate_densify
+from hardsplat.train.schedule import hyper_row
 
 STATE = (*FIELDS, *MOMENTS)
 EXTENT = 2.0

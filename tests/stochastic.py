@@ -8,17 +8,17 @@ from oracle import spsa
 from oracle.loss import l1_dssim
 from oracle.render import render
 
-from app import contract
-from app.api import Camera, Gaussians
-from app.gpu.memory import Buffer
-from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder
-from app.raster import BACKENDS
-from app.raster.base import camera_row, frame_row
-from app.raster.parameters import Parameters, SplatBuffers
-from app.train.loss import allocate_loss, loss_passes, record_loss
-from app.train.photos import pack
-from app.train.schedule import SCHEDULE_PASSES, record_end
+from hardsplat import contract
+from hardsplat.api import Camera, Gaussians
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster import BACKENDS
+from hardsplat.raster.base import camera_row, frame_row
+from hardsplat.raster.parameters import Parameters, SplatBuffers
+from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
+from hardsplat.train.photos import pack
+from hardsplat.train.schedule import SCHEDULE_PASSES, record_end
 
 BACKGROUND, LAMBDA, SEED, NEAR = np.array([0.2, 0.4, 0.6], np.float32), 0.2, 7, 0.01
 STEPS = {"means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.1, "shN": 0.05}

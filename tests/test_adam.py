@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from app import contract
-from app.config import TrainConfig
-from app.gpu.passes import build_all
-from app.raster.base import adam, project_backward, record_project_backward
-from app.raster.parameters import FIELDS, from_bfloat16, to_bfloat16
-from app.train import checkpoint as checkpoints
+from hardsplat import contract
+from hardsplat.config import TrainConfig
+from hardsplat.gpu.passes import build_all
+from hardsplat.raster.base import adam, project_backward, record_project_backward
+from hardsplat.raster.parameters import FIELDS, from_bfloat16, to_bfloat16
+from hardsplat.train import checkpoint as checkpoints
 from tests.oracle import sh as harmonics
 from tests.oracle.adam import adam_step
 from tests.refining import STATE, Refining, random_state

@@ -5,11 +5,11 @@ import pytest
 from goldens import random_scene, relative_l2
 from oracle import render
 
-from app.api import Camera, Gaussians, Renderer
-from app.errors import UserError
-from app.gpu.context import Device, OutOfMemory, ValidationError
-from app.gpu.memory import Buffer
-from app.gpu.recorder import Recorder
+from hardsplat.api import Camera, Gaussians, Renderer
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device, OutOfMemory, ValidationError
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.recorder import Recorder
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.cli import main
-from app.gaussians import Gaussians
-from app.io.colmap import ColmapPoints, read_model, write_model
-from app.io.ply import save_ply
+from hardsplat.cli import main
+from hardsplat.gaussians import Gaussians
+from hardsplat.io.colmap import ColmapPoints, read_model, write_model
+from hardsplat.io.ply import save_ply
 
 ROOT = Path(__file__).parents[1]
 MODEL = Path("sparse/0")
@@ -135,7 +135,7 @@ def test_a_missing_feature(error_of, scene, device):
 
 def test_no_vulkan_device(scene, tmp_path):
     environment = {**os.environ, "VK_ICD_FILENAMES": "/nonexistent", "VK_DRIVER_FILES": "/nonexistent", "HARDSPLAT_VALIDATION": "0"}
-    argv = [sys.executable, "-m", "app", "train", str(scene), "--result-dir", str(tmp_path / "out")]
+    argv = [sys.executable, "-m", "hardsplat", "train", str(scene), "--result-dir", str(tmp_path / "out")]
     done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("hardsplat: error: no Vulkan device: install ") and done.stderr.count("\n") == 1
@@ -144,7 +144,7 @@ def test_no_vulkan_device(scene, tmp_path):
 def test_a_result_folder_that_cannot_be(error_of, scene, tmp_path, monkeypatch):
     """Said before anything is opened that takes time."""
     for module in ("train.trainer.load_scene", "mesh.fit.load_scene", "fit.fitter.read_photo"):
-        monkeypatch.setattr(f"app.{module}", lambda *given: pytest.fail("too late"))
+        monkeypatch.setattr(f"hardsplat.{module}", lambda *given: pytest.fail("too late"))
     (tmp_path / "file").touch()
     locked = tmp_path / "locked"
     locked.mkdir()
@@ -203,5 +203,5 @@ def test_settings_beside_the_splats_are_damaged(error_of, ply):
 
 def test_results_of_evaluation_have_no_place(error_of, ply, scene, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setattr("app.train.evaluate.open_device", lambda wanted: pytest.fail("too late"))
+    monkeypatch.setattr("hardsplat.train.evaluate.open_device", lambda wanted: pytest.fail("too late"))
     assert str(tmp_path / "file") in error_of("eval", ply, "--data-dir", scene, "--result-dir", tmp_path / "file")

@@ -7,26 +7,26 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app import contract
-from app.cli import main
-from app.footprint import PURPOSES, by_purpose
-from app.gaussians import Gaussians
-from app.gpu import queue
-from app.gpu.bandwidth import COPY, copy_bandwidth
-from app.gpu.context import OutOfMemory
-from app.gpu.memory import _staging, allocate_all
-from app.gpu.passes import build
-from app.gpu.recorder import Recorder
-from app.io.ply import save_ply
-from app.io.scene import load_scene
-from app.io.splats import load_splats
-from app.study import bench as module
-from app.study import measure
-from app.study.bench import bench, variants, views_of
-from app.study.floors import floor_bytes
-from app.study.measure import GRADIENTS, STAGES, Bench, stage_of
-from app.study.sizes import count_of, resized
-from app.study.tables import atomic_of, telling, varying
+from hardsplat import contract
+from hardsplat.cli import main
+from hardsplat.footprint import PURPOSES, by_purpose
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu import queue
+from hardsplat.gpu.bandwidth import COPY, copy_bandwidth
+from hardsplat.gpu.context import OutOfMemory
+from hardsplat.gpu.memory import _staging, allocate_all
+from hardsplat.gpu.passes import build
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scene import load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.study import bench as module
+from hardsplat.study import measure
+from hardsplat.study.bench import bench, variants, views_of
+from hardsplat.study.floors import floor_bytes
+from hardsplat.study.measure import GRADIENTS, STAGES, Bench, stage_of
+from hardsplat.study.sizes import count_of, resized
+from hardsplat.study.tables import atomic_of, telling, varying
 
 
 @pytest.fixture(scope="module")

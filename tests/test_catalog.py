@@ -10,33 +10,33 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from app import catalog
-from app.camera import Camera
-from app.config import FIELDS, TrainConfig, kind
-from app.errors import UserError
-from app.fit.config import FIT_FIELDS, FitConfig
-from app.fit.session import FitSession
-from app.gaussians import Gaussians
-from app.gpu import bandwidth, passes, probe, shader
-from app.gpu.passes import Pipeline, build
-from app.gpu.recorder import Recorder
-from app.mesh.config import MESH_FIELDS
-from app.raster import BACKENDS
-from app.raster.base import SINKS, Stochastic, frame_row
-from app.raster.hardware import HardwareOptions
-from app.raster.parameters import Parameters
-from app.raster.show import FIT_SCREEN_PASS, SCREEN_PASS
-from app.study.measure import Bench
-from app.train.checkpoint import Checkpoint
-from app.train.evaluate import Evaluator
-from app.train.photos import Photos
-from app.train.session import Session
-from app.variants.fit_rasters import FIT_RASTERS
-from app.variants.formats import FORMATS
-from app.variants.gathers import GATHERS
-from app.variants.pictures import PICTURES
-from app.variants.quads import QUADS
-from app.view.painter import Painter
+from hardsplat import catalog
+from hardsplat.camera import Camera
+from hardsplat.config import FIELDS, TrainConfig, kind
+from hardsplat.errors import UserError
+from hardsplat.fit.config import FIT_FIELDS, FitConfig
+from hardsplat.fit.session import FitSession
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu import bandwidth, passes, probe, shader
+from hardsplat.gpu.passes import Pipeline, build
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.mesh.config import MESH_FIELDS
+from hardsplat.raster import BACKENDS
+from hardsplat.raster.base import SINKS, Stochastic, frame_row
+from hardsplat.raster.hardware import HardwareOptions
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS
+from hardsplat.study.measure import Bench
+from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.train.evaluate import Evaluator
+from hardsplat.train.photos import Photos
+from hardsplat.train.session import Session
+from hardsplat.variants.fit_rasters import FIT_RASTERS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.gathers import GATHERS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.variants.quads import QUADS
+from hardsplat.view.painter import Painter
 from tests import meshing
 
 SIZE = 16

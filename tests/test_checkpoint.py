@@ -11,21 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.cli import main
-from app.errors import UserError
-from app.gpu.context import DeviceLost, OutOfMemory
-from app.gpu.queue import Fence
-from app.io.scene import load_scene
-from app.presets import load_config
-from app.train import batch
-from app.train import checkpoint as checkpoints
-from app.train import session as sessions
-from app.train import trainer
-from app.train.checkpoint import Checkpoint
-from app.train.evaluate import evaluate_run
-from app.train.stop import StopRequest
-from app.train.start import initial_gaussians
-from app.train.trainer import train
+from hardsplat.cli import main
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import DeviceLost, OutOfMemory
+from hardsplat.gpu.queue import Fence
+from hardsplat.io.scene import load_scene
+from hardsplat.presets import load_config
+from hardsplat.train import batch
+from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train import session as sessions
+from hardsplat.train import trainer
+from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.train.evaluate import evaluate_run
+from hardsplat.train.stop import StopRequest
+from hardsplat.train.start import initial_gaussians
+from hardsplat.train.trainer import train
 from tests.training import open_session, same_state, settings
 
 ROOT = Path(__file__).parents[1]
@@ -46,7 +46,7 @@ def resumed(folder, **changes):
 def batches_of_any_duration():
     """So that a busy machine makes the same batches."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.train.trainer.BATCH_SECONDS", math.inf)
+        patch.setattr("hardsplat.train.trainer.BATCH_SECONDS", math.inf)
         yield
 
 
@@ -55,7 +55,7 @@ def halfway(batches_of_any_duration, session_device, scene, tmp_path_factory) ->
     """The folder of a run that did 20 steps."""
     out = tmp_path_factory.mktemp("halfway")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.train.trainer.open_device", lambda wanted: session_device)
+        patch.setattr("hardsplat.train.trainer.open_device", lambda wanted: session_device)
         train(settings(scene, out, max_steps=20, eval_steps=(10,)))
     return out
 
@@ -220,7 +220,7 @@ def test_the_first_ctrl_c_asks_and_the_second_interrupts(capfd, first):
 
 def started(scene, out, *flags):
     """The real command in training, its second batch shown by the bar."""
-    argv = [sys.executable, "-m", "app", "train", scene, "--result-dir", out, "--max-steps", "1000000", "--strategy", "none", *flags]
+    argv = [sys.executable, "-m", "hardsplat", "train", scene, "--result-dir", out, "--max-steps", "1000000", "--strategy", "none", *flags]
     environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "HARDSPLAT_POISON": "0"}
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     read_until(run, "loss=")
@@ -287,7 +287,7 @@ def test_ctrl_c_while_photographs_load(scene, tmp_path, monkeypatch, capsys):
         signal.raise_signal(signal.SIGINT)  # in a thread that reads ahead; Python handles it in the main one
         return np.zeros((24, 32, 3), np.uint8)
 
-    monkeypatch.setattr("app.io.scene.View.load", load)
+    monkeypatch.setattr("hardsplat.io.scene.View.load", load)
     assert main(["train", str(scene), "--result-dir", str(tmp_path / "out"), "--quiet"]) == 130
     assert capsys.readouterr().err == "hardsplat: interrupted\n"
     assert not (tmp_path / "out/ckpts").exists()
@@ -336,7 +336,7 @@ def test_a_lost_device_leaves_the_first_state(on_device, scene, tmp_path, fails,
     assert str(error.value) == f"the GPU stopped answering (step 15); step 0 with 300 splats is saved: go on with hardsplat train {tmp_path} --resume"
     assert [p.name for p in tmp_path.glob("ckpts/*")] == ["ckpt_0.npz"]
     monkeypatch.undo()
-    monkeypatch.setattr("app.train.trainer.open_device", lambda wanted: on_device)
+    monkeypatch.setattr("hardsplat.train.trainer.open_device", lambda wanted: on_device)
     assert train(resumed(tmp_path))["curve"]["step"] == [5, 10, 15, 20, 25, 30]
 
 

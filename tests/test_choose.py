@@ -8,15 +8,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.api import Renderer
-from app.cli import main
-from app.errors import UserError
-from app.gpu.context import DeviceLost, OutOfMemory
-from app.raster import choose as module
-from app.raster.choose import BUDGET, choose, greedy, lines, remembered
-from app.raster.hardware import HardwareOptions, Rows, sources
-from app.raster.trial import SIZES, Trial
-from app.raster.trial import scene as trial_scene
+from hardsplat.api import Renderer
+from hardsplat.cli import main
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import DeviceLost, OutOfMemory
+from hardsplat.raster import choose as module
+from hardsplat.raster.choose import BUDGET, choose, greedy, lines, remembered
+from hardsplat.raster.hardware import HardwareOptions, Rows, sources
+from hardsplat.raster.trial import SIZES, Trial
+from hardsplat.raster.trial import scene as trial_scene
 
 KNOBS = {"shape": ["quad", "triangle", "box"], "block": ["2x2", "1x1"], "atomics": ["native"]}
 FIRST = {"shape": "quad", "block": "2x2", "atomics": "native", "reduction": "hybrid"}

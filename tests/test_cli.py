@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app import __version__
-from app.cli import _parsed, main
-from app.config import FIELDS
-from app.errors import UserError
-from app.variants.reductions import REDUCTIONS
+from hardsplat import __version__
+from hardsplat.cli import _parsed, main
+from hardsplat.config import FIELDS
+from hardsplat.errors import UserError
+from hardsplat.variants.reductions import REDUCTIONS
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +49,7 @@ def scene(tmp_path, monkeypatch):
 @pytest.fixture
 def train(stand_in, scene):
     """train(flags...) -> the config that the trainer got."""
-    calls = stand_in("app.train.trainer", "train")
+    calls = stand_in("hardsplat.train.trainer", "train")
 
     def run(*argv):
         assert main(["train", *argv]) == 0
@@ -113,19 +113,19 @@ def test_device_comes_from_flag_then_environment_then_preset(train, scene, monke
 
 
 def test_device_may_come_before_the_command(stand_in):
-    calls = stand_in("app.doctor", "report", ("fine", 0))
+    calls = stand_in("hardsplat.doctor", "report", ("fine", 0))
     assert main(["--device", "1", "doctor"]) == main(["doctor", "--device", "1"]) == main(["doctor"]) == 0
     assert calls == [((), {"device": "1"}), ((), {"device": "1"}), ((), {})]
 
 
 def test_doctor_prints_and_passes_on_the_exit_code(stand_in, capsys):
-    stand_in("app.doctor", "report", ("no device", 1))
+    stand_in("hardsplat.doctor", "report", ("no device", 1))
     assert main(["doctor"]) == 1
     assert capsys.readouterr().out == "no device\n"
 
 
 def test_eval_passes_only_what_was_given(stand_in):
-    calls = stand_in("app.train.evaluate", "evaluate_run")
+    calls = stand_in("hardsplat.train.evaluate", "evaluate_run")
     assert main(["eval", "results/garden"]) == 0
     assert main(["eval", "a.ply", "--data_dir", "s", "--result-dir", "r", "--device", "0"]) == 0
     assert calls == [(("results/garden",), {}), (("a.ply",), {"data_dir": "s", "result_dir": "r", "device": "0"})]
@@ -169,18 +169,18 @@ def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
 
 
 def test_view_trains_on_without_a_window(stand_in, scene, capsys):
-    trained, windows = stand_in("app.train.trainer", "train"), stand_in("app.view.preview", "Preview", "a window")
+    trained, windows = stand_in("hardsplat.train.trainer", "train"), stand_in("hardsplat.view.preview", "Preview", "a window")
     assert main(["train", scene]) == 0 and not windows and trained[-1][0][1] is None
     assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == "a window"
     assert "view" not in FIELDS  # how a run is watched is no setting of it
-    stand_in("app.view.preview", "Preview", UserError("no window: there is no display"))
+    stand_in("hardsplat.view.preview", "Preview", UserError("no window: there is no display"))
     capsys.readouterr()
     assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] is None
     assert capsys.readouterr().err == "note: no window: there is no display; training goes on without --view\n"
 
 
 def test_view_takes_what_it_is_given(stand_in, capsys):
-    calls = stand_in("app.view.show", "view")
+    calls = stand_in("hardsplat.view.show", "view")
     assert main(["view", "a.ply", "--data-dir", "garden", "--data-factor", "2", "--format", "float32"]) == 0
     assert calls == [(("a.ply",), {"data_dir": Path("garden"), "data_factor": 2, "format": "float32"})]
     assert error_of(capsys, "view") == "the following arguments are required: RESULT|PLY|NPZ|SCENE (see hardsplat view --help)"
@@ -200,7 +200,7 @@ def test_debug_shows_the_traceback(monkeypatch):
 
 
 def test_interrupt_is_130(stand_in, scene, capsys):
-    stand_in("app.train.trainer", "train", KeyboardInterrupt())
+    stand_in("hardsplat.train.trainer", "train", KeyboardInterrupt())
     assert main(["train", scene]) == 130
     assert capsys.readouterr().err == "hardsplat: interrupted\n"
 
@@ -224,7 +224,7 @@ def test_version(capsys):
 
 
 def test_help_loads_neither_vulkan_nor_numpy():
-    code = ("import sys; from app.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code = ("import sys; from hardsplat.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
             "sys.exit(bool({'vulkan', 'numpy', 'cv2', 'matplotlib'} & sys.modules.keys()))")
     root = Path(__file__).parents[1]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, stdout=subprocess.DEVNULL).returncode == 0
@@ -232,6 +232,6 @@ def test_help_loads_neither_vulkan_nor_numpy():
 
 def test_the_module_runs_as_a_program():
     root = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-m", "app", "train", "--max-step", "3"], cwd=root, capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "hardsplat", "train", "--max-step", "3"], cwd=root, capture_output=True, text=True,
                           env={**os.environ, "HARDSPLAT_DEBUG": "0"})
     assert (done.returncode, done.stderr) == (2, "hardsplat: error: unknown flag '--max-step'; did you mean '--max-steps'?\n")

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from app.errors import UserError
-from app.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, read_model, write_model
+from hardsplat.errors import UserError
+from hardsplat.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, read_model, write_model
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[1] / ".." / "shared"))
 BONSAI = SHARED / "data" / "bonsai"

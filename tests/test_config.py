@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.config import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig, checked, kind
-from app.errors import UserError
-from app.presets import PRESETS, SAVED_NAME, config_from_file, load_config, save_config
+from hardsplat.config import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig, checked, kind
+from hardsplat.errors import UserError
+from hardsplat.presets import PRESETS, SAVED_NAME, config_from_file, load_config, save_config
 
 
 def other_value(f):
@@ -54,14 +54,14 @@ def test_every_field_has_one_name_and_one_group():
 
 
 def test_rasterizers_are_those_that_there_are():
-    from app.raster import BACKENDS
+    from hardsplat.raster import BACKENDS
 
     assert RASTERIZERS == tuple(BACKENDS)
 
 
 def test_the_rasterizer_takes_every_setting_of_its_own():
-    from app.raster import BACKENDS
-    from app.raster.base import Stochastic
+    from hardsplat.raster import BACKENDS
+    from hardsplat.raster.base import Stochastic
 
     for name in RASTERIZERS:
         options = BACKENDS[name].options

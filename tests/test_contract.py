@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from app import contract
+from hardsplat import contract
 from tools import gen_contract
 
 

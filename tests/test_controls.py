@@ -6,11 +6,11 @@ import glfw
 import numpy as np
 import pytest
 
-from app.camera import Camera
-from app.variants.pictures import PICTURES
-from app.view import inputs as inputs_module
-from app.view.controls import STEEPEST, Controls, fitted, placed
-from app.view.inputs import FLIGHT, HELP, KEYS, PHOTOS, Inputs, Viewpoint
+from hardsplat.camera import Camera
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.view import inputs as inputs_module
+from hardsplat.view.controls import STEEPEST, Controls, fitted, placed
+from hardsplat.view.inputs import FLIGHT, HELP, KEYS, PHOTOS, Inputs, Viewpoint
 
 
 def some_camera(rng, width=64, height=48) -> Camera:

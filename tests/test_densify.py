@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from app import contract
-from app.config import TrainConfig
-from app.gpu.passes import build_all
-from app.raster.parameters import FIELDS, MOMENTS
-from app.train.densify import DENSIFY_PASSES, RESET_PASSES, record_densify, record_reset
+from hardsplat import contract
+from hardsplat.config import TrainConfig
+from hardsplat.gpu.passes import build_all
+from hardsplat.raster.parameters import FIELDS, MOMENTS
+from hardsplat.train.densify import DENSIFY_PASSES, RESET_PASSES, record_densify, record_reset
 from tests.oracle.densify import densify
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix

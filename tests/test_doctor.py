@@ -5,16 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from app import contract, doctor
-from app.cli import main
-from app.config import TrainConfig
-from app.errors import UserError
-from app.footprint import bytes_per_splat
-from app.gpu import capabilities, context, probe, shader
-from app.raster import BACKENDS
-from app.train.capacity import fitting
-from app.variants.moments import MOMENT_FORMATS
-from app.variants.reductions import REDUCTIONS
+from hardsplat import contract, doctor
+from hardsplat.cli import main
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.footprint import bytes_per_splat
+from hardsplat.gpu import capabilities, context, probe, shader
+from hardsplat.raster import BACKENDS
+from hardsplat.train.capacity import fitting
+from hardsplat.variants.moments import MOMENT_FORMATS
+from hardsplat.variants.reductions import REDUCTIONS
 
 
 @pytest.fixture

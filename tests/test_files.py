@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.files import replacing
+from hardsplat.files import replacing
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):

@@ -16,21 +16,21 @@ from oracle.adam import adam_step
 from oracle.render import _fragments
 from PIL import Image
 
-from app.cli import main
-from app.errors import UserError
-from app.fit import densify
-from app.fit.blobs import BlobBuffers, Blobs
-from app.fit.config import FitConfig
-from app.fit.fitter import fit, read_photo
-from app.fit.raster import FitOptions, open_rasterizer
-from app.fit.session import FitSession, canvas_row
-from app.gpu.recorder import Recorder
-from app.io.images import over
-from app.io.video import CODECS, VideoWriter
-from app.raster import tiled
-from app.raster.base import frame_row
-from app.variants.atomics import ATOMICS
-from app.variants.fit_rasters import FIT_RASTERS
+from hardsplat.cli import main
+from hardsplat.errors import UserError
+from hardsplat.fit import densify
+from hardsplat.fit.blobs import BlobBuffers, Blobs
+from hardsplat.fit.config import FitConfig
+from hardsplat.fit.fitter import fit, read_photo
+from hardsplat.fit.raster import FitOptions, open_rasterizer
+from hardsplat.fit.session import FitSession, canvas_row
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.io.images import over
+from hardsplat.io.video import CODECS, VideoWriter
+from hardsplat.raster import tiled
+from hardsplat.raster.base import frame_row
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.fit_rasters import FIT_RASTERS
 from tools import fit_bench
 
 BACKGROUND = (0.2, 0.5, 0.8)
@@ -358,7 +358,7 @@ def test_the_plan_of_a_densification():
 @pytest.fixture
 def fitted(device, monkeypatch):
     """fit() on the session's device."""
-    monkeypatch.setattr("app.fit.fitter.open_device", lambda wanted, surfaces=(): device)
+    monkeypatch.setattr("hardsplat.fit.fitter.open_device", lambda wanted, surfaces=(): device)
     return device
 
 
@@ -485,7 +485,7 @@ def test_exr(tmp_path):
     ],
 )
 def test_bad_input_is_one_line(device, monkeypatch, tmp_path, capsys, flags, what):
-    monkeypatch.setattr("app.fit.fitter.open_device", lambda wanted, surfaces=(): device)
+    monkeypatch.setattr("hardsplat.fit.fitter.open_device", lambda wanted, surfaces=(): device)
     monkeypatch.chdir(tmp_path)
     if "16777216" in flags and device.max_buffer > 1 << 30:
         pytest.skip("it may well fit here")
@@ -517,7 +517,7 @@ def test_the_bench(device, monkeypatch, tmp_path, capsys):
 
 
 def test_ctrl_c_writes_what_there_is_and_says_so_in_the_exit_code(device, monkeypatch, tmp_path):
-    monkeypatch.setattr("app.fit.fitter.open_device", lambda wanted, surfaces=(): device)
+    monkeypatch.setattr("hardsplat.fit.fitter.open_device", lambda wanted, surfaces=(): device)
     run = FitSession.run
     monkeypatch.setattr(FitSession, "run", lambda self, steps: (run(self, steps), os.kill(os.getpid(), signal.SIGINT)))
     Image.fromarray(photograph(8, 8)).save(tmp_path / "a.png")

@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app import contract
-from app.errors import UserError
-from app.gpu import capabilities, context, memory, passes, probe, shader
-from app.gpu.context import OutOfMemory, PhysicalDevice, ValidationError, choose
-from app.gpu.memory import Buffer, Image
-from app.gpu.passes import ComputePass, DrawPass, PassError, build
-from app.gpu.queue import Fence, once, submit
-from app.gpu.recorder import Recorder
-from app.gpu.reflect import reflect
-from app.gpu.shader import ShaderError, Source
-from app.variants.atomics import ATOMICS
-from app.variants.ordering import ORDERINGS
-from app.variants.quads import QUADS
-from app.variants.reductions import REDUCTIONS
+from hardsplat import contract
+from hardsplat.errors import UserError
+from hardsplat.gpu import capabilities, context, memory, passes, probe, shader
+from hardsplat.gpu.context import OutOfMemory, PhysicalDevice, ValidationError, choose
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import ComputePass, DrawPass, PassError, build
+from hardsplat.gpu.queue import Fence, once, submit
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.reflect import reflect
+from hardsplat.gpu.shader import ShaderError, Source
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.variants.quads import QUADS
+from hardsplat.variants.reductions import REDUCTIONS
 
 COPY = """
 #include "common.glsl"
@@ -439,7 +439,7 @@ def shared_bytes(spirv: bytes) -> int:
 
 
 def test_required_limits_are_what_the_shaders_take():
-    from app import catalog
+    from hardsplat import catalog
 
     compute = {source for source in catalog.sources() if source.stage == "comp"}
     modules = [shader.compile_source(source) for source in compute]
@@ -459,8 +459,8 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "structs", "footprint", "camera", "gaussians", "config", "presets", "errors", "files", "variants"}
-BELOW = {  # layer -> layers of app/ it may import, besides itself and the leaves
+LEAVES = {"contract", "structs", "footprint", "camera", "gaussians", "config", "presets", "errors", "files", "paths", "variants"}
+BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),
     "report": set(),
@@ -484,7 +484,7 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-            found |= {f"app.{alias.name}" for alias in node.names if alias.name in MODULES} if node.module == "app" else {node.module}
+            found |= {f"hardsplat.{alias.name}" for alias in node.names if alias.name in MODULES} if node.module == "hardsplat" else {node.module}
     return found
 
 
@@ -492,10 +492,10 @@ def imports(path: Path) -> set[str]:
 def test_imports_point_down(path):
     layer = path.relative_to(APP).parts[0].removesuffix(".py")
     found = imports(path)
-    outside = {name.split(".")[0] for name in found} - {"app"} - sys.stdlib_module_names
-    inside = {name.split(".")[1] for name in found if name.startswith("app.")}
-    assert "vulkan" not in outside or layer == "gpu", "only app/gpu imports vulkan"
-    assert "glfw" not in outside or layer == "view" or path.name == "surface.py", "only app/view and gpu/surface.py import glfw"
+    outside = {name.split(".")[0] for name in found} - {"hardsplat"} - sys.stdlib_module_names
+    inside = {name.split(".")[1] for name in found if name.startswith("hardsplat.")}
+    assert "vulkan" not in outside or layer == "gpu", "only app/hardsplat/gpu imports vulkan"
+    assert "glfw" not in outside or layer == "view" or path.name == "surface.py", "only app/hardsplat/view and gpu/surface.py import glfw"
     if layer in LEAVES:
         assert outside <= {"numpy", "scipy"} and inside <= LEAVES
     elif layer in BELOW:

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.errors import UserError
-from app.io.ply import save_ply
-from app.gaussians import Gaussians
+from hardsplat.errors import UserError
+from hardsplat.io.ply import save_ply
+from hardsplat.gaussians import Gaussians
 from tools import gradient_study
 from tools.gradient_report import CLASSES, report
 

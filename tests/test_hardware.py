@@ -8,14 +8,14 @@ from drawing import BACKGROUND, PARAMETERS, compare, fresh_seed, gaussians_of, r
 from goldens import golden_names, load_golden, random_scene, relative_l2, second_scene_allowed
 from oracle import render
 
-from app.api import Camera, Gaussians, Renderer
-from app.variants.atomics import ATOMICS
-from app.variants.blending import BLENDINGS
-from app.variants.blocks import BLOCKS
-from app.variants.formats import FORMATS
-from app.variants.ordering import ORDERINGS
-from app.variants.reductions import REDUCTIONS
-from app.variants.shapes import SHAPES
+from hardsplat.api import Camera, Gaussians, Renderer
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.blending import BLENDINGS
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.variants.reductions import REDUCTIONS
+from hardsplat.variants.shapes import SHAPES
 
 # Relative L2 against float64: (image, worst gradient). float32: a fragment that rounding moves across alpha = 1/255 is a step of 1/255 of a
 # colour in one pixel, 1.4e-5 of these images. The others are the worst of 60 scenes (docs/RESULTS.md), doubled: the state of n splats a pixel

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.camera import Camera
-from app.errors import UserError
-from app.io import lens as lens_module
-from app.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
-from app.io.images import image_size, read_rgb8, save_png, side_by_side
-from app.io.scene import View, load_images, load_scene
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.io import lens as lens_module
+from hardsplat.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.images import image_size, read_rgb8, save_png, side_by_side
+from hardsplat.io.scene import View, load_images, load_scene
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[1] / ".." / "shared"))
 BONSAI = SHARED / "data" / "bonsai"

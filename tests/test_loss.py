@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from app import contract
-from app.camera import Camera
-from app.gpu.memory import POISON, Buffer, Image
-from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder
-from app.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, loss_passes, read_metrics, record_loss, record_metrics
-from app.io.masks import kept_pixels, masked
-from app.train.photos import pack
-from app.variants.formats import FORMATS
+from hardsplat import contract
+from hardsplat.camera import Camera
+from hardsplat.gpu.memory import POISON, Buffer, Image
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, loss_passes, read_metrics, record_loss, record_metrics
+from hardsplat.io.masks import kept_pixels, masked
+from hardsplat.train.photos import pack
+from hardsplat.variants.formats import FORMATS
 from tests.oracle import loss as oracle
 
 HISTORY = contract.CONSTANTS["HISTORY"][0]

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from app.io.colmap import read_model
+from hardsplat.io.colmap import read_model
 from tools import courtyard
 from tools.make_scene import HOLD_OUT, cameras, make_scene, rays
 from tools.shapes import Box, Frustum, Sheet, Sphere

@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from app import contract
-from app.config import TrainConfig
-from app.errors import UserError
-from app.gpu.passes import build_all
-from app.presets import config_from_file, load_config
-from app.raster.base import adam, project_backward, record_project_backward
-from app.raster.parameters import FIELDS, MOMENTS
-from app.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
-from app.train.trainer import train
+from hardsplat import contract
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gpu.passes import build_all
+from hardsplat.presets import config_from_file, load_config
+from hardsplat.raster.base import adam, project_backward, record_project_backward
+from hardsplat.raster.parameters import FIELDS, MOMENTS
+from hardsplat.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
+from hardsplat.train.trainer import train
 from tests.oracle.mcmc import noise, regularizers, relocated
 from tests.oracle.pcg import random_bits
 from tests.refining import EXTENT, STATE, Refining, maker, random_state
@@ -378,7 +378,7 @@ def test_growth_in_several_reallocations(device, scene):
 
 def test_growth_ends_with_memory(device, scene, monkeypatch):
     """Where the device holds no more, host and GPU still agree on the number of splats."""
-    monkeypatch.setattr("app.train.session.fitting", lambda *_: 330)
+    monkeypatch.setattr("hardsplat.train.session.fitting", lambda *_: 330)
     session = open_session(device, settings(scene, **MCMC))
     for _ in range(4):
         session.run(1)

@@ -14,19 +14,19 @@ from oracle.adam import adam_step
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
-from app import contract
-from app.cli import main
-from app.errors import UserError
-from app.gpu.context import DeviceLost
-from app.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
-from app.io.scene import load_scene
-from app.mesh.checks import checked
-from app.mesh.config import MeshConfig
-from app.mesh.files import load_mesh, save_mesh
-from app.mesh.fit import fit_mesh, measured
-from app.mesh.session import MeshSession, Scale
-from app.mesh.start import bounding_sphere, icosphere
-from app.train.photos import Photos
+from hardsplat import contract
+from hardsplat.cli import main
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import DeviceLost
+from hardsplat.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.scene import load_scene
+from hardsplat.mesh.checks import checked
+from hardsplat.mesh.config import MeshConfig
+from hardsplat.mesh.files import load_mesh, save_mesh
+from hardsplat.mesh.fit import fit_mesh, measured
+from hardsplat.mesh.session import MeshSession, Scale
+from hardsplat.mesh.start import bounding_sphere, icosphere
+from hardsplat.train.photos import Photos
 from tools.make_mesh_scene import cameras, make_mesh_scene
 
 
@@ -294,7 +294,7 @@ def test_the_first_sphere_is_where_the_silhouettes_say():
 
 
 def test_a_short_fit_improves(scene, tmp_path, session_device, monkeypatch, capsys):
-    monkeypatch.setattr("app.mesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
     common = ["mesh", str(scene), "--quiet", "--init-levels", "2", "--texture-size", "64", "--test-every", "5"]
     assert main([*common, "--result-dir", str(tmp_path / "first"), "--max-steps", "1"]) == 0
     assert main([*common, "--result-dir", str(tmp_path / "fit"), "--max-steps", "400", "--subdivide-steps", "250"]) == 0
@@ -313,7 +313,7 @@ def test_a_short_fit_improves(scene, tmp_path, session_device, monkeypatch, caps
 
 
 def test_transparent_photographs_are_silhouettes_too(tmp_path, session_device, monkeypatch):
-    monkeypatch.setattr("app.mesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
     make_mesh_scene(tmp_path / "scene", views=6, width=32, height=32, supersample=2, silhouettes="alpha")
     metrics = fit_mesh(MeshConfig(data_dir=tmp_path / "scene", result_dir=tmp_path / "out", max_steps=10, quiet=True, texture_size=32, init_levels=2, test_every=3))
     assert metrics["held_out"]["iou"] > 0.6
@@ -321,7 +321,7 @@ def test_transparent_photographs_are_silhouettes_too(tmp_path, session_device, m
 
 def test_a_colmap_scene_with_masks(scene, tmp_path, session_device, monkeypatch):
     """The same photographs, masks and cameras as a COLMAP model start from the same sphere."""
-    monkeypatch.setattr("app.mesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
     views = load_scene(scene).views
     model = tmp_path / "colmap"
     for name in ("images", "masks"):
@@ -343,7 +343,7 @@ def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
 
 
 def test_an_interrupted_fit_leaves_its_mesh(scene, tmp_path, session_device, monkeypatch):
-    monkeypatch.setattr("app.mesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
     run = MeshSession.run
     monkeypatch.setattr(MeshSession, "run", lambda self, steps: (run(self, steps), os.kill(os.getpid(), signal.SIGINT)))
     assert main(["mesh", str(scene), "--quiet", "--init-levels", "1", "--texture-size", "32", "--batch-steps", "5", "--result-dir", str(tmp_path / "out")]) == 130
@@ -361,8 +361,8 @@ def test_a_lost_device_leaves_the_newest_mesh(scene, tmp_path, session_device, m
             raise DeviceLost("the GPU stopped answering")
         run(self, steps)
 
-    monkeypatch.setattr("app.mesh.fit.open_device", lambda wanted: session_device)
-    monkeypatch.setattr("app.mesh.fit.SNAPSHOT_SECONDS", seconds)
+    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("hardsplat.mesh.fit.SNAPSHOT_SECONDS", seconds)
     monkeypatch.setattr(MeshSession, "run", lost)
     out = tmp_path / "out"
     words = ["--init-levels", "1", "--texture-size", "32", "--batch-steps", "5", "--subdivide-steps", "5"]

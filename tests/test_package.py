@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app import catalog
-from app.gpu import shader
+from hardsplat import catalog
+from hardsplat.gpu import shader
 from tools.make_scene import make_scene
 
 ROOT = Path(__file__).parents[1]
@@ -42,23 +42,23 @@ def installed(wheel, tmp_path_factory):
         assert not (cache / "spirv").exists(), "a shader was compiled"
         return out
 
-    assert call("-c", "import app; print(app.__file__)").startswith(str(folder / "site"))
+    assert call("-c", "import hardsplat; print(hardsplat.__file__)").startswith(str(folder / "site"))
     return call
 
 
 def test_the_wheel_holds_every_shader_module_and_preset(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"app/spirv/{shader.key(source)}.spv" for source in catalog.sources()} == {n for n in names if n.endswith(".spv")}
-    for folder, root in (("shaders", ROOT), ("configs", ROOT), ("report/templates", ROOT / "app")):
+    assert {f"hardsplat/spirv/{shader.key(source)}.spv" for source in catalog.sources()} == {n for n in names if n.endswith(".spv")}
+    for folder, root in (("shaders", ROOT), ("configs", ROOT), ("report/templates", ROOT / "app" / "hardsplat")):
         files = [path for path in (root / folder).rglob("*") if path.is_file()]
-        assert files and {f"app/{path.relative_to(root).as_posix()}" for path in files} <= names
-    assert {name.split("/")[0] for name in names} == {"app", next(n for n in names if n.endswith("/RECORD")).split("/")[0]}
+        assert files and {f"hardsplat/{path.relative_to(root).as_posix()}" for path in files} <= names
+    assert {name.split("/")[0] for name in names} == {"hardsplat", next(n for n in names if n.endswith("/RECORD")).split("/")[0]}
 
 
 def test_an_installed_wheel_renders_and_differentiates(installed):
     code = """
 import numpy as np
-from app.api import Camera, Gaussians, Renderer
+from hardsplat.api import Camera, Gaussians, Renderer
 splat = Gaussians(means=[[0, 0, 2]], quats=[[1, 0, 0, 0]], scales=[[.2, .2, .2]], opacities=[.5], sh=np.ones((1, 1, 3)))
 renderer = Renderer()
 image, T = renderer.forward(splat, Camera(np.eye(4), [[16, 0, 8], [0, 16, 8], [0, 0, 1]], 16, 16))
@@ -69,7 +69,7 @@ print(image.max() > 0.3, renderer.backward(np.ones((16, 16, 3)))["sh"].min() > 0
 
 def test_an_installed_wheel_trains_with_a_preset_by_name(installed, tmp_path):
     make_scene(tmp_path / "scene", views=9, width=32, height=24, points=60, supersample=1)
-    train = ("-m", "app", "train", tmp_path / "scene", "--max-steps", "3", "--quiet", "--result-dir")
+    train = ("-m", "hardsplat", "train", tmp_path / "scene", "--max-steps", "3", "--quiet", "--result-dir")
     installed(*train, tmp_path / "result", "--config", "quick")
     assert (tmp_path / "result" / "splats.ply").stat().st_size > 0
     assert "sh_degree = 1\n" in (tmp_path / "result" / "config.toml").read_text()
@@ -79,7 +79,7 @@ def test_an_installed_wheel_trains_with_a_preset_by_name(installed, tmp_path):
 
 def test_without_a_compiler_the_build_says_what_it_needs(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-m", "app.catalog", tmp_path / "spirv"],
+        [sys.executable, "-m", "hardsplat.catalog", tmp_path / "spirv"],
         cwd=ROOT, env=os.environ | {"PATH": str(tmp_path), "HARDSPLAT_CACHE": str(tmp_path / "cache")}, capture_output=True, text=True,
     )
     assert done.returncode == 1 and done.stderr.startswith("hardsplat: error: no GLSL compiler: install glslang"), done.stderr

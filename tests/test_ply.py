@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from plyfile import PlyData
 
-from app.errors import UserError
-from app.gaussians import Gaussians
-from app.io.ply import load_ply, save_ply
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.io.ply import load_ply, save_ply
 
 # As written by the original implementation, for SH degree 1.
 DEGREE_1 = """x y z nx ny nz f_dc_0 f_dc_1 f_dc_2 f_rest_0 f_rest_1 f_rest_2 f_rest_3 f_rest_4 f_rest_5 f_rest_6 f_rest_7 f_rest_8

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.config import TrainConfig
-from app.errors import UserError
-from app.raster import BACKENDS, fastest, unknown
-from app.raster.trial import Trial
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.raster import BACKENDS, fastest, unknown
+from hardsplat.raster.trial import Trial
 
 AUTO = TrainConfig(rasterizer="auto")
 

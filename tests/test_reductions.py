@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from drawing import fresh_seed
 
-from app import contract
-from app.gpu import shader
-from app.gpu.memory import Buffer
-from app.gpu.passes import ComputePass, build
-from app.gpu.recorder import Recorder
-from app.variants.atomics import ATOMICS
-from app.variants.reductions import REDUCTIONS
+from hardsplat import contract
+from hardsplat.gpu import shader
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import ComputePass, build
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.reductions import REDUCTIONS
 
 LANES = 256 * contract.CONSTANTS["GROUP"][0]
 GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"][0], contract.CONSTANTS["GRADIENT_STRIDE"][0]

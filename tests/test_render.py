@@ -13,24 +13,24 @@ from oracle import pictures, project
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from app.api import Camera, Gaussians, Renderer
-from app.cli import main
-from app.config import TrainConfig
-from app.errors import UserError
-from app.io.camera_path import read_camera_path
-from app.io.images import read_pixels, to_uint8
-from app.io.ply import save_ply
-from app.io.scene import load_scene
-from app.io.video import CODECS, VideoWriter
-from app.presets import save_config
-from app.raster import BACKENDS
-from app.raster.base import frame_row
-from app.variants.formats import FORMATS
-from app.variants.pictures import PICTURES
-from app.view import render as module
-from app.view.painter import Painter
-from app.view.paths import along, fitted, look_at, orbit, setting_of, spiral
-from app.view.sink import Stills, Videos
+from hardsplat.api import Camera, Gaussians, Renderer
+from hardsplat.cli import main
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.io.camera_path import read_camera_path
+from hardsplat.io.images import read_pixels, to_uint8
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scene import load_scene
+from hardsplat.io.video import CODECS, VideoWriter
+from hardsplat.presets import save_config
+from hardsplat.raster import BACKENDS
+from hardsplat.raster.base import frame_row
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.view import render as module
+from hardsplat.view.painter import Painter
+from hardsplat.view.paths import along, fitted, look_at, orbit, setting_of, spiral
+from hardsplat.view.sink import Stills, Videos
 
 BACKGROUND, SIZE, NEAR = (0.2, 0.5, 0.8), (61, 47), 0.01
 DRAWS = [("hardware", {"format": "float32", "blending": "fixed"}), ("hardware", {"format": "float32", "blending": "programmable"}),
@@ -91,7 +91,7 @@ def test_the_image_is_that_of_the_api(device, paint, rasterizer, options):
 
 def test_other_pictures_leave_a_rasterizer_as_it_was(device):
     """One that is there to train, too: image and gradients are the same bits afterwards."""
-    from app.gpu.recorder import Recorder
+    from hardsplat.gpu.recorder import Recorder
 
     scene = fresh()
     gaussians, camera = gaussians_of(scene)
@@ -154,8 +154,8 @@ def test_views_smaller_than_the_canvas(paint):
 
 
 def test_tiles_make_room(paint, monkeypatch):
-    monkeypatch.setattr("app.raster.tiled.FEWEST_PAIRS", 8)
-    monkeypatch.setattr("app.raster.tiled.PAIRS_PER_SPLAT", 1)
+    monkeypatch.setattr("hardsplat.raster.tiled.FEWEST_PAIRS", 8)
+    monkeypatch.setattr("hardsplat.raster.tiled.PAIRS_PER_SPLAT", 1)
     gaussians, camera = gaussians_of(fresh())
     tiled, hardware = paint(gaussians, rasterizer="tiled", options={}), paint(gaussians)
     room = tiled.raster.room

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.presets import save_config
-from app.report.page import comparison, comparison_name, pictures, plot, spread
-from app.report.run import _speed, write_report
-from app.report.stages import by_stage
-from app.train.report import Log
-from app.train.trainer import Run, train
+from hardsplat.presets import save_config
+from hardsplat.report.page import comparison, comparison_name, pictures, plot, spread
+from hardsplat.report.run import _speed, write_report
+from hardsplat.report.stages import by_stage
+from hardsplat.train.report import Log
+from hardsplat.train.trainer import Run, train
 from tests.browser import all_grey, open_page, parts
 from tests.training import settings
 
@@ -19,7 +19,7 @@ from tests.training import settings
 @pytest.fixture
 def drawn(monkeypatch):
     """Plots too, which the other tests leave out."""
-    monkeypatch.setattr("app.report.run.plot", plot)
+    monkeypatch.setattr("hardsplat.report.run.plot", plot)
 
 
 def picture(seed: int, size=(48, 64)) -> np.ndarray:
@@ -143,7 +143,7 @@ def test_a_run_that_no_report_can_be_written_of_loses_nothing(on_device, scene, 
     def fail(folder):
         raise RuntimeError("no fonts")
 
-    monkeypatch.setattr("app.train.trainer.write_report", fail)
+    monkeypatch.setattr("hardsplat.train.trainer.write_report", fail)
     metrics = train(settings(scene, tmp_path, max_steps=2))
     assert f"note: {tmp_path / 'report.html'} was not written: no fonts\n" in capsys.readouterr().out
     assert metrics["steps"] == 2 and (tmp_path / "splats.ply").is_file() and (tmp_path / "metrics.json").is_file() and (tmp_path / "ckpts").is_dir()

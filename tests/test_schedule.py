@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from app import contract
-from app.config import TrainConfig
-from app.gpu.memory import Buffer
-from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder
-from app.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
+from hardsplat import contract
+from hardsplat.config import TrainConfig
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"][0]
 EXTENT = 3.7

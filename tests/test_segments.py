@@ -6,10 +6,10 @@ from drawing import PARAMETERS, compare, fresh_seed, gaussians_of
 from goldens import random_scene, relative_l2, second_scene_allowed
 from test_hardware import TOLERANCE, in_range
 
-from app.api import Renderer
-from app.variants.blocks import BLOCKS
-from app.variants.formats import FORMATS
-from app.variants.shapes import SHAPES
+from hardsplat.api import Renderer
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.shapes import SHAPES
 
 SIZE = (61, 47)  # no multiple of a block
 

@@ -5,15 +5,15 @@ import pytest
 from drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
 from goldens import random_scene, relative_l2, second_scene_allowed
 
-from app.api import Renderer
-from app.gpu import shader
-from app.gpu.passes import DrawPass, check
-from app.gpu.reflect import reflect
-from app.raster.draws import outline
-from app.variants.blending import BLENDINGS
-from app.variants.blocks import BLOCKS
-from app.variants.pictures import PICTURES
-from app.variants.shapes import SHAPES
+from hardsplat.api import Renderer
+from hardsplat.gpu import shader
+from hardsplat.gpu.passes import DrawPass, check
+from hardsplat.gpu.reflect import reflect
+from hardsplat.raster.draws import outline
+from hardsplat.variants.blending import BLENDINGS
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.variants.shapes import SHAPES
 
 SIZE = (61, 47)  # no multiple of a block
 SCENES = {

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from app import contract
-from app.gpu.memory import POISON, Buffer
-from app.gpu.passes import build_all
-from app.gpu.recorder import Recorder
-from app.raster.sort import BLOCK, allocate_sort, record_sort, sort_passes
-from app.variants.shapes import SHAPES
+from hardsplat import contract
+from hardsplat.gpu.memory import POISON, Buffer
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.sort import BLOCK, allocate_sort, record_sort, sort_passes
+from hardsplat.variants.shapes import SHAPES
 
 CULLED = contract.CONSTANTS["NOT_VISIBLE"][0]
 LARGEST = 300_000
@@ -151,7 +151,7 @@ def test_nothing_visible_draws_nothing(fresh, keys):
 def test_dispatches_fold_beyond_the_guaranteed_group_count(session_device, device, monkeypatch):
     """With a limit of 2 workgroups in x, 5 blocks fold into y, with one workgroup to spare."""
     monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", (2, "uint", ""))
-    from app.gpu import shader
+    from hardsplat.gpu import shader
     from tools.gen_contract import generate
 
     real = shader.expand

@@ -10,24 +10,24 @@ import pytest
 from oracle import spsa
 from oracle.loss import l1_dssim
 
-from app import contract
-from app.api import Camera, Renderer
-from app.config import TrainConfig
-from app.errors import UserError
-from app.footprint import ANALYTIC, STOCHASTIC, bytes_per_splat
-from app.gpu import context, shader
-from app.gpu.reflect import reflect
-from app.io.scene import load_scene
-from app.presets import PRESETS, config_from_file, load_config
-from app.raster import BACKENDS, fastest
-from app.raster.base import resolve
-from app.train.evaluate import evaluation_frame, measure_all
-from app.train.trainer import train
-from app.variants.atomics import ATOMICS
-from app.variants.gathers import GATHERS
-from app.variants.ordering import ORDERINGS
-from app.variants.quads import QUADS
-from app.variants.reductions import REDUCTIONS
+from hardsplat import contract
+from hardsplat.api import Camera, Renderer
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.footprint import ANALYTIC, STOCHASTIC, bytes_per_splat
+from hardsplat.gpu import context, shader
+from hardsplat.gpu.reflect import reflect
+from hardsplat.io.scene import load_scene
+from hardsplat.presets import PRESETS, config_from_file, load_config
+from hardsplat.raster import BACKENDS, fastest
+from hardsplat.raster.base import resolve
+from hardsplat.train.evaluate import evaluation_frame, measure_all
+from hardsplat.train.trainer import train
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.gathers import GATHERS
+from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.variants.quads import QUADS
+from hardsplat.variants.reductions import REDUCTIONS
 from tests.drawing import fresh_seed
 from tests.goldens import relative_l2, second_scene_allowed
 from tests.stochastic import BACKGROUND, LAMBDA, SEED, STEPS, Estimates, Scene, errors_by_samples, estimates_of
@@ -248,7 +248,7 @@ def test_auto_times_rasterizers_by_their_analytic_passes(device, monkeypatch):
         assert knobs == {"rasterizer": ["hardware", "tiled"]} and choice.settings.count("stochastic=None") == 2
         return replace(choice, rasterizer="tiled")
 
-    monkeypatch.setattr("app.raster.timed_choice", chosen)
+    monkeypatch.setattr("hardsplat.raster.timed_choice", chosen)
     assert fastest(device, TrainConfig(gradient="stochastic", rasterizer="auto")) == "tiled"
 
 

@@ -12,18 +12,18 @@ import time
 import numpy as np
 import pytest
 
-from app.cli import main
-from app.config import FIELDS
-from app.errors import UserError
-from app.study import executors, one_run, run_file, sweep_page
-from app.study.plan import Job, identity, plan
-from app.study.sweep import sweep
-from app.study.sweep_page import difference
-from app.study.sweep_plots import PLOTS, write_plots
-from app.study.sweep_tables import axes_of, label_of, points
-from app.train.trainer import Run
-from app.variants.formats import FORMATS
-from app.variants.reductions import REDUCTIONS
+from hardsplat.cli import main
+from hardsplat.config import FIELDS
+from hardsplat.errors import UserError
+from hardsplat.study import executors, one_run, run_file, sweep_page
+from hardsplat.study.plan import Job, identity, plan
+from hardsplat.study.sweep import sweep
+from hardsplat.study.sweep_page import difference
+from hardsplat.study.sweep_plots import PLOTS, write_plots
+from hardsplat.study.sweep_tables import axes_of, label_of, points
+from hardsplat.train.trainer import Run
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.reductions import REDUCTIONS
 from tests.browser import all_grey, open_page, parts
 
 FEW = ["--max-steps", "2", "--sh-degree", "0", "--strategy", "none", "--block", "1x1", "--quiet"]
@@ -33,8 +33,8 @@ FEW = ["--max-steps", "2", "--sh-degree", "0", "--strategy", "none", "--block", 
 def in_process(device, monkeypatch):
     """Runs are made in this process, on its device, and no plots are drawn: the folders of those that were made."""
     made = []
-    monkeypatch.setattr("app.train.trainer.write_pictures", lambda folder, metrics: None)
-    monkeypatch.setattr("app.study.sweep.write_plots", lambda folder, records: {})
+    monkeypatch.setattr("hardsplat.train.trainer.write_pictures", lambda folder, metrics: None)
+    monkeypatch.setattr("hardsplat.study.sweep.write_plots", lambda folder, records: {})
 
     def process(folder, wanted, show):
         made.append(folder)
@@ -44,7 +44,7 @@ def in_process(device, monkeypatch):
             return 130
 
     monkeypatch.setattr(device, "close", lambda: None)  # others need it still
-    for module in ("app.train.trainer", "app.study.one_run"):
+    for module in ("hardsplat.train.trainer", "hardsplat.study.one_run"):
         monkeypatch.setattr(f"{module}.open_device", lambda wanted: device)
     monkeypatch.setattr(executors, "_process", process)
     return made
@@ -119,8 +119,8 @@ def test_only_a_whole_record_of_the_same_settings_counts(tmp_path):
 
 def test_a_sweep_from_flags_to_page(in_process, scene, tmp_path, monkeypatch, capsys):
     lacking = "partitioned"
-    monkeypatch.setattr("app.study.sweep.write_plots", write_plots)
-    monkeypatch.setattr("app.study.one_run._lacking", lambda config: "the device lacks partitions" if config.reduction == lacking else None)
+    monkeypatch.setattr("hardsplat.study.sweep.write_plots", write_plots)
+    monkeypatch.setattr("hardsplat.study.one_run._lacking", lambda config: "the device lacks partitions" if config.reduction == lacking else None)
     command = ["sweep", str(scene), "--format", "unorm8", "float32", "--reduction", "atomic", lacking, *FEW, "--result-dir", str(tmp_path / "out")]
     assert main(command) == 0
     out = capsys.readouterr().out
@@ -156,7 +156,7 @@ def test_a_sweep_from_flags_to_page(in_process, scene, tmp_path, monkeypatch, ca
     dom, shot = open_page(page, tmp_path, script)
     assert "broken 0 of 18, wide false" in dom and 'data-chosen="true float32 atomic"' in dom and len(shot.getcolors(1 << 24)) > 20
 
-    monkeypatch.setattr("app.study.sweep.write_plots", lambda folder, records: {})
+    monkeypatch.setattr("hardsplat.study.sweep.write_plots", lambda folder, records: {})
     in_process.clear()  # the same again: what is done is not, what is half done and what the device lacked are
     name = next(p for p in (tmp_path / "out/runs").iterdir() if p.name.startswith("format-unorm8_reduction-atomic"))
     (name / "run.json").write_text((name / "run.json").read_text()[:-20])
@@ -334,14 +334,14 @@ def test_bad_folders_are_said_before_anything_is_trained(scene, tmp_path, monkey
 
 
 def test_an_unwritable_folder(scene, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("app.train.report.os.access", lambda path, mode: False)  # root may write anywhere
+    monkeypatch.setattr("hardsplat.train.report.os.access", lambda path, mode: False)  # root may write anywhere
     assert main(["sweep", str(scene), "--result-dir", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == f"hardsplat: error: cannot write to the folder {tmp_path / 'out'}; choose another --result-dir\n"
 
 
 def test_nothing_asked_for_is_all_formats(scene, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("app.study.sweep.sweep", lambda *given, **how: asked.append((given, how)) or [])
+    monkeypatch.setattr("hardsplat.study.sweep.sweep", lambda *given, **how: asked.append((given, how)) or [])
     for flags in ([], ["--format", "unorm8"], ["--reduction", "all", "--device", "1"]):
         assert main(["sweep", str(scene), *flags]) == 0
     assert [given[2] for given, _ in asked] == [{"format": list(FORMATS)}, {}, {"reduction": list(REDUCTIONS)}]

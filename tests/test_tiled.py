@@ -11,17 +11,17 @@ from goldens import golden_names, load_golden, random_scene, relative_l2, scene_
 from oracle import render
 from oracle.render import ALPHA_MIN
 
-from app import contract
-from app.api import Camera, Gaussians, Renderer
-from app.cli import main
-from app.gpu.context import Device, ValidationError
-from app.gpu.recorder import Recorder
-from app.io.ply import save_ply
-from app.io.scene import load_scene
-from app.raster import tiled
-from app.study.bench import bench
-from app.variants.atomics import ATOMICS
-from app.variants.tile_backwards import TILE_BACKWARDS
+from hardsplat import contract
+from hardsplat.api import Camera, Gaussians, Renderer
+from hardsplat.cli import main
+from hardsplat.gpu.context import Device, ValidationError
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scene import load_scene
+from hardsplat.raster import tiled
+from hardsplat.study.bench import bench
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 
 TILE = contract.CONSTANTS["TILE"][0]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from app import contract
-from app.study.tiles import ViewPairs, covariances, ellipse, rectangle, sort_memory
+from hardsplat import contract
+from hardsplat.study.tiles import ViewPairs, covariances, ellipse, rectangle, sort_memory
 
 WIDTH, HEIGHT = 150, 90  # neither a multiple of 16
 

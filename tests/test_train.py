@@ -8,29 +8,29 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app import contract
-from app.config import TrainConfig
-from app.errors import UserError
-from app.gpu import memory
-from app.gpu.capabilities import Capabilities
-from app.gpu.context import OutOfMemory
-from app.gpu.memory import Buffer
-from app.io.colmap import ColmapCamera, read_model, write_model
-from app.io.ply import is_antialiased, load_ply, save_ply
-from app.io.scene import load_scene
-from app.presets import config_from_file, load_config
-from app.raster.parameters import FIELDS, MOMENTS, Parameters
-from app.train.batch import timed_of
-from app.train.capacity import fitting
-from app.train.evaluate import evaluate_run, evaluation_frame, measure_all
-from app.train.photos import Photos
-from app.train.report import Log, stage_table
-from app.train.session import Session
-from app.train.start import initial_gaussians, morton_order
-from app.train.trainer import train
-from app.variants.blocks import BLOCKS
-from app.variants.moments import MOMENT_FORMATS
-from app.variants.ordering import ORDERINGS
+from hardsplat import contract
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gpu import memory
+from hardsplat.gpu.capabilities import Capabilities
+from hardsplat.gpu.context import OutOfMemory
+from hardsplat.gpu.memory import Buffer
+from hardsplat.io.colmap import ColmapCamera, read_model, write_model
+from hardsplat.io.ply import is_antialiased, load_ply, save_ply
+from hardsplat.io.scene import load_scene
+from hardsplat.presets import config_from_file, load_config
+from hardsplat.raster.parameters import FIELDS, MOMENTS, Parameters
+from hardsplat.train.batch import timed_of
+from hardsplat.train.capacity import fitting
+from hardsplat.train.evaluate import evaluate_run, evaluation_frame, measure_all
+from hardsplat.train.photos import Photos
+from hardsplat.train.report import Log, stage_table
+from hardsplat.train.session import Session
+from hardsplat.train.start import initial_gaussians, morton_order
+from hardsplat.train.trainer import train
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.moments import MOMENT_FORMATS
+from hardsplat.variants.ordering import ORDERINGS
 from tests.drawing import fresh_seed
 from tests.training import densified, open_session, same_state, settings
 
@@ -42,7 +42,7 @@ FAST = {"opacities_lr": 0.1, "sh0_lr": 0.01, "scales_lr": 0.01}  # for runs so s
 def batches_of_any_duration():
     """So that a busy machine makes the same batches."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.train.trainer.BATCH_SECONDS", math.inf)
+        patch.setattr("hardsplat.train.trainer.BATCH_SECONDS", math.inf)
         yield
 
 
@@ -50,7 +50,7 @@ def batches_of_any_duration():
 def run(batches_of_any_duration, session_device, scene, tmp_path_factory):
     """(config, metrics) of a run of 80 steps that densifies, in its folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.train.trainer.open_device", lambda wanted: session_device)
+        patch.setattr("hardsplat.train.trainer.open_device", lambda wanted: session_device)
         out = tmp_path_factory.mktemp("run")
         config = settings(scene, out, max_steps=80, eval_steps=(10, 40), save_steps=(40,), checkpoint_every=50, refine_every=20, **FAST)
         return config, train(config)
@@ -180,7 +180,7 @@ def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd)
 
 @pytest.mark.parametrize("seconds, most", [(1e-9, 1), (math.inf, 5)])
 def test_batches_are_as_long_as_the_device_is_fast(on_device, scene, tmp_path, monkeypatch, seconds, most):
-    monkeypatch.setattr("app.train.trainer.BATCH_SECONDS", seconds)
+    monkeypatch.setattr("hardsplat.train.trainer.BATCH_SECONDS", seconds)
     steps = train(settings(scene, tmp_path, max_steps=10, strategy="none"))["curve"]["step"]
     assert steps == list(range(most, 11, most))
 
@@ -219,7 +219,7 @@ def test_stage_table():
 
 def test_time_aside_is_neither_training_nor_idle(monkeypatch):
     clock = iter([0.0, 10.0, 15.0, 17.0])  # begin, aside, back, end
-    monkeypatch.setattr("app.train.report.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("hardsplat.train.report.time.perf_counter", lambda: next(clock))
     log = Log(started=0.0)
     with log.training():
         with log.aside():
@@ -302,7 +302,7 @@ def test_no_strategy_keeps_the_splats(on_device, scene, tmp_path):
 
 
 def test_batches_fit_the_ring_of_records(on_device, scene, tmp_path, monkeypatch):
-    monkeypatch.setattr("app.train.trainer.LONGEST_BATCH", 4)
+    monkeypatch.setattr("hardsplat.train.trainer.LONGEST_BATCH", 4)
     assert train(settings(scene, tmp_path, max_steps=11, batch_steps=9, strategy="none"))["curve"]["step"] == [4, 8, 11]
 
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.errors import UserError
-from app.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
-from app.io.images import over, save_png
-from app.io.lens import Lens
-from app.io.masks import downsampled, masked
-from app.io.scene import load_scene
-from app.train.evaluate import evaluate_run
-from app.train.start import initial_gaussians
-from app.train.trainer import train
+from hardsplat.errors import UserError
+from hardsplat.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.images import over, save_png
+from hardsplat.io.lens import Lens
+from hardsplat.io.masks import downsampled, masked
+from hardsplat.io.scene import load_scene
+from hardsplat.train.evaluate import evaluate_run
+from hardsplat.train.start import initial_gaussians
+from hardsplat.train.trainer import train
 from tests.training import settings
 from tools.make_scene import make_scene
 

@@ -13,27 +13,27 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.api import Renderer
-from app.camera import Camera
-from app.cli import main
-from app.errors import UserError
-from app.gaussians import Gaussians
-from app.gpu import surface as surface_module
-from app.gpu.context import Device, OutOfMemory
-from app.io.masks import downsampled
-from app.io.ply import save_ply
-from app.io.scene import load_scene
-from app.raster.hardware import HardwareOptions
-from app.raster.parameters import Parameters
-from app.train.report import Log
-from app.train.trainer import Run, train
-from app.view import show, window
-from app.view.controls import Controls, fitted, placed
-from app.view.inputs import Inputs, Viewpoint
-from app.view.overlay import atlas
-from app.view.preview import Preview
-from app.view.screen import Look
-from app.view.viewer import Viewer
+from hardsplat.api import Renderer
+from hardsplat.camera import Camera
+from hardsplat.cli import main
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu import surface as surface_module
+from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.io.masks import downsampled
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scene import load_scene
+from hardsplat.raster.hardware import HardwareOptions
+from hardsplat.raster.parameters import Parameters
+from hardsplat.train.report import Log
+from hardsplat.train.trainer import Run, train
+from hardsplat.view import show, window
+from hardsplat.view.controls import Controls, fitted, placed
+from hardsplat.view.inputs import Inputs, Viewpoint
+from hardsplat.view.overlay import atlas
+from hardsplat.view.preview import Preview
+from hardsplat.view.screen import Look
+from hardsplat.view.viewer import Viewer
 from tests.training import settings
 from tests.xvfb import NEEDS_DISPLAY
 
@@ -283,7 +283,7 @@ def test_a_screenshot_is_what_is_shown_without_text(seen, tmp_path):
 def test_moving_pictures_are_coarser_where_they_take_long_and_sharp_again(seen, monkeypatch):
     seen.frames(1)
     seen.viewer._full_ms = 1000.0
-    monkeypatch.setattr("app.view.viewer.TOUCH", math.inf)
+    monkeypatch.setattr("hardsplat.view.viewer.TOUCH", math.inf)
     seen.inputs.on_drag(1, 2, 1, False, H)
     coarse = np.kron(seen.headless(seen.inputs.controls.camera(W // 4, H // 4)), np.ones((4, 4, 1)))
     seen.shows(coarse)
@@ -385,7 +385,7 @@ def test_memory_that_gives_out_closes_the_window(seen, monkeypatch):
         raise OutOfMemory("full")
 
     seen.frames(1)
-    monkeypatch.setattr("app.view.screen.HardwareRasterizer", full)
+    monkeypatch.setattr("hardsplat.view.screen.HardwareRasterizer", full)
     seen.inputs.on_key(glfw.KEY_5)
     with pytest.raises(OutOfMemory, match="full"):
         seen.until(lambda: False, "the error")
@@ -447,7 +447,7 @@ def test_unknown_extensions_are_left_out():
 
 def run_without_display(*argv, timeout=120):
     environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "XDG_SESSION_TYPE")}
-    return subprocess.run([sys.executable, "-m", "app", *map(str, argv)], env=environment, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run([sys.executable, "-m", "hardsplat", *map(str, argv)], env=environment, capture_output=True, text=True, timeout=timeout)
 
 
 def test_no_display_is_one_line(tmp_path):
@@ -468,8 +468,8 @@ def test_training_without_a_display_goes_on(scene, tmp_path):
 @pytest.fixture
 def training(device, monkeypatch, scene, tmp_path):
     """training(preview, **settings) -> metrics of a deterministic run that grows."""
-    monkeypatch.setattr("app.train.trainer.open_device", lambda wanted, surfaces=(): device)
-    monkeypatch.setattr("app.train.trainer.BATCH_SECONDS", math.inf)
+    monkeypatch.setattr("hardsplat.train.trainer.open_device", lambda wanted, surfaces=(): device)
+    monkeypatch.setattr("hardsplat.train.trainer.BATCH_SECONDS", math.inf)
 
     def run(name, preview=None, **changes):
         return train(settings(scene, tmp_path / name, rasterizer="tiled", tile_backward="gather", **{"max_steps": 40, **changes}), preview)
@@ -570,7 +570,7 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
     def refuse(*arguments):
         raise UserError("cannot draw to a window of this display")
 
-    monkeypatch.setattr("app.view.viewer.Surface", refuse)
+    monkeypatch.setattr("hardsplat.view.viewer.Surface", refuse)
     assert training("refused", Preview(), max_steps=5)["steps"] == 5
     assert "cannot draw to a window" in capsys.readouterr().out
 
@@ -608,7 +608,7 @@ def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
 def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, training, tmp_path, capsys):
     monkeypatch.setattr(show, "open_device", lambda wanted, surfaces=(): device)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("app.view.window.LEAST", 64)
+    monkeypatch.setattr("hardsplat.view.window.LEAST", 64)
     training("run", max_steps=3)
     rng = np.random.default_rng()
     save_ply(tmp_path / "a.ply", some_gaussians(rng, 50))

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from app.cli import main
-from app.fit.blobs import Blobs
-from app.fit.config import FitConfig
-from app.fit.session import FitSession
-from app.gpu.context import OutOfMemory
-from app.view import window
-from app.view.fit_preview import FitPreview
+from hardsplat.cli import main
+from hardsplat.fit.blobs import Blobs
+from hardsplat.fit.config import FitConfig
+from hardsplat.fit.session import FitSession
+from hardsplat.gpu.context import OutOfMemory
+from hardsplat.view import window
+from hardsplat.view.fit_preview import FitPreview
 from tests.xvfb import NEEDS_DISPLAY
 
 pytestmark = NEEDS_DISPLAY
@@ -92,7 +92,7 @@ def test_the_command(display, tmp_path, monkeypatch):
 
 
 def test_no_display_is_a_note(tmp_path, monkeypatch, capsys):
-    from app.errors import UserError
+    from hardsplat.errors import UserError
 
     def nowhere():
         raise UserError("no window: there is no display")

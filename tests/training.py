@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
-from app.config import TrainConfig
-from app.io.scene import load_scene
-from app.train.evaluate import canvas_of
-from app.train.photos import Photos
-from app.train.session import Session
-from app.train.start import initial_gaussians
+from hardsplat.config import TrainConfig
+from hardsplat.io.scene import load_scene
+from hardsplat.train.evaluate import canvas_of
+from hardsplat.train.photos import Photos
+from hardsplat.train.session import Session
+from hardsplat.train.start import initial_gaussians
 
 SMALL = dict(rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=())
 

@@ -20,24 +20,24 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from app import contract
-from app.api import Camera, Gaussians, Renderer
-from app.config import TrainConfig
-from app.errors import UserError
-from app.gpu.memory import Buffer
-from app.gpu.passes import build_all
-from app.gpu.probe import open_device
-from app.gpu.recorder import Recorder
-from app.io.scene import load_scene
-from app.io.splats import load_splats
-from app.presets import load_config
-from app.train.loss import LOSS_PASSES, allocate_loss, record_loss
-from app.train.photos import pack
-from app.train.report import write_json
-from app.train.schedule import hyper_row
-from app.variants.blending import BLENDINGS
-from app.variants.blocks import BLOCKS
-from app.variants.formats import FORMATS
+from hardsplat import contract
+from hardsplat.api import Camera, Gaussians, Renderer
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.probe import open_device
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.io.scene import load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.presets import load_config
+from hardsplat.train.loss import LOSS_PASSES, allocate_loss, record_loss
+from hardsplat.train.photos import pack
+from hardsplat.train.report import write_json
+from hardsplat.train.schedule import hyper_row
+from hardsplat.variants.blending import BLENDINGS
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.formats import FORMATS
 
 CLASSES = ("means", "quats", "scales", "opacities", "sh")
 KEYS = ("format", "state_format", "blending", "block")
@@ -199,7 +199,7 @@ def model(flags) -> dict:
 
 
 def train(flags) -> dict:
-    from app.train.trainer import train as run
+    from hardsplat.train.trainer import train as run
 
     rows, base = [], load_config(flags.config)
     for variant in tqdm(variants(flags), desc="runs", unit="", disable=flags.quiet):

@@ -13,10 +13,10 @@ class WheelHook(BuildHookInterface):
         if version == "editable":
             return
         self._spirv = tempfile.TemporaryDirectory()
-        if subprocess.run([sys.executable, "-m", "app.catalog", self._spirv.name], cwd=self.root).returncode:
+        if subprocess.run([sys.executable, "-m", "hardsplat.catalog", self._spirv.name], cwd=Path(self.root, "app")).returncode:
             raise SystemExit("hardsplat: the shaders of the wheel could not be compiled, for the reason above")
         root = Path(self.root)
-        folders = {root / "shaders": "app/shaders", root / "configs": "app/configs", self._spirv.name: "app/spirv"}
+        folders = {root / "shaders": "hardsplat/shaders", root / "configs": "hardsplat/configs", self._spirv.name: "hardsplat/spirv"}
         build_data["force_include"].update({str(source): target for source, target in folders.items()})
 
     def finalize(self, version, build_data, artifact_path):

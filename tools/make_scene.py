@@ -17,14 +17,14 @@ from PIL import Image
 from plyfile import PlyData, PlyElement
 from scipy.spatial.transform import Rotation
 
-from app.camera import Camera
-from app.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
-from app.io.transforms import OPENGL_TO_OPENCV
+from hardsplat.camera import Camera
+from hardsplat.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.transforms import OPENGL_TO_OPENCV
 from tools import courtyard
 from tools.raytrace import World
 
 FIELD_OF_VIEW = 68.0  # degrees, horizontal
-HOLD_OUT = 8  # every 8th view by name is for testing, as in app/train/evaluate.py
+HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/evaluate.py
 NOISE = 0.003  # of the courtyard's half width: about what structure from motion leaves
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from app.gpu.probe import open_device
-from app.report.charts import figure, line, save
+from hardsplat.gpu.probe import open_device
+from hardsplat.report.charts import figure, line, save
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 

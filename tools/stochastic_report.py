@@ -12,19 +12,19 @@ from pathlib import Path
 
 import numpy as np
 
-from app.cli.flags import Parser, add_setting, settings
-from app.config import FIELDS
-from app.gpu.context import Device
-from app.gpu.probe import open_device
-from app.gpu.recorder import Recorder
-from app.io.scene import load_scene
-from app.io.splats import load_splats
-from app.presets import load_config
-from app.raster import fastest
-from app.train.evaluate import canvas_of
-from app.train.photos import Photos
-from app.train.session import Session
-from app.train.trainer import initial_gaussians
+from hardsplat.cli.flags import Parser, add_setting, settings
+from hardsplat.config import FIELDS
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.probe import open_device
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.io.scene import load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.presets import load_config
+from hardsplat.raster import fastest
+from hardsplat.train.evaluate import canvas_of
+from hardsplat.train.photos import Photos
+from hardsplat.train.session import Session
+from hardsplat.train.trainer import initial_gaussians
 
 BATCH, BATCHES = 10, 8  # steps; the last of each batch is timed
 STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}  # always the same splats

@@ -1,6 +1,6 @@
 """The whole method in float64 numpy: the reference that the GPU code is tested against.
 
-Written for reading, not speed, and independent of `app`: it imports nothing from there, so an error cannot hide in shared code.
+Written for reading, not speed, and independent of `hardsplat`: it imports nothing from there, so an error cannot hide in shared code.
 N splats, K = (sh_degree + 1)^2 coefficients; world units for means and scales, pixels for everything on the image,
 pixel centres at +0.5, OpenCV camera (+x right, +y down, +z forward). The gradient of `x` is called `d_x`.
 """

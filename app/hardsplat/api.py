@@ -1,0 +1,184 @@
+"""The Python API: render Gaussians and get their gradients, numpy in and numpy out.
+
+    from hardsplat.api import Renderer, Gaussians, Camera
+    renderer = Renderer(format="float32")
+    image, T = renderer.forward(gaussians, camera, background=(1, 1, 1))
+    gradients = renderer.backward(d_image)          # of sum(d_image * image)
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.probe import open_device
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster import BACKENDS
+from hardsplat.raster.base import camera_row, frame_row
+from hardsplat.raster.parameters import Parameters, SplatBuffers
+
+__all__ = ["Camera", "Gaussians", "Renderer"]
+
+
+def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    """Gradient of a value from that of its trained parameter; zero where that is, whatever the slope."""
+    return np.divide(d_parameter, slope, out=np.zeros_like(d_parameter), where=d_parameter != 0, casting="unsafe")
+
+
+def finished(target: np.ndarray, background) -> tuple[np.ndarray, np.ndarray]:
+    """(image (H, W, 3) over its background, T (H, W)), float32, from a downloaded `target` (H, W, 4) of any format."""
+    target = target.astype(np.float32) / (np.iinfo(target.dtype).max if target.dtype.kind == "u" else 1.0)
+    T = target[..., 3]
+    return target[..., :3] + T[..., None] * background, T
+
+
+class Renderer:
+    """Differentiable rendering on one Vulkan device.
+
+    device: index, part of a name, None for the environment's HARDSPLAT_DEVICE or the best one, or an open Device.
+    rasterizer and **options: see app/hardsplat/raster and app/hardsplat/variants, e.g. format, state_format, reduction, ordering, blending, hybrid_threshold.
+    Buffers are kept between calls and grow when a larger scene or image comes. Raises UserError when the device cannot do what was asked.
+    """
+
+    def __init__(self, device: Device | str | int | None = None, rasterizer: str = "hardware", **options):
+        if rasterizer not in BACKENDS:
+            raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from {', '.join(BACKENDS)}")
+        self._backend = BACKENDS[rasterizer]
+        known = [field.name for field in fields(self._backend.options) if field.name != "stochastic"]  # which is for training
+        if unknown := [name for name in options if name not in known]:
+            raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
+        self._options = self._backend.options(**options)
+        self._opened = not isinstance(device, Device)
+        self.device = open_device(device) if self._opened else device
+        try:
+            self._backend.resolve(self.device, self._options)
+        except UserError:
+            if self._opened:
+                self.device.close()
+            raise
+        self._parts: list = []  # what _release() destroys, last first
+        self._key: tuple | None = None
+        self._rendered: tuple[Gaussians, Camera] | None = None
+        self._differentiated = False
+
+    def _fit(self, n: int, sh_planes: int, width: int, height: int) -> None:
+        """Makes buffers and command buffers for this size, or keeps those there are."""
+        capacity = max(n, 1)
+        if self._key and self._key[0] >= capacity and self._key[1:] == (sh_planes, width, height):
+            return
+        self._release()
+        try:
+            self.parameters = self._part(Parameters(self.device, capacity, sh_planes))
+            self._gradients = self._part(SplatBuffers(self.device, contract.PARAMETER_GRADIENTS, capacity, sh_planes))
+            self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink="store"))
+            self._record()
+        except BaseException:
+            self._release()
+            raise
+        self._key = (capacity, sh_planes, width, height)
+
+    def _record(self) -> None:
+        self.resources = {**self.raster.resources, **self._gradients.resources}
+        self._forward = self._part(Recorder(self.device, self.resources, timed=True))
+        self.raster.record_forward(self._forward)
+        self._backward = self._part(Recorder(self.device, self.resources, timed=True))
+        self.raster.record_backward(self._backward)
+        self._forward.end()
+        self._backward.end()
+
+    def _part(self, part):
+        self._parts.append(part)
+        return part
+
+    def forward(
+        self, gaussians: Gaussians, camera: Camera, sh_degree: int | None = None, background=(0.0, 0.0, 0.0), near: float = 0.01
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Renders one view.
+
+        sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour. near: splats nearer than this are culled, world units.
+        Returns image (H, W, 3) float32 with the background in it, and T (H, W) float32, the transmittance left behind the last splat.
+        Splats that hold a number that is not finite, or a quaternion of zeros, are not drawn. Raises ValueError for arguments of another
+        shape or range, UserError when the device cannot do it (OutOfMemory: this size does not fit).
+        """
+        if not (isinstance(gaussians, Gaussians) and isinstance(camera, Camera)):
+            raise ValueError(f"forward() takes Gaussians, then a Camera, got {type(gaussians).__name__} and {type(camera).__name__}")
+        background = np.asarray(background, np.float32)
+        if background.shape != (3,) or not np.isfinite(background).all():
+            raise ValueError(f"background {background.tolist()} is not three finite numbers")
+        if not 0 < near < np.inf:
+            raise ValueError(f"near {near} is not a positive distance")
+        degree = gaussians.sh_degree if sh_degree is None else sh_degree
+        if degree not in range(gaussians.sh_degree + 1):
+            raise ValueError(f"sh_degree {degree} is not in 0..{gaussians.sh_degree}, what these Gaussians have")
+        if self.device.handle is None:
+            raise RuntimeError("this Renderer was closed, and with it the device that it had opened")
+        self._rendered, self._differentiated = None, False
+        self._fit(len(gaussians), gaussians.sh.shape[1], camera.width, camera.height)
+        self.parameters.upload(gaussians)
+        self.resources["camera"].upload(camera_row(camera))
+        self.resources["frame"].upload(frame_row(degree, background, near))
+        self._forward.run_once()
+        if self.raster.make_room():
+            for recorder in (self._forward, self._backward):
+                self._parts.remove(recorder)
+                recorder.destroy()
+            self._record()
+            self._forward.run_once()
+        self._rendered = (gaussians, camera)
+        return finished(self.resources["target"].download(), background)
+
+    def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
+        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.
+
+        d_image: (H, W, 3). Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of
+        opacities in 0..1, as `Gaussians` holds them. Splats that were not visible have zeros.
+        Raises RuntimeError without a forward(), ValueError for a d_image of another shape.
+        """
+        if self._rendered is None:
+            raise RuntimeError("backward() needs a forward() before it")
+        gaussians, camera = self._rendered
+        n, d_image = len(gaussians), np.asarray(d_image)
+        if d_image.shape != (camera.height, camera.width, 3):
+            raise ValueError(f"d_image has shape {d_image.shape}, expected ({camera.height}, {camera.width}, 3)")
+        self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
+        if self._differentiated:
+            self._forward.run_once()  # the backward pass uses up what the forward leaves it
+        self._backward.run_once()
+        self._differentiated = True
+        means, quats, log_scales, logits, sh = (self._gradients.read(name, n) for name in contract.PARAMETER_GRADIENTS)
+        logit = gaussians.logit_opacities.astype(np.float64)
+        return {
+            "means": means[0],
+            "quats": quats[0],
+            "scales": _through(log_scales[0], gaussians.scales),
+            "opacities": _through(logits[0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))),  # o (1 - o)
+            "sh": sh.transpose(1, 0, 2).copy(),
+        }
+
+    def times(self) -> dict[str, float]:
+        """Milliseconds on the GPU by pass, of the last forward() and, if there was one since, backward(). Empty where the device has no clock."""
+        return {**(self._forward.times() if self._rendered else {}), **(self._backward.times() if self._differentiated else {})}
+
+    def close(self) -> None:
+        """Frees the GPU memory, and the device where this Renderer opened it: then this was the end. `with Renderer(...) as r` calls it."""
+        self._release()
+        if self._opened:
+            self.device.close()
+
+    def __enter__(self) -> Renderer:
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def _release(self) -> None:
+        for part in reversed(self._parts):
+            part.destroy()
+        self._parts = []
+        self._key = self._rendered = None

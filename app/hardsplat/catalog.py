@@ -1,0 +1,112 @@
+"""Every shader module that some variant can ask for: what a wheel ships, so that its users need no compiler."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+from hardsplat.errors import UserError
+from hardsplat.fit.raster import SINKS as FIT_SINKS
+from hardsplat.fit.raster import Flat, walk_passes
+from hardsplat.gpu import bandwidth, probe, shader
+from hardsplat.gpu.passes import ComputePass, DrawPass
+from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
+from hardsplat.mesh.passes import mesh_passes
+from hardsplat.raster import draws, hardware, tiled
+from hardsplat.raster.base import SINKS, Perspective
+from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
+from hardsplat.raster.stochastic import Perturbed
+from hardsplat.train.densify import DENSIFY_PASSES, RESET_PASSES
+from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
+from hardsplat.train.mcmc import MCMC_PASSES
+from hardsplat.train.schedule import SCHEDULE_PASSES
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.blending import BLENDINGS
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.fit_rasters import FIT_RASTERS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.gathers import GATHERS
+from hardsplat.variants.moments import MOMENT_FORMATS
+from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.variants.quads import QUADS
+from hardsplat.variants.reductions import REDUCTIONS
+from hardsplat.variants.shapes import SHAPES
+from hardsplat.variants.tile_backwards import TILE_BACKWARDS
+
+
+def passes() -> Iterator[ComputePass | DrawPass]:
+    """A pass of every kind, with sizes and constants as they come: modules do not depend on those."""
+    yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS)
+    around = {sink: (Perspective(1, sink), Perturbed(1, sink)) for sink in SINKS}
+    for picture in PICTURES:
+        yield from (*Perspective(1, None).passes(picture=picture), show_pass(picture))
+    for projection in (*itertools.chain(*around.values()), *map(Flat, FIT_SINKS)):
+        yield from projection.passes()
+    analytic, perturbed = around["store"]
+    yield from _hardware(analytic, perturbed)
+    yield from _tiled(analytic, perturbed)
+    walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
+    for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
+        yield from walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
+    yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES)
+    for moments in MOMENT_FORMATS:
+        yield from (*DENSIFY_PASSES(1, moments), *RESET_PASSES(moments), *MCMC_PASSES(1, moments))
+    for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
+        yield from mesh_passes(atomics, loss, 1, 1)
+
+
+def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass | DrawPass]:
+    """Draws, by what they depend on: those forward by format, blending, ordering and picture, those backward by all rows, and whatever stands before the fragments by shape."""
+    registries = (FORMATS, BLENDINGS, REDUCTIONS, ORDERINGS, ATOMICS, QUADS, BLOCKS)
+    for format, blending, reduction, ordering, atomics, quads, block in itertools.product(*(r.values() for r in registries)):
+        rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
+        yield from draws.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
+    for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES):
+        yield from draws.all_passes(Perspective(1, None), replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1, picture)
+    for reduction, atomics, quads, gather in itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), GATHERS.values()):
+        if reduction.any_number:
+            yield from draws.all_passes(perturbed, replace(rows, reduction=reduction, atomics=atomics, quads=quads, gather=gather), 1, 1, 1, 1)
+    for shape in SHAPES.values():
+        yield from draws.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
+
+
+def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
+    for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
+        rows = tiled.TiledRows(backward, atomics)
+        yield from tiled.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
+    checkpointed = replace(rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket))
+    for picture in PICTURES:
+        yield from tiled.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)
+        yield from tiled.all_passes(analytic, checkpointed, 1, 1, 32, 1, picture)
+    yield from tiled.all_passes(perturbed, rows, 1, 1, 32, 1)
+
+
+def sources() -> Iterator[shader.Source]:
+    for owner in passes():
+        yield from owner.sources()
+
+
+def compile_all(folder: Path) -> int:
+    """Compiles every module into `folder` under its key; returns how many there are."""
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def one(source: shader.Source) -> None:
+        (folder / f"{shader.key(source)}.spv").write_bytes(shader.compile_source(source))
+
+    modules = set(sources())
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(one, modules))
+    return len(modules)
+
+
+if __name__ == "__main__":
+    import sys
+
+    try:
+        print(f"{compile_all(Path(sys.argv[1]))} modules in {sys.argv[1]}")
+    except (UserError, shader.ShaderError) as error:
+        sys.exit(f"hardsplat: error: {error}")

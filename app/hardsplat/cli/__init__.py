@@ -1,0 +1,61 @@
+"""The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS: its HELP, `add_flags(parser)` and `handle(flags)`.
+
+Handlers import what they run, so that help and mistyped flags answer at once and need no Vulkan.
+"""
+
+import os
+import re
+import signal
+import sys
+
+from hardsplat import __version__
+from hardsplat.cli import bench, doctor, eval, fit, mesh, render, sweep, train, view
+from hardsplat.cli.flags import Parser, add_setting, unknown_flag
+from hardsplat.errors import UserError
+
+COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted, 143 terminated."""
+    try:
+        flags = _parsed(sys.argv[1:] if argv is None else argv)
+        return COMMANDS[flags.pop("command")].handle(flags) or 0
+    except UserError as error:
+        if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
+            raise
+        print(f"hardsplat: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as interrupt:
+        number = interrupt.args[0] if interrupt.args else signal.SIGINT
+        print("hardsplat: terminated" if number == signal.SIGTERM else "hardsplat: interrupted", file=sys.stderr)
+        return 128 + number
+    finally:
+        if argv is None:  # a program that is about to end: a late Ctrl-C must not replace its exit code
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _parsed(argv: list[str]) -> dict:
+    """The flags given in argv (and HARDSPLAT_DEVICE), with `command`."""
+    parser = Parser(prog="hardsplat", description="Train 3D Gaussian Splatting scenes on any Vulkan GPU.")
+    parser.add_argument("--version", action="version", version=f"hardsplat {__version__}")
+    add_setting(parser, "device")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = {}
+    for name, command in COMMANDS.items():
+        commands[name] = subparsers.add_parser(name, help=command.HELP, description=command.HELP[0].upper() + command.HELP[1:] + ".")
+        command.add_flags(commands[name])
+
+    known, unknown = parser.parse_known_args(_dashed(argv))
+    flags = vars(known)
+    if unknown:
+        raise unknown_flag(unknown, commands[known.command])
+    if device := os.environ.get("HARDSPLAT_DEVICE"):
+        flags.setdefault("device", device)
+    return flags
+
+
+def _dashed(argv: list[str]) -> list[str]:
+    """argv with `--like_this` spelled `--like-this`; what follows `=` or a lone `--` stays."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [re.sub("^--[^=]+", lambda flag: flag[0].replace("_", "-"), word) for word in argv[:end]] + argv[end:]

@@ -1,0 +1,46 @@
+"""`hardsplat bench`."""
+
+import argparse
+
+from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, from_text, settings, show_log
+from hardsplat.config import FIELDS, checked, kind
+
+HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
+AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments", "rasterizer")
+
+
+def add_flags(parser):
+    parser.usage = "%(prog)s MODEL --data-dir SCENE [--flag value ...]"
+    parser.add_argument("model", metavar="MODEL", help="splats to draw: result folder of a training, .ply, or .npz with gsplat's parameter names")
+    parser.add_argument("--data-dir", metavar="PATH", required=True, help="scene whose cameras (and photographs, for --upstream loss) are used")
+    parser.add_argument("--result-dir", metavar="PATH", help="folder for bench.json, bench.md and plots (default: print only)")
+    parser.add_argument("--views", metavar="N", nargs="+", type=int, help="views by position in the sorted photographs (default: 8, evenly spaced)")
+    parser.add_argument("--data-factor", metavar="N", help="draw images this many times smaller (default: 1)")
+    parser.add_argument("--splats", metavar="X", nargs="+", type=float, help="sizes of the model: up to 100 as a multiple of it, above as a number of splats; "
+        "random subsets, and jittered copies above its size (default: 1)")
+    parser.add_argument("--upstream", choices=("random", "loss"), help="gradients of the image: uniform random, or of L1 + D-SSIM (default: random)")
+    parser.add_argument("--repeats", metavar="N", type=int, help="draws of every view that are timed (default: 5)")
+    parser.add_argument("--errors", action="store_true", default=argparse.SUPPRESS, help="also measure gradients against a float32 target")
+    parser.add_argument("--error-views", choices=("first", "all"), help="views that --errors takes (default: first)")
+    add_setting(parser, "device")
+    add_setting(parser, "quiet")
+    add_setting(parser, "verbose")
+    group = parser.add_argument_group("variants", "One or more values each; every combination is measured.")
+    for name in AXES:
+        f = FIELDS[name]
+        choices = f.metadata["choices"]
+        help = f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: {default_text(f)})".replace("%", "%%")
+        group.add_argument(flag(name), nargs="+", metavar="NAME" if choices else METAVARS[kind(f)], help=help)
+
+
+def handle(flags):
+    for name in AXES:
+        if name in flags:
+            values = [checked(name, from_text(kind(FIELDS[name]), v), where=flag(name)) for v in flags[name]]
+            flags[name] = list(dict.fromkeys(values))
+    if "data_factor" in flags:
+        flags |= settings({"data_factor": flags["data_factor"]})
+    from hardsplat.study.bench import bench
+
+    show_log(flags.pop("verbose", False), flags.get("quiet", False))
+    bench(flags.pop("model"), **flags)

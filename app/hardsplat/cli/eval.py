@@ -1,0 +1,20 @@
+"""`hardsplat eval`."""
+
+from hardsplat.cli.flags import add_setting, show_log
+
+HELP = "measure PSNR and SSIM of a result on the held-out views"
+
+
+def add_flags(parser):
+    parser.add_argument("result", metavar="RESULT", help="result folder of a training, or a .ply or .npz")
+    parser.add_argument("--data-dir", metavar="PATH", help="scene to compare with (default: the one trained on)")
+    parser.add_argument("--result-dir", metavar="PATH", help="folder for the measurements (default: beside RESULT)")
+    add_setting(parser, "device")
+    add_setting(parser, "verbose")
+
+
+def handle(flags):
+    from hardsplat.train.evaluate import evaluate_run
+
+    show_log(flags.pop("verbose", False))
+    evaluate_run(flags.pop("result"), **flags)

@@ -1,0 +1,36 @@
+"""`hardsplat fit`."""
+
+import sys
+
+from hardsplat.cli.flags import add_setting, settings, show_log
+from hardsplat.errors import UserError
+from hardsplat.fit.config import FIT_FIELDS, FitConfig
+
+HELP = "fit 2D Gaussians to a photograph"
+
+
+def add_flags(parser):
+    parser.usage = "%(prog)s IMAGE [--flag value ...]"
+    parser.add_argument("image", metavar="IMAGE", help="photograph: PNG, JPEG, EXR or what else Pillow reads, of any size")
+    parser.add_argument("--view", action="store_true", default=False, help="a window that shows the fit as it goes")
+    for name in FIT_FIELDS:
+        add_setting(parser, name, FIT_FIELDS)
+
+
+def handle(flags):
+    image, with_window = flags.pop("image"), flags.pop("view")
+    config = FitConfig(**settings(flags, FIT_FIELDS))
+    from hardsplat.fit.fitter import fit
+
+    show_log(config.verbose, config.quiet)
+    fit(image, config, preview=_preview() if with_window else None)
+
+
+def _preview():
+    """The window of --view; None, and why, where there can be none."""
+    try:
+        from hardsplat.view.fit_preview import FitPreview
+
+        return FitPreview()
+    except UserError as error:
+        print(f"note: {error}; the fit goes on without --view", file=sys.stderr)

@@ -1,0 +1,94 @@
+"""Flags of the command line, generated from the fields of TrainConfig: names, help, defaults, and values checked with the flag's name in the error."""
+
+import argparse
+import logging
+import re
+from dataclasses import Field
+from pathlib import Path
+
+from hardsplat.config import FIELDS, NAMES, checked, kind, nearest
+from hardsplat.errors import UserError
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises UserError where argparse would print its usage and exit; takes no abbreviated flags."""
+
+    def __init__(self, **settings):
+        super().__init__(allow_abbrev=False, argument_default=argparse.SUPPRESS, formatter_class=_Help, **settings)
+        numbers = self._negative_number_matcher.pattern  # what may begin with - and be a value; argparse has no public place for this
+        self._negative_number_matcher = re.compile(f"{numbers}|^-[xyz]$")
+
+    def error(self, message):
+        raise UserError(f"{message} (see {self.prog} --help)")
+
+    def _check_value(self, action, value):  # argparse has no public place for this
+        if action.dest == "command" and value not in action.choices:
+            hint = nearest(value, {name: name for name in action.choices})
+            raise UserError(f"unknown command '{value}'" + (hint or f"; there are {', '.join(action.choices)}"))
+        super()._check_value(action, value)
+
+
+class _Help(argparse.HelpFormatter):
+    def __init__(self, prog):
+        super().__init__(prog, max_help_position=32)
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+METAVARS = {int: "N", float: "X", str: "NAME", Path: "PATH", tuple[int, ...]: "N"}
+
+
+def add_setting(parser, name: str, fields=FIELDS) -> None:
+    """The flag of one setting, of TrainConfig by default. Values stay text, or a list of it, until `settings` checks them."""
+    f = fields[name]
+    help = f"{f.metadata['help']} (default: {default_text(f)})".replace("%", "%%")
+    if kind(f) is bool:
+        parser.add_argument(flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=help)
+    else:
+        metavar = "{%s}" % ",".join(choices) if (choices := f.metadata["choices"]) else METAVARS[kind(f)]
+        parser.add_argument(flag(name), nargs="*" if kind(f) == tuple[int, ...] else None, metavar=metavar, help=help)
+
+
+def default_text(f: Field) -> str:
+    if kind(f) is bool:
+        return "yes" if f.default else "no"
+    if f.metadata["shown"]:
+        return f.metadata["shown"]
+    values = f.default if isinstance(f.default, tuple) else [f.default]
+    return " ".join([*map(str, values), f.metadata["unit"]]).strip()
+
+
+def settings(flags: dict, fields=FIELDS) -> dict:
+    """Flags of TrainConfig, or of other fields, as checked values; an error names the flag."""
+    return {name: checked(name, from_text(kind(fields[name]), value), flag(name), fields) for name, value in flags.items()}
+
+
+def from_text(kind, text):
+    """The number(s) in `text`; whatever else it is, unchanged."""
+    try:
+        if kind in (int, float):
+            return kind(text)
+        if kind == tuple[int, ...]:
+            return [int(word) for words in text for word in words.split(",")]
+    except ValueError:
+        pass  # `checked` says what was expected
+    return text
+
+
+def show_log(verbose: bool = False, quiet: bool = False) -> None:
+    """What the program says on its way, on stderr."""
+    log = logging.getLogger("hardsplat")
+    log.handlers[:] = [logging.StreamHandler()]
+    log.setLevel(logging.DEBUG if verbose else logging.WARNING if quiet else logging.INFO)
+
+
+def unknown_flag(words: list[str], parser: argparse.ArgumentParser) -> UserError:
+    """The error for words that `parser` left over: the first flag among them, with the real one nearest to it."""
+    word = next((w for w in words if w.startswith("-")), words[0]).split("=")[0]
+    if not word.startswith("-"):
+        return UserError(f"unexpected argument '{word}' (see {parser.prog} --help)")
+    real = parser._option_string_actions  # argparse has no public list of flags
+    names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real} | {o: o for o in real}
+    return UserError(f"unknown flag '{word}'{nearest(word, names) or f' (see {parser.prog} --help)'}")

@@ -1,0 +1,60 @@
+"""`hardsplat sweep`."""
+
+from pathlib import Path
+
+from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, from_text, settings
+from hardsplat.cli.train import require_scene
+from hardsplat.config import FIELDS, GROUPS, checked, kind
+from hardsplat.presets import load_config
+
+HELP = "train a scene with every combination of settings, and compare the results"
+_OTHER = ("device", "result_dir", "data_dir", "resume", "ckpt", "quiet", "verbose", "profile")  # not settings of a run, or not of several
+AXES = [name for name, f in FIELDS.items() if name not in _OTHER and (f.metadata["choices"] or kind(f) in (int, float))]
+
+
+def add_flags(parser):
+    parser.usage = "%(prog)s SCENE [--flag value ...]"
+    parser.epilog = "Settings that are choices or numbers take one or more values, and every combination is trained; `all` stands for every choice."
+    parser.add_argument("scene", metavar="SCENE", help="scene folder, COLMAP or transforms.json")
+    parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
+    parser.add_argument("--result-dir", metavar="PATH", help="folder for tables, plots and runs; runs that are done there are not made again (default: results/<scene name>_sweep)")
+    parser.add_argument("--executor", choices=("local", "dask"), help="local: one run after another; dask: on the workers of a Dask cluster (default: local)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="dask: of a running cluster, whose workers see the same files (default: a cluster of this machine)")
+    parser.add_argument("--device", metavar="INDEX|NAME", nargs="+", help="Vulkan device; with --executor dask one or more, each with a worker of its own")
+    add_setting(parser, "quiet")
+    for title, fields in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for f in fields:
+            if f.name in AXES:
+                choices = f.metadata["choices"]
+                help = f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: {default_text(f)})".replace("%", "%%")
+                group.add_argument(flag(f.name), nargs="+", metavar="NAME" if choices else METAVARS[kind(f)], help=help)
+            elif f.name not in _OTHER:
+                add_setting(group, f.name)
+
+
+def handle(flags):
+    preset = flags.pop("config", None)
+    devices = flags.pop("device", [])
+    how = {name: flags.pop(name) for name in ("executor", "scheduler", "quiet") if name in flags}
+    result_dir = flags.pop("result_dir", None)
+    values = {name: _values(name, flags.pop(name)) for name in AXES if name in flags}
+    axes = {name: several for name, several in values.items() if len(several) > 1}
+    if not axes and "format" not in values:
+        axes = {"format": _values("format", ["all"])}
+    common = settings({"data_dir": flags.pop("scene"), **flags}) | {name: several[0] for name, several in values.items() if name not in axes}
+    config = load_config(preset, common)
+    require_scene(config)
+    from hardsplat.study.sweep import sweep
+
+    folder = Path(result_dir).expanduser() if result_dir else Path("results") / f"{config.data_dir.name}_sweep"
+    records = sweep(preset, common, axes, folder, devices=[devices] if isinstance(devices, str) else devices, **how)
+    return int(any(r["status"] == "failed" for r in records))
+
+
+def _values(name: str, words: list[str]) -> list:
+    """Checked, each once. `all`: the choices but those that stand for another."""
+    f = FIELDS[name]
+    if f.metadata["choices"] and "all" in words:
+        return [c for c in f.metadata["choices"] if c not in ("auto", "same")]
+    return list(dict.fromkeys(checked(name, from_text(kind(f), word), where=flag(name)) for word in words))

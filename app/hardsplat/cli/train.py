@@ -1,0 +1,58 @@
+"""`hardsplat train`."""
+
+import sys
+
+from hardsplat.cli.flags import add_setting, settings, show_log
+from hardsplat.config import GROUPS
+from hardsplat.errors import UserError
+from hardsplat.presets import SAVED_NAME, load_config
+
+HELP = "train a scene"
+
+
+def add_flags(parser):
+    parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
+    parser.add_argument("scene", nargs="?", metavar="SCENE", help="scene folder, COLMAP or transforms.json; same as --data-dir")
+    parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
+    parser.add_argument("--view", action="store_true", default=False, help="a window that shows the splats while they are trained")
+    for colour in ("random", "white"):
+        parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
+    for title, fields in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for f in fields:
+            add_setting(group, f.name)
+
+
+def handle(flags):
+    preset, with_window = flags.pop("config", None), flags.pop("view")
+    if "scene" in flags:
+        if "data_dir" in flags:
+            raise UserError("the scene is given twice: as SCENE and as --data-dir")
+        flags["data_dir"] = flags.pop("scene")
+    config = load_config(preset, settings(flags))
+    require_scene(config)
+    from hardsplat.train.trainer import train
+
+    show_log(config.verbose, config.quiet)
+    train(config, _preview() if with_window else None)
+
+
+def require_scene(config):
+    """Raises UserError where --data-dir is no folder that could be a scene."""
+    if config.data_dir is None:
+        raise UserError("no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json")
+    if not config.data_dir.exists():
+        raise UserError(f"scene {config.data_dir} does not exist")
+    is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json", "transforms_train.json"))
+    if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
+        raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
+
+
+def _preview():
+    """The window of --view; None, and why, where there can be none."""
+    try:
+        from hardsplat.view.preview import Preview
+
+        return Preview()
+    except UserError as error:
+        print(f"note: {error}; training goes on without --view", file=sys.stderr)

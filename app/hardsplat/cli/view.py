@@ -1,0 +1,19 @@
+"""`hardsplat view`."""
+
+from hardsplat.cli.flags import add_setting, settings, show_log
+
+HELP = "look at a result, at splats, or at a scene, in a window"
+
+
+def add_flags(parser):
+    parser.add_argument("target", metavar="RESULT|PLY|NPZ|SCENE", help="result folder of a training, splats, or a scene, of which the points are shown")
+    for name in ("data_dir", "data_factor", "format", "device", "verbose"):
+        add_setting(parser, name)
+
+
+def handle(flags):
+    from hardsplat.view.show import view
+
+    show_log(flags.pop("verbose", False))
+    target = flags.pop("target")
+    view(target, **settings(flags))

@@ -1,0 +1,267 @@
+"""Every setting of a training run: defaults, help, units and limits live here and nowhere else.
+
+Flags (`hardsplat.cli`), presets and the file saved beside a result (`presets.py`) all come from these fields.
+Names follow gsplat's simple_trainer; values are those of the original 3DGS (Kerbl et al. 2023) but for what configs/published.toml sets back.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args
+
+from hardsplat.errors import UserError
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.blending import BLENDINGS
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.gathers import GATHERS
+from hardsplat.variants.gradients import GRADIENTS
+from hardsplat.variants.moments import MOMENT_FORMATS
+from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.variants.reductions import REDUCTIONS
+from hardsplat.variants.shapes import SHAPES
+from hardsplat.variants.tile_backwards import TILE_BACKWARDS
+
+RASTERIZERS = ("hardware", "tiled")  # the names in hardsplat.raster.BACKENDS, which takes Vulkan to import
+
+DETERMINISTIC = {"rasterizer": "tiled", "tile_backward": "gather"}  # what that setting stands for
+
+_group = dataclass(frozen=True, kw_only=True)
+
+
+def option(default, help, *, unit="", choices=(), min=0, max=2**32 - 1, shown=None, aka=""):
+    """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
+
+    shown: what help prints as the default where the value alone says too little.
+    aka:   names that the Inria trainer and Brush use for it, offered when somebody types one of those.
+    """
+    return field(default=default, metadata=dict(
+        help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split())))
+
+
+def variant(registry, help, auto="the fastest here"):
+    """The choice of one row of a registry in app/hardsplat/variants."""
+    return option("auto", f"{help}; auto: {auto}", choices=("auto", *registry))
+
+
+@_group
+class Scene:
+    """scene and initialization"""
+
+    data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json",
+        shown="SCENE", aka="source_path source")
+    data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)",
+        min=1, aka="resolution")
+    test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
+    images: str = option("auto", "keep training images on the GPU or stream them; auto: by memory",
+        choices=("auto", "gpu", "stream"), aka="data_device")
+    background: str = option("black", "colour behind the splats",
+        choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
+    near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
+    init_type: str = option("sfm", "start from the scene's points, if it has any, or from random ones", choices=("sfm", "random"))
+    init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
+    init_extent: float = option(1.3, "random start: half the side of the cube around the origin",
+        unit="world units", min=1e-6)
+    init_opa: float = option(0.1, "opacity of a new splat", min=0.001, max=0.999)
+    init_scale: float = option(1.0, "size of a new splat over the distance to its neighbours", min=1e-6)
+
+
+@_group
+class Run:
+    """run and results"""
+
+    result_dir: Path | None = option(None, "folder for all that the run writes",
+        shown="results/<scene name>", aka="model_path output_path export_path")
+    max_steps: int = option(30_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
+    eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last",
+        unit="steps", min=1, aka="test_iterations")
+    save_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which a PLY is saved; always also the last",
+        unit="steps", min=1, aka="save_iterations ply_steps export_every")
+    checkpoint_every: int = option(5_000, "steps between checkpoints; 0: only at the end or when interrupted",
+        unit="steps", aka="checkpoint_iterations")
+    resume: bool = option(False, "continue from the newest checkpoint in the result folder, with the settings saved there")
+    ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
+    seed: int = option(42, "seed of view order, random start and splits")
+    quiet: bool = option(False, "no progress bar", aka="disable_progress")
+    verbose: bool = option(False, "say which variants auto chose for the device, and why")
+    profile: bool = option(False, "report GPU milliseconds of every stage")
+
+
+@_group
+class Rasterizing:
+    """device and rasterizer"""
+
+    device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
+        shown="chosen automatically")
+    rasterizer: str = option("auto", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here",
+        choices=("auto", *RASTERIZERS), aka="backend")
+    antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
+    format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
+    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves",
+        choices=("same", *FORMATS))
+    blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader", auto="the first that runs here")
+    ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")
+    reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
+    hybrid_threshold: int = option(16, "contributing lanes of 32 from which a subgroup sum replaces quad sums",
+        unit="lanes", min=1)
+    atomics: str = variant(ATOMICS, "how gradients are added to memory")
+    block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
+    shape: str = variant(SHAPES, "primitives that a splat is drawn as")
+    segments: int = option(1, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less",
+        min=1)
+    tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
+    tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
+    deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
+    batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
+    cap_max: int = option(0, "most splats; 0: what fits on the device (mcmc: 1 000 000)", unit="splats", aka="max_splats")
+
+
+@_group
+class Learning:
+    """model, loss and Adam"""
+
+    resolution_schedule: int = option(0, "steps after which the photographs' resolution doubles, from a quarter to full; 0: full from the start",
+        unit="steps")
+    sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
+    sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1)
+    ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")
+    # The rate of means falls exponentially, so neither of its ends can be 0.
+    means_lr: float = option(1.6e-4, "rate of means at the first step",
+        unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
+    means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially",
+        unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
+    scales_lr: float = option(5e-3, "rate of log scales", aka="scaling_lr lr_scale")
+    opacities_lr: float = option(0.025, "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later)",
+        aka="opacity_lr lr_opac")
+    quats_lr: float = option(1e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
+    sh0_lr: float = option(2.5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
+    shN_lr: float = option(2.5e-3 / 20, "rate of the higher colour bands, for every step that --shN-every counts", aka="lr_coeffs_sh")
+    shN_every: int = option(4, "steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1)",
+        unit="steps", min=1)
+    adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
+    adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
+    adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
+    moments: str = option("float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact",
+        choices=tuple(MOMENT_FORMATS))
+    gradient: str = option("analytic", "analytic; stochastic: from two perturbed images, on any device that blends; its defaults are in configs/stochastic.toml",
+        choices=tuple(GRADIENTS))
+    gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
+    gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
+    gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
+    means_perturbation: float = option(0.1, "stochastic: what means move by", unit="of the splat's shorter half axis on screen", min=1e-6, max=10)
+    quats_perturbation: float = option(0.02, "stochastic: what quaternions move by", min=1e-6, max=10)
+    scales_perturbation: float = option(0.05, "stochastic: what log scales move by", min=1e-6, max=10)
+    opacities_perturbation: float = option(0.1, "stochastic: what logit opacities move by", min=1e-6, max=10)
+    sh0_perturbation: float = option(0.1, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
+    shN_perturbation: float = option(0.05, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
+    visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
+
+
+@_group
+class Densifying:
+    """densification"""
+
+    strategy: str = option("adaptive", "adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, "
+        "with the settings of configs/mcmc.toml; none: keep the first splats", choices=("adaptive", "mcmc", "none"))
+    refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter")
+    refine_stop_iter: int = option(15_000, "no densification or reset from here on",
+        unit="steps", aka="densify_until_iter growth_stop_iter")
+    refine_every: int = option(100, "steps between densifications", unit="steps", min=1, aka="densification_interval")
+    grow_grad2d: float = option(2.2e-4, "mean gradient of the 2D position above which a splat grows (published: 0.0002)",
+        unit="NDC", aka="densify_grad_threshold growth_grad_threshold")
+    grow_scale3d: float = option(0.01, "scale above which it is split, not cloned",
+        unit="scene extents", aka="percent_dense")
+    prune_opa: float = option(0.005, "opacity below which a splat is removed", max=1)
+    prune_scale3d: float = option(0.1, "scale above which a splat is removed, after the first reset", unit="scene extents")
+    prune_screen: float = option(0.0, "radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat",
+        unit="px")
+    reset_every: int = option(4_000, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval")
+    reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
+    min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
+    noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
+    opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)
+    scale_reg: float = option(0.0, "weight of the mean scale in the loss (mcmc: 0.05)", unit="per scene extent", max=1e6)
+
+
+@_group
+class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
+    """All settings of one run, checked: a value of the wrong type or out of range raises UserError."""
+
+    def __post_init__(self):
+        for name in FIELDS:
+            object.__setattr__(self, name, checked(name, getattr(self, name), where=name))
+        if self.resume and self.ckpt:
+            raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
+        if self.deterministic:
+            check_deterministic({name: value for name in DETERMINISTIC if (value := getattr(self, name)) != FIELDS[name].default})
+            for name, needed in DETERMINISTIC.items():
+                object.__setattr__(self, name, needed)
+
+
+GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__: fields(group) for group in TrainConfig.__bases__}
+FIELDS: dict[str, Field] = {f.name: f for group in GROUPS.values() for f in group}
+NAMES: dict[str, str] = {word: f.name for f in FIELDS.values() for word in (f.name, *f.metadata["aka"])}  # for suggestions
+
+_WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path",
+           tuple[int, ...]: "a list of whole numbers"}
+
+
+def check_deterministic(named: Mapping[str, Any]) -> None:
+    """UserError where settings that somebody named are others than those that `deterministic` stands for."""
+    for name, needed in DETERMINISTIC.items():
+        if named.get(name, needed) not in (needed, "auto"):
+            raise UserError(f"deterministic takes {name} {needed}, not {named[name]}: leave out one of the two")
+
+
+def check_gradient(config: TrainConfig) -> None:
+    """UserError where splats would grow by statistics that the gradients do not come with."""
+    if config.strategy == "adaptive" and not GRADIENTS[config.gradient].statistics:
+        raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
+
+
+def kind(f: Field) -> type:
+    """The field's type without its `| None`."""
+    return get_args(f.type)[0] if isinstance(f.type, UnionType) else f.type
+
+
+def checked(name: str, value: Any, where: str, fields: Mapping[str, Field] | None = None) -> Any:
+    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag. fields: by default those of TrainConfig."""
+    f = (FIELDS if fields is None else fields)[name]
+    if value is None and f.default is None:
+        return None
+    choices, low, high = (f.metadata[key] for key in ("choices", "min", "max"))
+    wanted = f"one of {', '.join(choices)}" if choices else _WANTED[kind(f)]
+    try:
+        result = _converted(kind(f), value)
+        if choices and result not in choices:
+            raise TypeError
+        for number in result if isinstance(result, tuple) else [result] * isinstance(result, int | float):
+            if not low <= number <= high:  # so NaN fails too
+                wanted += f" of at most {high}" if number > high else f" of at least {low}"
+                raise TypeError
+    except (TypeError, OverflowError):
+        raise UserError(f"{where}: expected {wanted}, got {value!r}") from None
+    return result
+
+
+def _converted(kind, value):
+    """`value` as `kind` where TOML or JSON spells it differently; TypeError where it is something else."""
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is str and type(value) is int:  # device = 0
+        return str(value)
+    if kind is Path and isinstance(value, str | Path) and str(value):
+        return Path(value).expanduser()
+    if kind == tuple[int, ...] and isinstance(value, list | tuple) and all(type(n) is int for n in value):
+        return tuple(value)
+    if type(value) is not kind:  # not isinstance: True is no number here
+        raise TypeError
+    return value
+
+
+def nearest(word: str, names: Mapping[str, str]) -> str:
+    """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing."""
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    return f"; did you mean '{names[close[0]]}'?" if close else ""

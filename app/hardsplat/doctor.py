@@ -1,0 +1,190 @@
+"""`hardsplat doctor`: the Vulkan devices, what the chosen one can do, and which variants run on it."""
+
+from __future__ import annotations
+
+import os
+
+from hardsplat.errors import UserError
+from hardsplat.footprint import most_splats
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.blending import BLENDINGS
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.fit_rasters import FIT_RASTERS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.gathers import GATHERS
+from hardsplat.variants.gradients import GRADIENTS
+from hardsplat.variants.moments import MOMENT_FORMATS
+from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.variants.quads import QUADS
+from hardsplat.variants.reductions import REDUCTIONS
+from hardsplat.variants.shapes import SHAPES
+from hardsplat.variants.tile_backwards import TILE_BACKWARDS
+
+ORDERING = "ordering of fragments"
+# title, flag that chooses among the rows (None: chosen for you), rows
+REGISTRIES = (
+    ("target formats", "--format", FORMATS),
+    ("blending", "--blending", BLENDINGS),
+    (ORDERING, "--ordering", ORDERINGS),
+    ("reductions", "--reduction", REDUCTIONS),
+    ("float atomics", "--atomics", ATOMICS),
+    ("quads", None, QUADS),
+    ("blocks of pixels", "--block", BLOCKS),
+    ("shapes of splats", "--shape", SHAPES),
+    ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
+    ("gradients", "--gradient", GRADIENTS),
+    ("gather of stochastic gradients", "--gather", GATHERS),
+    ("moments of Adam", "--moments", MOMENT_FORMATS),
+    ("image fits", "fit --rasterizer", FIT_RASTERS),
+)
+_OPTIONAL = ("backward pass of tiles", "image fits")  # without any of these the default rasterizer still runs
+_SH_DEGREE = 3
+
+
+def report(device: str | int | None = None) -> tuple[str, int]:
+    """What to print, and the exit code: 0 fit, 1 the chosen device cannot run hardsplat, 2 there is no such device, or none."""
+    tools = _tools()
+    try:
+        from hardsplat.gpu import context  # fails without a Vulkan loader
+
+        devices = context.Instance(context.validation_wanted()).physical_devices()
+        wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
+        chosen = context.choose(devices, wanted)
+    except UserError as error:
+        return "\n".join([*tools, "", f"not ready: {error}"]), 2
+    validation = "installed (HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too)" if context.validation_layer() else "not installed (only developers need it)"
+    lines = [*tools, f"validation layer  {validation}", "", "devices (choose with --device INDEX or part of the name)"]
+    for i, d in enumerate(devices):
+        mark = "*" if d is chosen else " "
+        lines.append(f"{mark} {i}  {d.name}  [{d.kind}]  Vulkan {d.api_version[0]}.{d.api_version[1]}  {d.driver}")
+    about, code = _about(devices.index(chosen), chosen)
+    return "\n".join([*lines, "", *about]), code
+
+
+def _tools() -> list[str]:
+    from hardsplat.gpu import shader
+
+    try:
+        compiler = shader.compiler()
+    except UserError as error:
+        compiler = str(error)
+    shipped = f"shipped in {shader.SPIRV}" if shader.SPIRV.is_dir() else f"compiled on first use into {shader.cache_dir()}"
+    return [f"shader compiler   {compiler}", f"shaders           {shipped}"]
+
+
+def _about(index: int, physical) -> tuple[list[str], int]:
+    """The chosen device: features, limits, probe, variants, verdict."""
+    from hardsplat.gpu import capabilities
+    from hardsplat.gpu.context import Device
+
+    found = capabilities.query(physical.handle)
+    lines = _features(found)
+    if missing := found.missing(capabilities.REQUIRED):
+        return [*lines, "", f"not ready: {physical.name} lacks {', '.join(missing)}; update its driver or choose another --device"], 1
+    try:
+        device = Device(index)
+        probed = _probe(device)
+    except UserError as error:
+        return [*lines, "", f"not ready: {error}"], 1
+    lines += [f"  probe     {probed}", "", *_limits(device), ""]
+    table, lacking = _variants(device.capabilities)
+    table += _auto(device)
+    if lacking == [ORDERING]:  # of the hardware rasterizer alone
+        instead = "--rasterizer tiled, or --gradient stochastic --strategy mcmc"
+        return [*lines, *table, "", f"ready with {instead}: {device.name} can run no {ORDERING}"], 0
+    if lacking:
+        return [*lines, *table, "", f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
+    return [*lines, *table, "", f"ready: {device.name}"], 0
+
+
+def _features(found) -> list[str]:
+    lines = ["features", f"  found     {', '.join(sorted(found.names))}"]
+    lines += [f"  missing   {name}: {why}" for name, why in sorted(found.why_not.items()) if name != "portability_subset"]
+    return lines
+
+
+def _probe(device) -> str:
+    from hardsplat.gpu import probe
+
+    if not probe.wanted():
+        return "skipped (HARDSPLAT_PROBE=0)"
+    failures = probe.probe(device)
+    if failures:
+        return "; ".join(f"{name} withdrawn, it lacks {why}" for name, why in failures.items())
+    checked = [name for name in probe.CHECKED if name in device.capabilities]
+    return f"{', '.join(checked)} work as offered" if checked else "nothing to check"
+
+
+def _limits(device) -> list[str]:
+    from hardsplat.raster import BACKENDS
+
+    rooms = [_room(device, name, "float32", f"with --rasterizer {name}") for name in BACKENDS]
+    rooms += [
+        _room(device, name, moments, f"with --rasterizer {name} --moments {moments}")
+        for moments, row in MOMENT_FORMATS.items() if row.nbytes < 4 and not device.capabilities.missing(row.needs) for name in BACKENDS
+    ]
+    return [
+        "limits",
+        f"  memory          {device.memory_bytes / 2**30:.1f} GiB",
+        f"  largest buffer  {device.max_buffer / 2**20:.0f} MiB",
+        f"  largest image   {device.max_image} px a side",
+        f"  subgroup size   {device.subgroup_size}",
+        f"  timestamps      {'yes' if device.timestamp_ns else 'no: stages are not timed'}",
+        f"  splats          in training at SH degree {_SH_DEGREE}, beside the photographs, about",
+        *(f"                  {room}" for room in rooms),
+    ]
+
+
+def _room(device, rasterizer: str, moments: str, when: str) -> str:
+    """How many splats fit, and what bounds them."""
+    from hardsplat.raster import training_bytes
+
+    each = training_bytes(rasterizer, _SH_DEGREE, moments)
+    splats, largest = most_splats(each, device.memory_bytes, device.max_buffer), max(each, key=each.get)
+    by_buffer = most_splats(each, 1 << 62, device.max_buffer)
+    bound = f"memory at {sum(each.values()):.0f} bytes a splat" if splats < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
+    return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
+
+
+def _auto(device) -> list[str]:
+    """What `auto` chose on this device, for each set of options that it was asked with."""
+    from hardsplat.raster import choose
+
+    if not choose.wanted():
+        return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
+    out = ["auto"] + ([] if device.timestamp_ns else ["  takes the first that runs: the device has no clock to time by"])
+    for given, found in choose.remembered(device).items():
+        out += [f"  for {given}, timed {found['date']}", *(f"    {line}" for line in choose.lines(found))]
+    return out if len(out) > 1 else ["auto", "  times the variants that run when it is first asked, and remembers the fastest"]
+
+
+def _variants(capabilities) -> tuple[list[str], list[str]]:
+    """The table of all registry rows, and the registries of which none runs."""
+    lines, lacking = ["variants"], []
+    names = [name for _, _, rows in REGISTRIES for name in rows]
+    width = max(map(len, names))
+    for title, flag, rows in REGISTRIES:
+        runnable = [name for name, row in rows.items() if not capabilities.missing(row.needs)]
+        if not runnable and title not in _OPTIONAL:
+            lacking.append(title)
+        lines.append(f"  {title}{f' ({flag})' if flag else ''}")
+        for name, row in rows.items():
+            lines.append(f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}")
+    return lines, lacking
+
+
+def _row(capabilities, name: str, rows, flag: str | None, runnable: list[str]) -> str:
+    row = rows[name]
+    if missing := capabilities.missing(row.needs):
+        instead = (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used") if runnable else "nothing stands in for it here"
+        return f"does not run: lacks {', '.join(dict.fromkeys(missing))}; {instead}"
+    if getattr(row, "ordered", False) and not _any_runs(capabilities, ORDERINGS):
+        hardware = " with --rasterizer hardware" if rows is GRADIENTS else ""
+        return f"does not run{hardware}: lacks an {ORDERING}, see --ordering; use {flag} {next(n for n, r in rows.items() if not r.ordered)}"
+    if missing := capabilities.missing(getattr(row, "blend_needs", ())):
+        return f"runs with --blending programmable only: lacks {', '.join(missing)}"
+    return f"runs          {row.note}"
+
+
+def _any_runs(capabilities, rows) -> bool:
+    return any(not capabilities.missing(row.needs) for row in rows.values())

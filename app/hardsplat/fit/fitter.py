@@ -1,0 +1,182 @@
+"""`hardsplat fit`: a photograph in, a folder out.
+
+The folder: reconstruction.png, difference.png, timelapse.mp4, blobs.npz (natural units), psnr.png, metrics.json.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat import __version__
+from hardsplat.errors import UserError
+from hardsplat.fit import densify
+from hardsplat.fit.blobs import Blobs
+from hardsplat.fit.config import FitConfig
+from hardsplat.fit.output import TimeLapse, difference, write_plot
+from hardsplat.fit.session import FitSession
+from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.memory import Image
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.exr import read_exr
+from hardsplat.io.images import over, read_upright, save_png, to_uint8
+from hardsplat.train.batch import LONGEST_BATCH, BatchResult
+from hardsplat.train.report import check_folder, make_folder, stage_medians, write_json
+from hardsplat.train.stop import StopRequest
+
+BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
+OnFrame = Callable[[int, Image], None]  # (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
+
+
+def read_photo(path: str | Path) -> np.ndarray:
+    """(H, W, 3) uint8, or (H, W, 4) premultiplied. 16-bit files keep their high bytes, grey ones become RGB, EXR see read_exr. Raises UserError."""
+    photo = read_exr(path) if Path(path).suffix.lower() == ".exr" else read_upright(path)
+    if min(photo.shape[:2]) < 1:
+        raise UserError(f"{path}: has no pixels")
+    return photo
+
+
+class Preview(Protocol):
+    """A window on the fit. What goes wrong with it is its own affair, but for a lost device."""
+
+    surfaces: list[str]  # instance extensions that the device must be opened with
+    batch_seconds: float  # how long a batch may take while the window is seen
+
+    def open(self, device: Device, session: FitSession, title: str) -> None: ...
+    def turn(self, session: FitSession) -> None: ...  # between batches: answers, and shows `target`; waits for nothing
+    def close(self) -> None: ...  # before the session is destroyed
+    @property
+    def shown(self) -> bool: ...
+
+
+def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, preview: Preview | None = None) -> dict:
+    """Fits blobs to the image and returns what metrics.json holds. on_frame: called between batches with what was drawn last, on the GPU.
+
+    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after writing what there is.
+    """
+    path = Path(image).expanduser()
+    folder = Path(config.result_dir or Path("results") / path.stem)
+    check_folder(folder)
+    photo = read_photo(path)
+    make_folder(folder)
+    return Run(path, photo, folder, config, on_frame, preview).fit()
+
+
+class Run:
+    """One fit: photograph, device and session, from the first blobs to the folder."""
+
+    def __init__(self, path: Path, photo: np.ndarray, folder: Path, config: FitConfig, on_frame: OnFrame | None, preview: Preview | None):
+        self.path, self.folder, self.config, self.on_frame, self.preview = path, folder, config, on_frame, preview
+        self.height, self.width = photo.shape[:2]
+        self.capacity = config.blobs_for(self.width * self.height)
+        self.steps, self.psnrs, self.seconds, self.stages = [], [], [], []
+        self.gpu_seconds, self.bar = 0.0, None
+        self.device = open_device(config.device, *([preview.surfaces] if preview else []))
+        try:
+            self.session = FitSession(self.device, config, photo, self.capacity, self._on_batch)
+        except OutOfMemory as error:
+            reason = str(error).partition(": lower")[0].partition(": raise")[0]  # those are flags of training
+            raise UserError(f"{self.capacity} blobs on {self.width}x{self.height} pixels do not fit: {reason}; lower --blobs or make the image smaller") from None
+        self.photo = over(photo, self.session.background).astype(np.float32) / 255
+        self.start, self.growth = densify.plan(config, self.capacity)
+        if preview:
+            preview.open(self.device, self.session, path.name)
+
+    def fit(self) -> dict:
+        c, session = self.config, self.session
+        started = time.perf_counter()
+        lapse, pictured = None, frames(c.max_steps, c.frames)
+        try:
+            if c.frames:
+                lapse = TimeLapse(self.folder / "timelapse.mp4", self.width, self.height)
+            with StopRequest() as stopping, tqdm(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True) as self.bar:
+                session.set(Blobs.scattered(self.start, self.photo, c.seed))
+                if lapse:
+                    session.draw()
+                    lapse.add(session.image())
+                events = sorted({*pictured, *self.growth, c.max_steps})
+                while session.step < c.max_steps and not stopping.asked:
+                    following = next(e for e in events if e > session.step)
+                    seconds = self.preview.batch_seconds if self.preview and self.preview.shown else BATCH_SECONDS
+                    most = max(1, min(LONGEST_BATCH, int(seconds / session.step_seconds)))
+                    session.run(min(following - session.step, most if session.step else 1))
+                    if session.step in self.growth:
+                        self._grow(self.growth[session.step])
+                    if lapse and session.step in pictured:
+                        session.drain()
+                        lapse.add(session.image())
+                    if self.preview:
+                        self.preview.turn(session)
+                    if self.on_frame:
+                        session.drain()
+                        self.on_frame(session.step, session.resources["target"])
+                session.drain()
+            metrics = self._finish(time.perf_counter() - started)
+            if stopping.asked:
+                raise KeyboardInterrupt(stopping.asked)
+            return metrics
+        finally:
+            if lapse:
+                lapse.close()
+            if self.preview:
+                self.preview.close()
+            session.destroy()
+
+    def _grow(self, total: int) -> None:
+        blobs, moments = self.session.get()
+        rng = np.random.default_rng((self.config.seed, self.session.step))
+        self.session.set(*densify.add(blobs, moments, self.session.image(), self.photo, total, rng), step=self.session.step)
+
+    def _on_batch(self, batch: BatchResult) -> None:
+        r = batch.records
+        self.gpu_seconds += batch.seconds
+        self.steps.append(batch.first_step + len(r))
+        self.psnrs.append(float(-10 * np.log10(max(r["mse"][-1], 1e-12))))
+        self.seconds.append(self.gpu_seconds)
+        self.stages.append(batch.stages)
+        if self.bar is not None:
+            self.bar.set_postfix_str(f"PSNR {self.psnrs[-1]:.2f} dB, {r['splats'][-1]} blobs", refresh=False)
+            self.bar.update(len(r))
+
+    def _finish(self, wall: float) -> dict:
+        session, c = self.session, self.config
+        psnr, ssim = session.measure()  # draws what is left
+        blobs, _ = session.get()
+        image = session.image()
+        save_png(self.folder / "reconstruction.png", to_uint8(image))
+        save_png(self.folder / "difference.png", difference(image, self.photo))
+        blobs.save(self.folder / "blobs.npz", self.width, self.height, session.background)
+        metrics = {
+            "hardsplat": __version__,
+            "image": str(self.path),
+            "size": [self.width, self.height],
+            "blobs": len(blobs),
+            "steps": session.step,
+            "psnr": psnr,
+            "ssim": ssim,
+            "device": {"name": self.device.name, "driver": self.device.physical.driver, "kind": self.device.physical.kind},
+            "rasterizer": session.rasterizer,
+            "variants": session.raster.rows.names,
+            "seconds": {"gpu": self.gpu_seconds, "wall": wall},
+            "stage_ms": stage_medians(self.stages),
+            "clipped_steps": session.clipped_steps,
+            "memory_bytes": session.memory(),
+            "settings": {name: str(value) if isinstance(value, Path) else value for name, value in asdict(c).items()},
+            "curve": {"step": self.steps, "psnr": self.psnrs, "seconds": self.seconds},
+        }
+        write_json(self.folder / "metrics.json", metrics)
+        write_plot(self.folder / "psnr.png", self.path.name, self.steps, self.seconds, self.psnrs)
+        if not c.quiet:
+            tqdm.write(f"{psnr:.2f} dB, SSIM {ssim:.4f}: {len(blobs)} blobs after {session.step} steps in {self.gpu_seconds:.1f} s of the GPU; in {self.folder}")
+        return metrics
+
+
+def frames(steps: int, count: int) -> set[int]:
+    """Steps after which the time-lapse has a picture: close together at first, when most happens."""
+    return {max(1, round(steps * (i / count) ** 2)) for i in range(1, count + 1)}

@@ -1,0 +1,69 @@
+"""What a fit leaves to be looked at: difference, time-lapse, curve."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+
+import cv2
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.errors import UserError
+from hardsplat.io.images import to_uint8
+from hardsplat.io.video import VideoWriter
+from hardsplat.report import charts
+
+FPS, LARGEST = 30, 1920  # of the time-lapse: pictures a second, and its longer side in px
+
+
+def difference(image: np.ndarray, photo: np.ndarray) -> np.ndarray:
+    """(H, W, 3) uint8, mid-grey where two images in 0..1 agree, and as far from it as they differ."""
+    return to_uint8(0.5 + 0.5 * (np.clip(np.nan_to_num(image), 0, 1) - photo))
+
+
+class TimeLapse:
+    """A video of pictures of width x height px, made smaller where they are very large. What goes wrong with it costs a line, not the fit."""
+
+    def __init__(self, path: Path, width: int, height: int):
+        scale = min(1.0, LARGEST / max(width, height))
+        self._size = max(1, round(width * scale)), max(1, round(height * scale))
+        self._writer = None
+        with self._excused():
+            self._writer = VideoWriter(path, *self._size, FPS)
+
+    @contextmanager
+    def _excused(self):
+        try:
+            yield
+        except UserError as error:
+            self._writer = None
+            tqdm.write(f"note: {error}; the fit goes on without its time-lapse")
+
+    def add(self, image: np.ndarray) -> None:
+        """(H, W, 3) float in 0..1."""
+        if self._writer is None:
+            return
+        frame = to_uint8(image)
+        if frame.shape[1::-1] != self._size:
+            frame = cv2.resize(frame, self._size, interpolation=cv2.INTER_AREA)
+        with self._excused():
+            self._writer.write(frame)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            with self._excused():
+                self._writer.close()
+
+
+def write_plot(path: Path, title: str, steps: list[int], seconds: list[float], psnrs: list[float]) -> None:
+    """PSNR against time on the GPU, and against steps."""
+    figure = charts.figure(9, 4)
+    axes = figure.subplots(1, 2, sharey=True)
+    for axis, x, label in zip(axes, (seconds, steps), ("time on the GPU [s]", "step")):
+        axis.plot(x, psnrs, color="black", linewidth=1)
+        axis.set_xlabel(label)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("PSNR [dB]")
+    figure.suptitle(title)
+    charts.save(figure, path)

@@ -1,0 +1,192 @@
+"""Rasterizers of an image fit: those of app/hardsplat/raster behind a flat projection in the order of rows, and the published ones, in which every tile
+looks at every blob (slang's diff-splatting and balloted-splatting samples).
+
+All draw `blobs` as splats2d, so image and gradients are the same but for rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.errors import UserError
+from hardsplat.fit.blobs import BlobBuffers
+from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.memory import Buffer, Image, allocate_all
+from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.base import Rasterizer, allocate_drawn, resolve
+from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer
+from hardsplat.raster.sort import BLOCK, RADIX, SORT_PASSES
+from hardsplat.raster.tiled import TiledOptions, TiledRasterizer, count_pass
+from hardsplat.variants.atomics import ATOMICS, Atomics
+from hardsplat.variants.fit_rasters import FIT_RASTERS, FitRaster
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
+
+WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
+SUBGROUPS = (8, 16, 32, 64)
+SINKS = {"store": ("fit/store.glsl", ("blobs",), ("d_blobs",)), "adam": ("fit/adam.glsl", ("hyper", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))}
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """rasterizer, reduction: rows of FIT_RASTERS, and of the reductions that it has. tile_pixels: of `sorted`. subgroup_size: of `sorted` and
+    `balloted`, whose tiles it is; 0: the device's. format: of the target of `hardware`."""
+
+    rasterizer: str = "auto"
+    reduction: str = "auto"
+    atomics: str = "auto"
+    format: str = "float32"
+    tile_pixels: int = 256
+    subgroup_size: int = 0
+
+
+@dataclass(frozen=True)
+class Flat:
+    """The projection of blobs, which are on the image already: all are drawn, in the order of their rows, so there is nothing to sort."""
+
+    sink: str
+
+    def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
+        slot, reads, writes = SINKS[self.sink]
+        return [
+            SORT_PASSES[0],
+            ComputePass("fit order", "fit/order.comp", reads=("counts",), writes=("counts", "indirect", "order"), spec=command),
+            ComputePass("fit project", "fit/project.comp", reads=("blobs", "camera", "counts"), writes=("splats2d",)),
+            ComputePass(
+                "fit sink", "fit/sink.comp", reads=("counts", "splats2d", "d_splats2d", *reads), writes=("d_splats2d", *writes), slots={"sink": slot}
+            ),
+        ]
+
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+        sizes = {"order": capacity, "digit_totals": RADIX}  # the latter for the sort of tiles
+        return allocate_drawn(device, capacity, self.sink, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+
+    def record_begin(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        """counts.splats -> order, counts.visible, work sizes. Once for a number of blobs."""
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["fit order"], indirect="splat_groups")
+
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        recorder.run(run["fit project"], indirect="splat_groups")
+
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        recorder.run(run["fit sink"], indirect="splat_groups")
+
+
+def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width: int, height: int, lanes: int, pixels: int) -> list[ComputePass]:
+    """From splats2d and order to d_splats2d, by tiles of `pixels` pixels that look at every blob. lanes: of a subgroup."""
+    across, down = _grid(width, height, pixels)
+    spec = {"TILES_X": across, "TILES_Y": down, "LOCAL_SIZE": _threads(row, lanes, pixels), "LANES": lanes, "TILE_PIXELS": pixels}
+    slots = {"walk": row.walk, "share": "fit/share.glsl"}
+    drawing = {**slots, "alpha": PICTURES["image"].alpha, "checkpoint": "tiled/checkpoint_none.glsl"}
+    summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
+    summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
+    reads, subgroups = ("counts", "tile_splats"), dict(full_subgroups=True, subgroup=lanes)
+    drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
+    return [
+        count_pass(width, height),
+        ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, drawing, **subgroups),
+        ComputePass("draw backward", "tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing, **subgroups),
+    ]
+
+
+def _threads(row: FitRaster, lanes: int, pixels: int) -> int:
+    """Of a workgroup."""
+    return max(WORKGROUP, lanes) if row.by_subgroup else pixels
+
+
+def _grid(width: int, height: int, pixels: int) -> tuple[int, int]:
+    """Tiles across and down; they are squares, or twice as wide as high."""
+    bits = pixels.bit_length() - 1
+    return -(-width // (1 << (bits + 1) // 2)), -(-height // (1 << bits // 2))
+
+
+@dataclass(frozen=True)
+class WalkRows:
+    names: dict[str, str | int] = field(default_factory=dict)
+
+
+class WalkRasterizer:
+    """`sorted` and `balloted`, of `parameters` on a canvas of width x height px; otherwise as those of app/hardsplat/raster."""
+
+    room = 0
+
+    def __init__(self, device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: str):
+        row = FIT_RASTERS[options.rasterizer]
+        lanes = options.subgroup_size or device.subgroup_size
+        if lanes not in device.subgroup_sizes or lanes not in SUBGROUPS:
+            sizes = " or ".join(str(n) for n in device.subgroup_sizes if n in SUBGROUPS)
+            raise UserError(f"--subgroup-size {lanes}: {device.name} makes subgroups of {sizes} lanes alone")
+        pixels = lanes if row.by_subgroup else max(options.tile_pixels, lanes)
+        backward = resolve(device, "reduction", {name: TILE_BACKWARDS[name] for name in row.reductions}, options.reduction, "--reduction")
+        atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+        tiles = int(np.prod(_grid(width, height, pixels)))
+        self.rows = WalkRows({"reduction": next(n for n, r in TILE_BACKWARDS.items() if r is backward), "subgroup_size": lanes, "tile_pixels": pixels})
+        self.threads = -(-tiles * pixels // _threads(row, lanes, pixels)) * _threads(row, lanes, pixels)
+        self.projection = Flat(sink)
+        passes = [*self.projection.passes(), *walk_passes(row, backward, atomics, width, height, lanes, pixels)]
+        self.pipelines = build_all(device, passes)
+        capacity, format = parameters.capacity, FORMATS["float32"]
+        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1}
+        own: dict[str, Buffer | Image] = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        self._own = own
+        try:
+            own |= self.projection.allocate(device, capacity)
+            for name in ("target", "d_image") if sink == "store" else ("target",):
+                own[name] = Image(device, width, height, format.vk, format.texel, name)
+        except OutOfMemory:
+            self.destroy()
+            raise
+        self.resources = {**parameters.all, **own}
+
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
+        """blobs, camera, counts -> target. There is no other picture than the image."""
+        self.projection.record_forward(recorder, self.pipelines)
+        recorder.run(self.pipelines["tile count"], indirect="visible_blocks")
+        self._draw(recorder, self.pipelines["draw"])
+
+    def record_backward(self, recorder: Recorder) -> None:
+        """d_image, target -> d_splats2d -> the sink."""
+        self._draw(recorder, self.pipelines["draw backward"])
+        self.projection.record_backward(recorder, self.pipelines)
+
+    def _draw(self, recorder: Recorder, run: Pipeline) -> None:
+        """A dispatch is counted in workgroups of the size that the shader has by default."""
+        recorder.run(run, threads=(self.threads // run.owner.spec["LOCAL_SIZE"] * run.local_size[0],))
+
+    def make_room(self, wanted: int | None = None) -> bool:
+        """There are no pairs of tile and blob."""
+        return False
+
+    def destroy(self) -> None:
+        for resource in self._own.values():
+            resource.destroy()
+
+
+def rasterizer_of(device: Device, wanted: str) -> str:
+    """The row of FIT_RASTERS that is wanted, or for 'auto' the first that runs here. Raises UserError."""
+    row = resolve(device, "rasterizer of blobs", FIT_RASTERS, wanted, "--rasterizer")
+    return next(name for name, each in FIT_RASTERS.items() if each is row)
+
+
+def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: str) -> Rasterizer:
+    """What `options` name. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated."""
+    name = rasterizer_of(device, options.rasterizer)
+    row = FIT_RASTERS[name]
+    reduction = row.reductions[0] if options.reduction == "auto" else options.reduction
+    if reduction not in row.reductions:
+        raise UserError(f"--reduction {reduction}: {name} has {', '.join(row.reductions)}")
+    given = dict(reduction=reduction, atomics=options.atomics)
+    if row.backend == "walk":
+        wanted = FitOptions(name, tile_pixels=options.tile_pixels, subgroup_size=options.subgroup_size, **given)
+        return WalkRasterizer(device, parameters, width, height, wanted, sink)
+    if row.backend == "tiled":
+        given["tile_backward"] = given.pop("reduction")
+        return TiledRasterizer(device, parameters, width, height, TiledOptions(**given), sink, Flat(sink))
+    return HardwareRasterizer(device, parameters, width, height, HardwareOptions(format=options.format, **given), sink, Flat(sink))

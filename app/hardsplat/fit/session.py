@@ -1,0 +1,169 @@
+"""An image fit on the GPU: buffers, the pre-recorded step, two batches in flight, as app/hardsplat/train/session.py runs those of a scene."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.camera import Camera
+from hardsplat.fit.blobs import BlobBuffers, Blobs
+from hardsplat.fit.config import FitConfig
+from hardsplat.fit.raster import FitOptions, open_rasterizer, rasterizer_of
+from hardsplat.footprint import by_purpose
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.recorder import Recorder, Recordings
+from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
+from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, read_metrics, record_loss, record_metrics, record_squared
+from hardsplat.train.photos import pack
+from hardsplat.train.schedule import BACKGROUND_MODES, SCHEDULE_PASSES, record_begin, record_end
+
+
+def canvas_row(width: int, height: int) -> np.ndarray:
+    """The contract's Camera of an image that is looked at straight on: its size is all that a fit takes of it."""
+    row = np.zeros((), contract.dtype("Camera"))
+    row["size"] = width, height
+    return row
+
+
+def hyper_row(config: FitConfig, spacing: float) -> np.ndarray:
+    """The contract's Hyper struct. spacing: distance between blobs, px. The rates of a splat's parameters are those of a blob's that are most like them."""
+    row = np.zeros((), contract.dtype("Hyper"))
+    row["seed"], row["max_steps"], row["ssim_lambda"] = config.seed, config.max_steps, config.ssim_lambda
+    row["background_mode"], row["sh_degree_interval"] = BACKGROUND_MODES.index(config.background), 1
+    row["lr_means"] = config.means_lr * spacing
+    row["lr_means_final"] = config.final_lr * row["lr_means"]
+    row["lr_quats"], row["lr_scales"], row["lr_sh0"], row["lr_opacities"] = config.angles_lr, config.scales_lr, config.colors_lr, config.opacities_lr
+    row["beta1"], row["beta2"], row["eps"] = 0.9, 0.999, 1e-15
+    return row
+
+
+class FitSession(BatchedSession):
+    """photo: (H, W, 3 or 4) uint8, premultiplied. capacity: most blobs there will be. on_batch: called with each finished batch, in order.
+
+    Raises UserError for what the device cannot run, OutOfMemory where it does not fit.
+    """
+
+    def __init__(self, device: Device, config: FitConfig, photo: np.ndarray, capacity: int, on_batch: Callable[[BatchResult], None] = lambda batch: None):
+        self.device, self.config, self.on_batch, self.step = device, config, on_batch, 0
+        self.height, self.width = photo.shape[:2]
+        self.camera = Camera(np.eye(4), np.eye(3), self.width, self.height)
+        self.background = np.full(3, float(config.background == "white"))
+        self.spacing = float(np.sqrt(self.width * self.height / capacity))
+        self._pairs = PairRoom()
+        self._parts: list = []
+        self._recorded = Recordings(device, {})
+        try:
+            self._allocate(capacity, pack(photo))
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _part(self, part):
+        self._parts.append(part)
+        return part
+
+    def _allocate(self, capacity: int, words: np.ndarray) -> None:
+        device = self.device
+        self.blobs = self._part(BlobBuffers(device, capacity, ("adam_blobs",)))
+        self.rasterizer = rasterizer_of(device, self.config.rasterizer)
+        options = FitOptions(**{name: getattr(self.config, name) for name in FitOptions.__dataclass_fields__})
+        self.raster = self._part(open_rasterizer(device, self.blobs, self.width, self.height, options, "adam"))
+        self._shared = {}
+        for name, n, host in (("hyper", 1, False), ("views", 1, False), ("schedule", HISTORY, True), ("history", HISTORY, True)):
+            self._shared[name] = self._part(Buffer(device, n * contract.itemsize(name), name, host))
+        allocate = allocate_squared if self.config.loss == "l2" else allocate_loss
+        self._shared["photos"] = self._part(Buffer(device, words.nbytes, "photos"))
+        compared = allocate(device, self.width, self.height)
+        self._shared |= compared
+        self._parts += compared.values()
+        self._shared["photos"].upload(words)
+        self._shared["hyper"].upload(hyper_row(self.config, self.spacing))
+        self._shared["views"].upload(canvas_row(self.width, self.height))
+        self._shared["schedule"].fill(0)  # always the one view
+        self._batches = self._part(Batches(device, self._shared["history"], self._on_batch))
+        self._record()
+
+    def _record(self) -> None:
+        self._recorded.destroy()
+        self._drawn_from = self.raster.resources
+        self.resources = {**self.raster.resources, **self._shared}
+        self._recorded = recorded = Recordings(self.device, self.resources)
+        squared = self.config.loss == "l2"
+        run = build_all(self.device, [*SCHEDULE_PASSES, *(SQUARED_PASSES if squared else LOSS_PASSES), *METRIC_PASSES])
+
+        def step(recorder: Recorder) -> None:
+            record_begin(recorder, run)
+            self.raster.record_forward(recorder)
+            (record_squared if squared else record_loss)(recorder, run, self.width, self.height)
+            self.raster.record_backward(recorder)
+            record_end(recorder, run)
+
+        def draw(recorder: Recorder) -> None:
+            record_begin(recorder, run)
+            self.raster.record_forward(recorder)
+
+        self._begin = recorded(lambda r: self.raster.projection.record_begin(r, self.raster.pipelines))
+        self._draw = recorded(draw)
+        self._measure = recorded(lambda r: record_metrics(r, run, self.width, self.height))
+        self._batches.record(recorded, step)
+
+    # -- blobs in and out ------------------------------------------------------------------------------------------------------
+
+    def set(self, blobs: Blobs, moments: np.ndarray | None = None, step: int = 0) -> None:
+        """Goes on from here, with room for all pairs of tile and blob that there are. moments: Adam's, (18, N); zeros by default."""
+        self.drain()
+        self.blobs.set(blobs, moments)
+        frame = np.zeros((), contract.dtype("Frame"))
+        frame["step"] = self.step = step
+        self.resources["frame"].upload(frame)
+        self._begin.run_once()
+        self._draw.run_once()
+        if self.raster.make_room():
+            self._record()
+
+    def get(self) -> tuple[Blobs, np.ndarray]:
+        """The blobs and Adam's moments (18, N), after all that was queued."""
+        self.drain()
+        return Blobs.of(self.blobs.read("blobs")), self.blobs.read("adam_blobs")
+
+    def draw(self) -> None:
+        """target := the blobs as they are now, after all that was queued."""
+        self.drain()
+        self._draw.run_once()
+
+    def image(self) -> np.ndarray:
+        """(H, W, 3) float32 of `target` with its background: what the last step saw, or `draw` drew. Not clamped."""
+        target = self.resources["target"].download().astype(np.float32)
+        return target[..., :3] + target[..., 3:] * self.background.astype(np.float32)
+
+    def measure(self) -> tuple[float, float]:
+        """(PSNR in dB, SSIM) of the blobs as they are now, cut to 0..1."""
+        self.draw()
+        self._measure.run_once()
+        return read_metrics(self.resources, self.camera)
+
+    # -- running ---------------------------------------------------------------------------------------------------------------
+
+    def run(self, steps: int) -> None:
+        """Queues a batch of at most LONGEST_BATCH steps. Waits only for the batch before the last."""
+        self._batches.wait_for_turn()
+        self._pairs.make(self.raster)
+        if self.raster.resources is not self._drawn_from:
+            self.drain()
+            self._record()
+        self._batches.submit(self.step, steps, self.raster.room)
+        self.step += steps
+
+    def destroy(self) -> None:
+        self.device.wait_idle()
+        for part in (self._recorded, *reversed(self._parts)):
+            part.destroy()
+        self._parts = []
+
+    def memory(self) -> dict[str, int]:
+        """Bytes on the device by purpose."""
+        return by_purpose({name: r.nbytes for name, r in self.resources.items()})

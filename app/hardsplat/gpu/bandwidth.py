@@ -1,0 +1,44 @@
+"""How fast the device copies its own memory: what a pass that only moves bytes can at best reach.
+
+By a pass of ours: vkCmdCopyBuffer may run on a copy engine, which on an H200 is five times slower than its shaders.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import allocate_all
+from hardsplat.gpu.passes import ComputePass, build
+from hardsplat.gpu.recorder import Recorder
+
+COPIES = 8
+_VECTORS = 4  # a thread
+_GROUP_BYTES = contract.CONSTANTS["GROUP"][0] * _VECTORS * contract.itemsize("quats")
+# Two rows of the contract with 16-byte elements stand for the buffers.
+COPY = ComputePass("copy", "probe/copy.comp", ("quats",), ("d_quats",), {"VECTORS": _VECTORS}, bind={"quats": "from", "d_quats": "to"})
+
+
+def copy_bandwidth(device: Device, nbytes: int = 512 << 20) -> float | None:
+    """Bytes per second, read and written ones together, of the fastest of a few copies of `nbytes`; None without a clock on the device.
+
+    nbytes: several times any cache; rounded down to whole workgroups. Raises OutOfMemory.
+    """
+    groups = max(min(nbytes, device.max_buffer) // _GROUP_BYTES, 1)
+    nbytes = groups * _GROUP_BYTES
+    with ExitStack() as stack:
+        buffers = allocate_all(device, {"from": nbytes, "to": nbytes})
+        for buffer in buffers.values():
+            stack.callback(buffer.destroy)
+            buffer.fill(0x3F800000)
+        pipeline = build(device, COPY)
+        recorder = Recorder(device, buffers, timed=True)
+        stack.callback(recorder.destroy)
+        for _ in range(COPIES):
+            recorder.run(pipeline, threads=(groups * contract.CONSTANTS["GROUP"][0],))
+        recorder.end().run_once()
+        nanoseconds = np.diff(recorder.stamps())[1:]  # the first one warms up
+    return 2e9 * nbytes / float(nanoseconds.min()) if nanoseconds.size and nanoseconds.min() > 0 else None

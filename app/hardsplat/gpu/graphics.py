@@ -1,0 +1,95 @@
+"""The fixed part of a draw: its render pass, and the pipeline around its shaders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import vulkan as vk
+
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import DEPTH_FORMAT
+
+if TYPE_CHECKING:
+    from hardsplat.gpu.passes import DrawPass
+
+# Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from the package's enums.
+_SUBPASS_RASTER_ORDER_COLOR = 0x10
+_BLEND_RASTER_ORDER = 0x1
+TOPOLOGIES = {
+    "triangles": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST,
+    "points": vk.VK_PRIMITIVE_TOPOLOGY_POINT_LIST,
+}
+
+
+def render_pass_of(device: Device, owner: DrawPass):
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+    if owner.attachment is None:
+        subpass = vk.VkSubpassDescription(pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS)
+        return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pSubpasses=[subpass]), None)
+    attachment = vk.VkAttachmentDescription(
+        format=owner.format,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if owner.clear is None else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
+        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
+        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        initialLayout=general,
+        finalLayout=general,
+    )
+    depth = vk.VkAttachmentDescription(
+        format=DEPTH_FORMAT,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        loadOp=vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
+        storeOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+        stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        initialLayout=general,
+        finalLayout=general,
+    )
+    reference = [vk.VkAttachmentReference(0, general)]
+    subpass = vk.VkSubpassDescription(
+        flags=_SUBPASS_RASTER_ORDER_COLOR if owner.in_order else 0,
+        pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
+        pColorAttachments=reference,
+        pInputAttachments=reference if owner.in_order else None,
+        pDepthStencilAttachment=[vk.VkAttachmentReference(1, general)] if owner.depth else None,
+    )
+    attachments = [attachment, depth] if owner.depth else [attachment]
+    return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pAttachments=attachments, pSubpasses=[subpass]), None)
+
+
+def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pass, cache):
+    blend = vk.VkPipelineColorBlendAttachmentState(
+        blendEnable=owner.blend,
+        srcColorBlendFactor=vk.VK_BLEND_FACTOR_SRC_ALPHA,
+        dstColorBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
+        srcAlphaBlendFactor=vk.VK_BLEND_FACTOR_ZERO,
+        dstAlphaBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
+        colorWriteMask=0xF,
+    )
+    blend_state = vk.VkPipelineColorBlendStateCreateInfo(
+        flags=_BLEND_RASTER_ORDER if owner.in_order else 0, pAttachments=[blend] if owner.attachment else None
+    )
+    dynamic = vk.VkPipelineDynamicStateCreateInfo(pDynamicStates=[vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR])
+    assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=TOPOLOGIES[owner.topology])
+    mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
+    raster = vk.VkPipelineRasterizationStateCreateInfo(polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0)
+    viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
+    samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
+    vertices = vk.VkPipelineVertexInputStateCreateInfo()
+    tested = vk.VkPipelineDepthStencilStateCreateInfo(depthTestEnable=True, depthWriteEnable=True, depthCompareOp=vk.VK_COMPARE_OP_GREATER)
+    info = vk.VkGraphicsPipelineCreateInfo(
+        pStages=stages,
+        pVertexInputState=vertices,
+        pInputAssemblyState=assembly,
+        pViewportState=viewport,
+        pRasterizationState=raster,
+        pMultisampleState=samples,
+        pDepthStencilState=tested if owner.depth else None,
+        pColorBlendState=blend_state,
+        pDynamicState=dynamic,
+        layout=layout,
+        renderPass=render_pass,
+        basePipelineIndex=-1,
+    )
+    return vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]

@@ -1,0 +1,294 @@
+"""Buffers and images, each with its own allocation; host copies through a staging buffer."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import vulkan as vk
+
+from hardsplat import contract
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.queue import once
+
+_USAGE = (
+    vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
+    | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT
+    | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
+    | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+)
+_IMAGE_USAGE = (
+    vk.VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT
+    | vk.VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT
+    | vk.VK_IMAGE_USAGE_STORAGE_BIT
+    | vk.VK_IMAGE_USAGE_SAMPLED_BIT
+    | vk.VK_IMAGE_USAGE_TRANSFER_SRC_BIT
+    | vk.VK_IMAGE_USAGE_TRANSFER_DST_BIT
+)
+_HOST = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+DEPTH_FORMAT = vk.VK_FORMAT_D32_SFLOAT
+POISON = 0xFFFFFFFF  # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
+
+
+def poisoned() -> bool:
+    return os.environ.get("HARDSPLAT_POISON", "0") not in ("", "0")
+
+
+def _allocate(device: Device, requirements, flags: int, prefer: int, name: str):
+    types = [
+        i
+        for i in range(device.memory.memoryTypeCount)
+        if requirements.memoryTypeBits >> i & 1 and device.memory.memoryTypes[i].propertyFlags & flags == flags
+    ]
+    if not types:
+        raise OutOfMemory(f"{device.name} has no memory type for {name}")
+    best = max(types, key=lambda i: (bin(device.memory.memoryTypes[i].propertyFlags & prefer).count("1"), -i))
+    try:
+        return vk.vkAllocateMemory(device.handle, vk.VkMemoryAllocateInfo(allocationSize=requirements.size, memoryTypeIndex=best), None)
+    except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
+        raise OutOfMemory(f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB") from None
+
+
+def _remedy(name: str) -> str:
+    """What makes a buffer smaller, by the axes that it has in the contract."""
+    axes = set(getattr(contract.ROWS.get(name), "shape", "").split(", "))
+    if axes & {"N", "C", "S", "blocks"}:
+        return ": lower --cap-max or --sh-degree"
+    if any("X" in axis.split() for axis in axes):
+        return ": lower --texture-size"
+    return ": raise --data-factor" if axes & {"P", "G", "sum of image sizes"} else ""
+
+
+class Buffer:
+    """`nbytes` of storage. host=True: mapped memory, `array(dtype)` views it; else device-local, `upload`/`download` copy."""
+
+    def __init__(self, device: Device, nbytes: int, name: str, host: bool = False):
+        nbytes = max(16, (nbytes + 3) // 4 * 4)
+        if nbytes > device.max_buffer:
+            raise OutOfMemory(
+                f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows {device.max_buffer / 2**20:.0f} MiB in one{_remedy(name)}"
+            )
+        self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
+        self.handle = vk.vkCreateBuffer(device.handle, vk.VkBufferCreateInfo(size=nbytes, usage=_USAGE), None)
+        requirements = vk.vkGetBufferMemoryRequirements(device.handle, self.handle)
+        try:
+            if host:
+                self._memory = _allocate(device, requirements, _HOST, vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, name)
+            else:
+                self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name)
+        except OutOfMemory:
+            vk.vkDestroyBuffer(device.handle, self.handle, None)
+            raise
+        vk.vkBindBufferMemory(device.handle, self.handle, self._memory, 0)
+        self._map = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
+        device.label(vk.VK_OBJECT_TYPE_BUFFER, self.handle, name)
+        if poisoned():
+            self.fill(POISON)
+
+    def array(self, dtype=np.uint8) -> np.ndarray:
+        """The mapped memory of a host buffer as a writable numpy array."""
+        return np.frombuffer(self._map, np.uint8).view(dtype)
+
+    def fill(self, word: int) -> None:
+        """Every 32-bit word of the buffer := word, now."""
+        if self.host:
+            self.array(np.uint32)[:] = word
+            return
+        with once(self.device) as commands:
+            vk.vkCmdFillBuffer(commands, self.handle, 0, self.nbytes, word)
+
+    def upload(self, data: np.ndarray, offset: int = 0) -> None:
+        """Copies a C-contiguous array to byte `offset`, now."""
+        data = np.ascontiguousarray(data)
+        if offset + data.nbytes > self.nbytes:
+            raise ValueError(f"{data.nbytes} bytes at {offset} do not fit in {self.name} of {self.nbytes} bytes")
+        if data.nbytes == 0:
+            return
+        if self.host:
+            self.array()[offset : offset + data.nbytes] = data.reshape(-1).view(np.uint8)
+            return
+        raw = data.reshape(-1).view(np.uint8)
+        for start in range(0, raw.size, _STAGING_BYTES):
+            part = raw[start : start + _STAGING_BYTES]
+            staging = _staging(self.device)
+            staging.array()[: part.size] = part
+            with once(self.device) as commands:
+                vk.vkCmdCopyBuffer(commands, staging.handle, self.handle, 1, [vk.VkBufferCopy(srcOffset=0, dstOffset=offset + start, size=part.size)])
+
+    def download(self, dtype=np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
+        """A copy of `count` elements (all by default) from byte `offset`, now."""
+        dtype = np.dtype(dtype)
+        size = self.nbytes - offset if count is None else count * dtype.itemsize
+        out = np.empty(size // dtype.itemsize * dtype.itemsize, np.uint8)
+        if self.host:
+            out[:] = self.array()[offset : offset + out.size]
+            return out.view(dtype)
+        for start in range(0, out.size, _STAGING_BYTES):
+            part = out[start : start + _STAGING_BYTES]
+            staging = _staging(self.device)
+            with once(self.device) as commands:
+                vk.vkCmdCopyBuffer(commands, self.handle, staging.handle, 1, [vk.VkBufferCopy(srcOffset=offset + start, dstOffset=0, size=part.size)])
+            part[:] = staging.array()[: part.size]
+        return out.view(dtype)
+
+    def destroy(self) -> None:
+        if self.handle is not None:
+            vk.vkDestroyBuffer(self.device.handle, self.handle, None)
+            vk.vkFreeMemory(self.device.handle, self._memory, None)
+            self.handle = self._map = None
+
+
+def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
+    """Buffers by name, all of them or, with OutOfMemory, none."""
+    out: dict[str, Buffer] = {}
+    try:
+        for name, size in nbytes.items():
+            out[name] = Buffer(device, size, name)
+    except OutOfMemory:
+        for buffer in out.values():
+            buffer.destroy()
+        raise
+    return out
+
+
+def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
+    """Copies (source offset, target offset, bytes) regions on the device, now."""
+    copies = [vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size]
+    if copies:
+        with once(source.device) as commands:
+            vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)
+
+
+_STAGING_BYTES = 32 << 20
+
+
+def _staging(device: Device) -> Buffer:
+    if not hasattr(device, "staging"):
+        device.staging = Buffer(device, _STAGING_BYTES, "staging", host=True)
+        device.at_close(device.staging.destroy)
+    return device.staging
+
+
+def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str) -> None:
+    """Raises OutOfMemory for a size, UserError for a format, that the device's images of our usage cannot have."""
+    try:
+        limits = vk.vkGetPhysicalDeviceImageFormatProperties(
+            device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, usage, 0
+        )
+    except vk.VkErrorFormatNotSupported:
+        raise UserError(f"{device.name} has no images of VkFormat {format} for {name}; choose another --format or --state-format") from None
+    side = min(device.max_image, limits.maxExtent.width, limits.maxExtent.height)
+    if max(width, height) > side:
+        raise OutOfMemory(f"a {width}x{height} image is larger than {device.name} allows ({side} a side): raise --data-factor")
+    if (nbytes := width * height * texel_bytes) > min(limits.maxResourceSize, device.max_allocation):
+        raise OutOfMemory(f"a {width}x{height} image of {nbytes >> 20} MiB is larger than {device.name} allows: raise --data-factor")
+
+
+class Image:
+    """A 2D colour image that can be drawn to, stored to, sampled and read as input attachment; always in the layout GENERAL.
+
+    format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels.
+    """
+
+    usage, aspect = _IMAGE_USAGE, vk.VK_IMAGE_ASPECT_COLOR_BIT
+
+    def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str):
+        _check_image(device, width, height, format, self.usage, 4 * np.dtype(texel).itemsize, name)
+        self.device, self.width, self.height, self.format, self.texel, self.name = device, width, height, format, np.dtype(texel), name
+        info = vk.VkImageCreateInfo(
+            imageType=vk.VK_IMAGE_TYPE_2D,
+            format=format,
+            extent=vk.VkExtent3D(width, height, 1),
+            mipLevels=1,
+            arrayLayers=1,
+            samples=vk.VK_SAMPLE_COUNT_1_BIT,
+            tiling=vk.VK_IMAGE_TILING_OPTIMAL,
+            usage=self.usage,
+            initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
+        )
+        self.handle = vk.vkCreateImage(device.handle, info, None)
+        requirements = vk.vkGetImageMemoryRequirements(device.handle, self.handle)
+        self.nbytes = requirements.size
+        try:
+            self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name)
+        except OutOfMemory as error:
+            vk.vkDestroyImage(device.handle, self.handle, None)
+            raise OutOfMemory(f"{error}: raise --data-factor") from None
+        vk.vkBindImageMemory(device.handle, self.handle, self._memory, 0)
+        self.range = vk.VkImageSubresourceRange(self.aspect, 0, 1, 0, 1)
+        self.view = vk.vkCreateImageView(
+            device.handle,
+            vk.VkImageViewCreateInfo(image=self.handle, viewType=vk.VK_IMAGE_VIEW_TYPE_2D, format=format, subresourceRange=self.range),
+            None,
+        )
+        device.label(vk.VK_OBJECT_TYPE_IMAGE, self.handle, name)
+        self._to_general()
+
+    def _to_general(self) -> None:
+        barrier = vk.VkImageMemoryBarrier(
+            srcAccessMask=0,
+            dstAccessMask=vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT,
+            oldLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
+            newLayout=vk.VK_IMAGE_LAYOUT_GENERAL,
+            srcQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
+            dstQueueFamilyIndex=vk.VK_QUEUE_FAMILY_IGNORED,
+            image=self.handle,
+            subresourceRange=self.range,
+        )
+        everything = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
+        with once(self.device) as commands:
+            vk.vkCmdPipelineBarrier(commands, everything, everything, 0, 0, None, 0, None, 1, [barrier])
+            if poisoned() and self.aspect == vk.VK_IMAGE_ASPECT_COLOR_BIT:
+                value = vk.ffi.new("VkClearColorValue*", {"float32": [0.37, 0.61, 0.83, 0.29]})
+                vk.vkCmdClearColorImage(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [self.range])
+
+    def _bands(self):
+        """(top, rows) that fit in the staging buffer, whatever the image's size."""
+        rows = max(1, _STAGING_BYTES // (self.width * 4 * self.texel.itemsize))
+        return [(top, min(rows, self.height - top)) for top in range(0, self.height, rows)]
+
+    def _region(self, top: int, rows: int):
+        return vk.VkBufferImageCopy(
+            imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
+            imageOffset=vk.VkOffset3D(0, top, 0),
+            imageExtent=vk.VkExtent3D(self.width, rows, 1),
+        )
+
+    def download(self) -> np.ndarray:
+        """(height, width, 4) in `texel`, now."""
+        out = np.empty((self.height, self.width, 4), self.texel)
+        staging = _staging(self.device)
+        for top, rows in self._bands():
+            part = out[top : top + rows]
+            with once(self.device) as commands:
+                vk.vkCmdCopyImageToBuffer(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [self._region(top, rows)])
+            part[:] = staging.array()[: part.nbytes].view(self.texel).reshape(part.shape)
+        return out
+
+    def upload(self, texels: np.ndarray) -> None:
+        """From (height, width, 4) in `texel`, now."""
+        texels = np.ascontiguousarray(texels, self.texel)
+        if texels.shape != (self.height, self.width, 4):
+            raise ValueError(f"{self.name} is ({self.height}, {self.width}, 4), got {texels.shape}")
+        staging = _staging(self.device)
+        for top, rows in self._bands():
+            staging.upload(texels[top : top + rows])
+            with once(self.device) as commands:
+                vk.vkCmdCopyBufferToImage(commands, staging.handle, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [self._region(top, rows)])
+
+    def destroy(self) -> None:
+        if self.handle is not None:
+            vk.vkDestroyImageView(self.device.handle, self.view, None)
+            vk.vkDestroyImage(self.device.handle, self.handle, None)
+            vk.vkFreeMemory(self.device.handle, self._memory, None)
+            self.handle = self.view = None
+
+
+class DepthImage(Image):
+    """What a draw tests depth against. Nothing outlives the draw, which clears it first."""
+
+    usage, aspect = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT
+
+    def __init__(self, device: Device, width: int, height: int, name: str):
+        super().__init__(device, width, height, DEPTH_FORMAT, np.float32, name)

@@ -1,0 +1,257 @@
+"""A pass is data: a shader, what it reads and writes, constants. `build` checks it against the SPIR-V and makes the pipeline."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import struct
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import vulkan as vk
+
+from hardsplat import contract
+from hardsplat.gpu import shader
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.graphics import graphics_pipeline, render_pass_of
+from hardsplat.gpu.pipeline_cache import pipeline_cache
+from hardsplat.gpu.reflect import Reflection, reflect
+
+_FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
+_REQUIRED_SUBGROUP_SIZE = 1000225001
+
+_STAGES = {
+    "comp": vk.VK_SHADER_STAGE_COMPUTE_BIT,
+    "vert": vk.VK_SHADER_STAGE_VERTEX_BIT,
+    "geom": vk.VK_SHADER_STAGE_GEOMETRY_BIT,
+    "mesh": vk.VK_SHADER_STAGE_MESH_BIT_EXT,
+    "frag": vk.VK_SHADER_STAGE_FRAGMENT_BIT,
+}
+_DESCRIPTOR = {
+    "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+    "sampled": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
+    "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+    "input": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
+}
+
+
+class PassError(Exception):
+    """A pass and its shader disagree; the message names pass, shader, resource, expected and actual."""
+
+
+@dataclass(frozen=True)
+class ComputePass:
+    """One compute shader. `bind` puts another resource in the place of a contract row: {"keys": "keys_alt"}.
+
+    full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which some drivers give only to those who ask.
+    subgroup: another size of subgroups, of device.subgroup_sizes; 0 for the usual one.
+    """
+
+    name: str
+    shader: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    spec: Mapping[str, int | float] = field(default_factory=dict)
+    slots: Mapping[str, str] = field(default_factory=dict)
+    macros: Mapping[str, str] = field(default_factory=dict)
+    bind: Mapping[str, str] = field(default_factory=dict)
+    full_subgroups: bool = False
+    subgroup: int = 0
+
+    def sources(self) -> list[shader.Source]:
+        return [shader.Source.of(self.shader, self.slots, self.macros)]
+
+
+@dataclass(frozen=True)
+class DrawPass:
+    """One draw without vertex buffers.
+
+    vertex: a .vert or .mesh shader. geometry: a shader between it and the fragments. outline: slots of the later of the two.
+    topology: a row of TOPOLOGIES in graphics.py. rectangle: a triangle fills its bounding box (VK_NV_fill_rectangle).
+
+    attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
+    blend: a row of hardsplat.variants.blending. in_order: the fragment shader reads the attachment as input, in rasterization order.
+    depth: a DepthImage, for one draw: cleared to 0, the greater gl_Position.z / w wins (near / depth, so that the nearer surface does).
+    """
+
+    name: str
+    vertex: str
+    fragment: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    attachment: str | None = None
+    format: int = 0
+    clear: tuple[float, float, float, float] | None = None
+    blend: bool = False
+    in_order: bool = False
+    depth: str | None = None
+    geometry: str | None = None
+    outline: Mapping[str, str] = field(default_factory=dict)
+    topology: str = "triangles"
+    rectangle: bool = False
+    spec: Mapping[str, int | float] = field(default_factory=dict)
+    slots: Mapping[str, str] = field(default_factory=dict)
+    macros: Mapping[str, str] = field(default_factory=dict)
+    bind: Mapping[str, str] = field(default_factory=dict)
+
+    def sources(self) -> list[shader.Source]:
+        last = shader.Source.of(self.geometry or self.vertex, self.outline)
+        return [*([shader.Source.of(self.vertex)] if self.geometry else []), last, shader.Source.of(self.fragment, self.slots, self.macros)]
+
+
+@dataclass
+class Pipeline:
+    """A built pass, alive as long as its device. `descriptors`: (binding, descriptor type, resource name)."""
+
+    owner: ComputePass | DrawPass
+    handle: object
+    layout: object
+    descriptors: list[tuple[int, int, str]]
+    local_size: tuple[int, int, int]
+    render_pass: object = None
+
+    @property
+    def reads(self) -> set[str]:
+        return {self.owner.bind.get(n, n) for n in self.owner.reads}
+
+    @property
+    def writes(self) -> set[str]:
+        return {self.owner.bind.get(n, n) for n in self.owner.writes}
+
+
+def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -> dict[int, str]:
+    """Compares declaration and SPIR-V; returns descriptor kinds by binding."""
+    kinds: dict[int, str] = {}
+    reads, writes = set(), set()
+    by_binding = {binding: name for name, binding in contract.BINDINGS.items()}
+    for path, info in stages:
+        for binding, b in info.bindings.items():
+            name = by_binding.get(binding)
+            if name is None:
+                raise PassError(f"pass {owner.name}, {path}: binding {binding} is not in the contract")
+            row = contract.ROWS[name]
+            if isinstance(row, contract.BufferRow) != (b.kind == "buffer"):
+                raise PassError(f"pass {owner.name}, {path}: {name} is a {type(row).__name__} in the contract, the shader has {b.kind}")
+            if b.stride is not None and b.stride not in contract.strides(name):
+                raise PassError(f"pass {owner.name}, {path}: {name} has {contract.itemsize(name)} bytes an element, the shader {b.stride}")
+            if kinds.setdefault(binding, b.kind) != b.kind:
+                raise PassError(f"pass {owner.name}: {name} is {kinds[binding]} in one stage and {b.kind} in {path}")
+            reads |= {name} if b.reads else set()
+            writes |= {name} if b.writes else set()
+    attachment = getattr(owner, "attachment", None)
+    if attachment:
+        alias = next((row for row, actual in owner.bind.items() if actual == attachment), attachment)
+        writes.add(alias)
+        if owner.blend or owner.clear is None:
+            reads.add(alias)
+    if getattr(owner, "depth", None):
+        writes.add(owner.depth)
+    for what, declared, actual in (("reads", set(owner.reads), reads), ("writes", set(owner.writes), writes)):
+        if declared != actual:
+            paths = " + ".join(path for path, _ in stages)
+            raise PassError(
+                f"pass {owner.name}, {paths}: declared {what} {sorted(declared)}, the shader {what} {sorted(actual)}"
+                f" (missing {sorted(actual - declared)}, extra {sorted(declared - actual)})"
+            )
+    known = set().union(*(info.spec_ids for _, info in stages))
+    for name in owner.spec:
+        if name not in known:
+            raise PassError(f"pass {owner.name}: no specialization constant {name}; there are {sorted(known) or 'none'}")
+    return kinds
+
+
+def _specialization(spec: Mapping, info: Reflection):
+    """(VkSpecializationInfo or None, what to keep alive)."""
+    chosen = [(info.spec_ids[n], v) for n, v in spec.items() if n in info.spec_ids]
+    if not chosen:
+        return None, None
+    raw = b"".join(struct.pack("<f", v) if isinstance(v, float) else struct.pack("<I", int(v)) for _, v in chosen)
+    data = vk.ffi.new("char[]", raw)
+    entries = [vk.VkSpecializationMapEntry(constantID=c, offset=4 * i, size=4) for i, (c, _) in enumerate(chosen)]
+    info = vk.VkSpecializationInfo(pMapEntries=entries, dataSize=len(raw), pData=vk.ffi.cast("void*", data))
+    return info, (data, entries)
+
+
+def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, info: Reflection, flags: int = 0, subgroup: int = 0):
+    module = vk.vkCreateShaderModule(device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None)
+    specialization, keep = _specialization(spec, info)
+    entry = vk.ffi.new("char[]", b"main")
+    required = None
+    if subgroup:
+        required = vk.ffi.new("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo*")
+        required.sType, required.requiredSubgroupSize = _REQUIRED_SUBGROUP_SIZE, subgroup
+    stage = vk.VkPipelineShaderStageCreateInfo(
+        pNext=required, flags=flags, stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization
+    )
+    return stage, module, (keep, entry, specialization, required)
+
+
+def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
+    """The pipeline of a pass, made once per device. Raises PassError where declaration and shader disagree, ShaderError where it does not compile."""
+    known = device.pipelines
+    if repr(owner) not in known:
+        known[repr(owner)] = _build(device, owner)
+    return known[repr(owner)]
+
+
+def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
+    sources = owner.sources()
+    binaries = [shader.compile_source(s) for s in sources]
+    infos = [reflect(b) for b in binaries]
+    kinds = check(owner, [(s.path, i) for s, i in zip(sources, infos)])
+    by_binding = {binding: name for name, binding in contract.BINDINGS.items()}
+
+    is_compute = isinstance(owner, ComputePass)
+    visible = functools.reduce(operator.or_, (_STAGES[s.stage] for s in sources))
+    bindings = [
+        vk.VkDescriptorSetLayoutBinding(
+            binding=b,
+            descriptorType=_DESCRIPTOR[k],
+            descriptorCount=1,
+            stageFlags=vk.VK_SHADER_STAGE_FRAGMENT_BIT if k == "input" else visible,
+        )
+        for b, k in sorted(kinds.items())
+    ]
+    set_layout = vk.vkCreateDescriptorSetLayout(
+        device.handle,
+        vk.VkDescriptorSetLayoutCreateInfo(flags=vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR, pBindings=bindings),
+        None,
+    )
+    layout = vk.vkCreatePipelineLayout(device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None)
+    full = is_compute and owner.full_subgroups and "full_subgroups" in device.capabilities
+    flags = _FULL_SUBGROUPS if full else 0
+    subgroup = owner.subgroup if is_compute and "subgroup_sizes" in device.capabilities else 0
+    staged = [_stage(device, s, b, owner.spec, i, flags, subgroup) for s, b, i in zip(sources, binaries, infos)]
+    stages = [s for s, _, _ in staged]
+    cache = pipeline_cache(device)
+    render_pass = None
+    if is_compute:
+        info = vk.VkComputePipelineCreateInfo(stage=stages[0], layout=layout)
+        handle = vk.vkCreateComputePipelines(device.handle, cache, 1, [info], None)[0]
+    else:
+        render_pass = render_pass_of(device, owner)
+        handle = graphics_pipeline(device, owner, stages, layout, render_pass, cache)
+    for _, module, _ in staged:
+        vk.vkDestroyShaderModule(device.handle, module, None)
+
+    def free() -> None:
+        vk.vkDestroyPipeline(device.handle, handle, None)
+        vk.vkDestroyPipelineLayout(device.handle, layout, None)
+        vk.vkDestroyDescriptorSetLayout(device.handle, set_layout, None)
+        if render_pass is not None:
+            vk.vkDestroyRenderPass(device.handle, render_pass, None)
+
+    device.at_close(free)
+    device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
+    device.check_validation()
+    descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(by_binding[b], by_binding[b])) for b, k in sorted(kinds.items())]
+    return Pipeline(owner, handle, layout, descriptors, infos[0].local_size, render_pass)
+
+
+def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
+    """Builds passes by name; shaders that are not cached compile in parallel first."""
+    owners = list(owners)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(shader.compile_source, {s for o in owners if repr(o) not in device.pipelines for s in o.sources()}))
+    return {o.name: build(device, o) for o in owners}

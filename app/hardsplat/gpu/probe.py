@@ -1,0 +1,168 @@
+"""Start-up check of features whose bits have been wrong in the field: float atomics, and the two ways to order fragments.
+
+What fails is withdrawn from `device.capabilities` with the reason, and the registries then offer another variant. The outcome is kept on
+disk per device, driver and probe shaders. HARDSPLAT_PROBE=0 skips the probe and believes the driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.files import replacing
+from hardsplat.gpu import shader
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import ComputePass, DrawPass, build
+from hardsplat.gpu.recorder import Recorder
+
+_FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT
+SIDE = 64  # px of the square target
+LAYERS = 256  # quads that cover it
+ADDRESSES = 9
+THREADS = 1024 * contract.CONSTANTS["GROUP"][0]
+
+_NATIVE = {"atomics": "atomic/native.glsl"}
+_ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
+_ATOMICS_DRAW = DrawPass(
+    "probe atomics in a draw", "probe/layers.vert", "probe/atomics.frag", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE
+)
+_ORDER = dict(vertex="probe/layers.vert", fragment="probe/order.frag", reads=("state",), writes=("state",))
+_INTERLOCK = DrawPass("probe interlock", **_ORDER, slots={"order": "order/interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
+_RASTER_ORDER = DrawPass(
+    "probe raster order", **_ORDER, slots={"order": "order/raster_order.glsl"}, attachment="state", format=_FLOAT32, in_order=True
+)
+_SEQUENTIAL = DrawPass(
+    "probe sequential",
+    "probe/layers.vert",
+    "probe/section.frag",
+    reads=("blocks",),
+    writes=("blocks",),
+    spec={"SIDE": SIDE},
+    slots={"section": "section/sequential.glsl"},
+)
+CHECKED = ("float_atomics", "interlock", "raster_order", "sequential")
+PASSES = (_ATOMICS_COMPUTE, _ATOMICS_DRAW, _INTERLOCK, _RASTER_ORDER, _SEQUENTIAL)
+
+
+def wanted() -> bool:
+    return os.environ.get("HARDSPLAT_PROBE", "1") not in ("", "0")
+
+
+def open_device(wanted: str | int | None = None, surfaces: Sequence[str] = ()) -> Device:
+    """The device to work with: chosen as `Device` does, with its capabilities probed."""
+    device = Device(wanted, surfaces=surfaces)
+    probe(device)
+    return device
+
+
+def probe(device: Device) -> dict[str, str]:
+    """Withdraws the capabilities of `device` that do not do what they say; returns them with the reason."""
+    if not wanted():
+        return {}
+    path = _path(device)
+    failures = _load(path)
+    if failures is None:
+        failures = measure(device)
+        _save(path, device, failures)
+    for name, why in failures.items():
+        device.capabilities.withdraw(name, why)
+    return failures
+
+
+def measure(device: Device) -> dict[str, str]:
+    """Capability -> what went wrong, of those that the device offers."""
+    checks = (_check_atomics, lambda d: _check_order(d, _INTERLOCK), lambda d: _check_order(d, _RASTER_ORDER), _check_section)
+    outcome = {name: check(device) for name, check in zip(CHECKED, checks) if name in device.capabilities}
+    return {name: f"a working {name} (start-up probe: {why})" for name, why in outcome.items() if why}
+
+
+def expected_sums() -> tuple[np.ndarray, np.ndarray]:
+    """What the two atomics passes add to each of the addresses."""
+    compute = np.bincount(np.arange(THREADS) % ADDRESSES, minlength=ADDRESSES)
+    draw = np.bincount(np.arange(LAYERS) % ADDRESSES, minlength=ADDRESSES) * SIDE * SIDE
+    return compute.astype(np.float32), draw.astype(np.float32)
+
+
+def expected_state() -> tuple[float, float, float]:
+    """(hash, layers, last layer) of a pixel that every layer visited in order; see probe/order.frag."""
+    value = 0
+    for layer in range(LAYERS):
+        value = (value * 31 + layer + 1) & 0xFFFF
+    return float(value), float(LAYERS), float(LAYERS - 1)
+
+
+def _check_atomics(device: Device) -> str | None:
+    sums = Buffer(device, ADDRESSES * contract.itemsize("d_splats2d"), "d_splats2d")
+    wrong = None
+    for owner, expected in zip((_ATOMICS_COMPUTE, _ATOMICS_DRAW), expected_sums()):
+        sums.fill(0)
+        work = {"threads": (THREADS,)} if owner is _ATOMICS_COMPUTE else {"threads": (6 * LAYERS,), "extent": (SIDE, SIDE)}
+        _run(device, owner, {"d_splats2d": sums}, **work)
+        got = sums.download(np.float32, ADDRESSES)
+        if wrong is None and (got != expected).any():
+            stage = "compute" if owner is _ATOMICS_COMPUTE else "fragment"
+            wrong = f"{expected.sum():.0f} additions of 1 in {stage} shaders gave {got.sum():.0f}"
+    sums.destroy()
+    return wrong
+
+
+def _check_order(device: Device, owner: DrawPass) -> str | None:
+    state = Image(device, SIDE, SIDE, _FLOAT32, np.float32, "state")
+    state.upload(np.zeros((SIDE, SIDE, 4), np.float32))
+    _run(device, owner, {"state": state}, threads=(6 * LAYERS,), extent=(SIDE, SIDE))
+    pixels = state.download()
+    state.destroy()
+    return _verdict(pixels)
+
+
+def _check_section(device: Device) -> str | None:
+    blocks = Buffer(device, SIDE * SIDE * contract.itemsize("blocks"), "blocks")
+    blocks.fill(0)
+    _run(device, _SEQUENTIAL, {"blocks": blocks}, threads=(6 * LAYERS,), extent=(SIDE, SIDE))
+    pixels = blocks.download(np.uint32).reshape(SIDE, SIDE, 4)
+    blocks.destroy()
+    return _verdict(pixels)
+
+
+def _verdict(pixels: np.ndarray) -> str | None:
+    """What is wrong with (SIDE, SIDE, 4) states after all layers, see expected_state."""
+    value, layers, _last = expected_state()
+    lost = int((pixels[..., 1] != layers).sum())
+    if lost:
+        return f"fragments were lost in {lost} of {SIDE * SIDE} pixels"
+    swapped = int((pixels[..., 0] != value).sum())
+    return f"fragments came out of order in {swapped} of {SIDE * SIDE} pixels" if swapped else None
+
+
+def _run(device: Device, owner, resources: dict, **work) -> None:
+    recorder = Recorder(device, resources)
+    recorder.run(build(device, owner), **work)
+    recorder.end().run_once()
+    recorder.destroy()
+
+
+def _path(device: Device):
+    shaders = [shader.key(source) for owner in PASSES for source in owner.sources()]
+    name = hashlib.sha256(" ".join([device.name, device.physical.driver, *shaders]).encode()).hexdigest()[:16]
+    return shader.cache_dir() / "probe" / f"{name}.json"
+
+
+def _load(path) -> dict[str, str] | None:
+    try:
+        return dict(json.loads(path.read_text())["withdrawn"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # never probed, or not a file of ours
+
+
+def _save(path, device: Device, failures: dict[str, str]) -> None:
+    try:
+        with replacing(path) as partial:
+            partial.write_text(json.dumps({"device": device.name, "driver": device.physical.driver, "withdrawn": failures}, indent=1))
+    except OSError:
+        pass  # a read-only home costs a probe per run, nothing else

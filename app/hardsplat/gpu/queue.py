@@ -1,0 +1,118 @@
+"""Command buffers on their way to the GPU: allocated, submitted, waited for. What they hold is recorder.py's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager, suppress
+
+import vulkan as vk
+
+from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+
+ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
+_READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
+_SLICE_NS = 200_000_000
+
+
+def pool(device: Device):
+    if not hasattr(device, "_command_pool"):
+        info = vk.VkCommandPoolCreateInfo(flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=device.physical.queue_family)
+        device._command_pool = vk.vkCreateCommandPool(device.handle, info, None)
+        device.at_close(lambda: vk.vkDestroyCommandPool(device.handle, device._command_pool, None))
+    return device._command_pool
+
+
+def allocate(device: Device):
+    info = vk.VkCommandBufferAllocateInfo(commandPool=pool(device), level=vk.VK_COMMAND_BUFFER_LEVEL_PRIMARY, commandBufferCount=1)
+    return vk.vkAllocateCommandBuffers(device.handle, info)[0]
+
+
+class Fence:
+    """Signalled when a submission is done."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        self.handle = vk.vkCreateFence(device.handle, vk.VkFenceCreateInfo(), None)
+
+    def wait(self) -> None:
+        """Waits in slices: Python answers Ctrl-C only between calls."""
+        while True:
+            try:
+                vk.vkWaitForFences(self.device.handle, 1, [self.handle], True, _SLICE_NS)
+                break
+            except vk.VkTimeout:
+                pass
+            except vk.VkErrorDeviceLost:
+                raise DeviceLost(f"{self.device.name} stopped answering") from None
+        self.device.check_validation()
+
+    def done(self) -> bool:
+        try:
+            vk.vkGetFenceStatus(self.device.handle, self.handle)
+        except vk.VkNotReady:
+            return False
+        except vk.VkErrorDeviceLost:
+            raise DeviceLost(f"{self.device.name} stopped answering") from None
+        return True
+
+    def reset(self) -> None:
+        vk.vkResetFences(self.device.handle, 1, [self.handle])
+
+    def destroy(self) -> None:
+        vk.vkDestroyFence(self.device.handle, self.handle, None)
+
+
+def submit(device: Device, commands: Sequence, fence: Fence | None = None, signal=None) -> None:
+    """Queues recorded command buffers in order; the same one may appear many times. signal: a semaphore for who presents the outcome."""
+    handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
+    info = vk.VkSubmitInfo(commandBufferCount=len(commands), pCommandBuffers=handles, pSignalSemaphores=[] if signal is None else [signal])
+    try:
+        vk.vkQueueSubmit(device.queue, 1, [info], fence.handle if fence else None)
+    except vk.VkErrorDeviceLost:
+        raise DeviceLost(f"{device.name} stopped answering") from None
+    except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
+        raise OutOfMemory(f"{device.name} ran out of memory while running") from None
+    device.check_validation()
+
+
+def begin(device: Device, commands=None):
+    """A command buffer that is being recorded: a new one, or `commands` anew, which must not be in flight."""
+    commands = allocate(device) if commands is None else commands
+    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo())
+    barrier(commands)
+    return commands
+
+
+@contextmanager
+def once(device: Device):
+    """A command buffer that is submitted and waited for when the block ends."""
+    commands = allocate(device)
+    vk.vkBeginCommandBuffer(commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT))
+    try:
+        barrier(commands)
+        yield commands
+        barrier(commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
+        vk.vkEndCommandBuffer(commands)
+        complete(device, commands)
+    finally:
+        vk.vkFreeCommandBuffers(device.handle, pool(device), 1, [commands])
+
+
+def complete(device: Device, *commands) -> None:
+    """Submits, in order, and waits. Whatever ends the waiting early, the GPU is done with the commands afterwards: the caller will free them."""
+    fence = Fence(device)
+    try:
+        submit(device, commands, fence)
+        fence.wait()
+    except BaseException:  # an interrupt too
+        with suppress(vk.VkError):
+            vk.vkDeviceWaitIdle(device.handle)
+        raise
+    finally:
+        fence.destroy()
+
+
+def barrier(commands, until: int = ALL) -> None:
+    """All before it, before all after it. A fence alone does not show the host what was written: for that, `until` has the host's stage."""
+    memory = vk.VkMemoryBarrier(srcAccessMask=vk.VK_ACCESS_MEMORY_WRITE_BIT, dstAccessMask=_READ_WRITE)
+    vk.vkCmdPipelineBarrier(commands, ALL, until, 0, 1, [memory], 0, None, 0, None)

@@ -1,0 +1,229 @@
+"""Command buffers: barriers from what passes read and write, debug labels, a timestamp after every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import vulkan as vk
+
+from hardsplat import contract
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.queue import ALL, allocate, barrier, complete, pool
+
+MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
+
+
+class Recorder:
+    """Records passes once; the result is submitted as often as wanted.
+
+    resources: buffers and images by name. timed: write a timestamp after every pass (`times()` reads them).
+    counted: count the fragment shader invocations of every draw (`fragments()` reads them).
+    One coarse barrier stands wherever a pass touches what an earlier one wrote, or writes what an earlier one read.
+    """
+
+    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False, counted: bool = False):
+        self.device, self.resources = device, resources
+        self.commands = allocate(device)
+        self._framebuffers: list = []
+        self._written: set[str] = set()
+        self._read: set[str] = set()
+        self.marks: list[str] = []
+        self._queries = None
+        vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
+        barrier(self.commands)
+        if timed and device.timestamp_ns:
+            info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=MAX_TIMESTAMPS)
+            self._queries = vk.vkCreateQueryPool(device.handle, info, None)
+            vk.vkCmdResetQueryPool(self.commands, self._queries, 0, MAX_TIMESTAMPS)
+            self.mark("start")
+        self._draws: list[str] = []
+        self._statistics = None
+        if counted and "statistics" in device.capabilities:
+            invocations = vk.VK_QUERY_PIPELINE_STATISTIC_FRAGMENT_SHADER_INVOCATIONS_BIT
+            info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_PIPELINE_STATISTICS, queryCount=MAX_DRAWS, pipelineStatistics=invocations)
+            self._statistics = vk.vkCreateQueryPool(device.handle, info, None)
+            vk.vkCmdResetQueryPool(self.commands, self._statistics, 0, MAX_DRAWS)
+
+    def mark(self, name: str) -> None:
+        """A timestamp when everything before is done."""
+        if self._queries is not None:
+            vk.vkCmdWriteTimestamp(self.commands, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self._queries, len(self.marks))
+            self.marks.append(name)
+
+    def order(self, reads: set[str], writes: set[str]) -> None:
+        """A barrier if these accesses clash with what was recorded since the last one."""
+        if (reads | writes) & self._written or writes & self._read:
+            barrier(self.commands)
+            self._written.clear()
+            self._read.clear()
+        self._written |= writes
+        self._read |= reads
+
+    def run(self, pipeline: Pipeline, threads: tuple[int, ...] = (), indirect: str | None = None, extent: tuple[int, int] | None = None) -> None:
+        """A dispatch of `threads` (x, y, z), or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
+        owner = pipeline.owner
+        reads = pipeline.reads | ({"indirect"} if indirect else set())
+        self.order(reads, pipeline.writes)
+        self._label(owner.name)
+        point = vk.VK_PIPELINE_BIND_POINT_COMPUTE if isinstance(owner, ComputePass) else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+        vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
+        self._push(pipeline, point)
+        if isinstance(owner, ComputePass):
+            self._dispatch(pipeline, threads, indirect)
+        else:
+            self._draw(pipeline, threads, indirect, extent)
+        self._end_label()
+        self.mark(owner.name)
+
+    def _push(self, pipeline: Pipeline, point: int) -> None:
+        if not pipeline.descriptors:
+            return  # Vulkan refuses to push nothing
+        writes, keep = [], []
+        for binding, kind, name in pipeline.descriptors:
+            resource = self.resources.get(name)
+            if resource is None:
+                raise KeyError(f"pass {pipeline.owner.name} needs {name}, which was not given; given: {sorted(self.resources)}")
+            if isinstance(resource, Buffer):
+                info = [vk.VkDescriptorBufferInfo(buffer=resource.handle, offset=0, range=resource.nbytes)]
+                writes.append(vk.VkWriteDescriptorSet(dstBinding=binding, descriptorCount=1, descriptorType=kind, pBufferInfo=info))
+            else:
+                info = [vk.VkDescriptorImageInfo(imageView=resource.view, imageLayout=vk.VK_IMAGE_LAYOUT_GENERAL)]
+                writes.append(vk.VkWriteDescriptorSet(dstBinding=binding, descriptorCount=1, descriptorType=kind, pImageInfo=info))
+            keep.append((info, writes[-1]))
+        push = self.device.proc("vkCmdPushDescriptorSetKHR")
+        push(self.commands, point, pipeline.layout, 0, len(writes), writes)
+        del keep  # children of list items must outlive the call: the package keeps only the list itself
+
+    def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None) -> None:
+        if indirect is not None:
+            buffer = self.resources["indirect"].handle
+            vk.vkCmdDispatchIndirect(self.commands, buffer, contract.indirect_offset(indirect))
+            return
+        groups = [-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size)]
+        limit = contract.CONSTANTS["MAX_GROUPS_X"][0]
+        if groups[0] > limit:  # the same folding as `fold` in common.glsl
+            rows = -(-groups[0] // limit)
+            groups = [-(-groups[0] // rows), rows, 1]
+        vk.vkCmdDispatch(self.commands, *groups)
+
+    def _draw(self, pipeline: Pipeline, vertices: tuple[int, ...], indirect: str | None, extent: tuple[int, int] | None) -> None:
+        owner = pipeline.owner
+        image = self.resources[owner.attachment] if owner.attachment else None
+        depth = self.resources[owner.depth] if owner.depth else None
+        width, height = extent or (image.width, image.height)
+        info = vk.VkFramebufferCreateInfo(
+            renderPass=pipeline.render_pass,
+            pAttachments=[r.view for r in (image, depth) if r] or None,
+            width=image.width if image else width,
+            height=image.height if image else height,
+            layers=1,
+        )
+        framebuffer = vk.vkCreateFramebuffer(self.device.handle, info, None)
+        self._framebuffers.append(framebuffer)
+        area = vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(width, height))
+        clear = vk.ffi.new("VkClearValue[2]")  # all 0 for depth
+        if owner.clear is not None:
+            clear[0].color.float32 = list(owner.clear)
+        clears = 2 if depth else 1 if owner.clear is not None else 0
+        begin = vk.VkRenderPassBeginInfo(
+            renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None
+        )
+        if self._statistics is not None:
+            vk.vkCmdBeginQuery(self.commands, self._statistics, len(self._draws), 0)
+        vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
+        vk.vkCmdSetViewport(self.commands, 0, 1, [vk.VkViewport(0, 0, width, height, 0, 1)])
+        vk.vkCmdSetScissor(self.commands, 0, 1, [area])
+        if indirect is not None:
+            draw = self.device.proc("vkCmdDrawMeshTasksIndirectEXT") if owner.vertex.endswith(".mesh") else vk.vkCmdDrawIndirect
+            draw(self.commands, self.resources["indirect"].handle, contract.indirect_offset(indirect), 1, 0)
+        else:
+            vk.vkCmdDraw(self.commands, vertices[0], 1, 0, 0)
+        vk.vkCmdEndRenderPass(self.commands)
+        if self._statistics is not None:
+            vk.vkCmdEndQuery(self.commands, self._statistics, len(self._draws))
+            self._draws.append(owner.name)
+
+    def fill(self, name: str, word: int = 0) -> None:
+        """Every 32-bit word of a buffer := word."""
+        self.order(set(), {name})
+        buffer = self.resources[name]
+        vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
+        self.mark(f"fill {name}")
+
+    def _label(self, name: str) -> None:
+        if self.device.instance.debug_utils:
+            begin = vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT")
+            begin(self.commands, vk.VkDebugUtilsLabelEXT(pLabelName=name, color=[0, 0, 0, 0]))
+
+    def _end_label(self) -> None:
+        if self.device.instance.debug_utils:
+            vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
+
+    def end(self) -> Recorder:
+        barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
+        vk.vkEndCommandBuffer(self.commands)
+        self.device.check_validation()
+        return self
+
+    def run_once(self) -> None:
+        """Submits what was recorded and ended, and waits for it."""
+        complete(self.device, self)
+
+    def stamps(self) -> np.ndarray:
+        """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
+        if self._queries is None:
+            return np.zeros(0)
+        out = np.zeros(len(self.marks), np.uint64)
+        data = vk.ffi.from_buffer(out)
+        vk.vkGetQueryPoolResults(
+            self.device.handle, self._queries, 0, len(self.marks), out.nbytes, data, 8, vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+        )
+        return out.astype(np.float64) * self.device.timestamp_ns
+
+    def times(self) -> dict[str, float]:
+        """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
+        total: dict[str, float] = {}
+        for name, ns in zip(self.marks[1:], np.diff(self.stamps())):
+            total[name] = total.get(name, 0.0) + float(ns) * 1e-6
+        return total
+
+    def fragments(self) -> dict[str, int]:
+        """Fragment shader invocations by draw, helper lanes included where the driver counts them; empty where it cannot count."""
+        if not self._draws:
+            return {}
+        out = np.zeros(len(self._draws), np.uint64)
+        data = vk.ffi.from_buffer(out)
+        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+        vk.vkGetQueryPoolResults(self.device.handle, self._statistics, 0, len(out), out.nbytes, data, 8, flags)
+        return dict(zip(self._draws, out.tolist()))
+
+    def destroy(self) -> None:
+        for framebuffer in self._framebuffers:
+            vk.vkDestroyFramebuffer(self.device.handle, framebuffer, None)
+        if self._queries is not None:
+            vk.vkDestroyQueryPool(self.device.handle, self._queries, None)
+        if self._statistics is not None:
+            vk.vkDestroyQueryPool(self.device.handle, self._statistics, None)
+        vk.vkFreeCommandBuffers(self.device.handle, pool(self.device), 1, [self.commands])
+
+
+class Recordings:
+    """Recorders of the same resources, which go together."""
+
+    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image]):
+        self.device, self.resources = device, resources
+        self._recorders: list[Recorder] = []
+
+    def __call__(self, commands: Callable[[Recorder], object], timed: bool = False) -> Recorder:
+        """What `commands` records, ended."""
+        self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
+        commands(recorder)
+        return recorder.end()
+
+    def destroy(self) -> None:
+        for recorder in self._recorders:
+            recorder.destroy()
+        self._recorders.clear()

@@ -1,0 +1,234 @@
+"""A scene: views to train on and to hold out, and the points to start from.
+
+COLMAP, in the layout of MipNeRF-360:
+
+    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled
+    SCENE/masks                                   masks, white where a pixel counts: a.png or a.jpg.png for images/a.jpg
+    SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
+
+or transforms.json, see app/hardsplat/io/transforms.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+
+import cv2
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.io.colmap import read_model
+from hardsplat.io.images import image_size, read_pixels
+from hardsplat.io.lens import Lens, intrinsics
+from hardsplat.io.masks import FOLDER, mask_beside, masked, read_mask
+from hardsplat.io.source import Posed, Source
+from hardsplat.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
+
+
+@dataclass(frozen=True)
+class View:
+    """One photograph and the pinhole camera that load() makes it fit.
+
+    name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
+    the camera's. lens: how the photograph is distorted, None for a pinhole. mask: the picture of what counts, None where all does.
+    """
+
+    name: str
+    camera: Camera
+    path: Path
+    stored: tuple[int, int] | None = None
+    lens: Lens | None = None
+    mask: Path | None = None
+
+    def load(self) -> np.ndarray:
+        """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has transparent pixels: down-sampled by area,
+        then undistorted. May be called from any thread. With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
+
+        See read_pixels for other pixel types. Raises UserError naming the file when it is missing, damaged or of another size than it had.
+        """
+        image = read_pixels(self.path)
+        size = self.camera.width, self.camera.height
+        found, expected = image.shape[1::-1], self.stored or size
+        if found != expected:
+            raise UserError(f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed since the scene was opened")
+        image = self._fitted(image)
+        if not self.mask:
+            return image
+        keep = self._fitted(read_mask(self.mask))
+        if not (keep == 255).any():
+            raise UserError(f"{self.mask}: keeps no pixel; white is what counts, black what is ignored")
+        return masked(image, keep)
+
+    def _fitted(self, image):
+        size = self.camera.width, self.camera.height
+        if image.shape[1::-1] != size:
+            image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+        return self.lens.undistort(image) if self.lens else image
+
+
+@dataclass(frozen=True)
+class Scene:
+    """views: sorted by name. points: (N, 3) float64 world units, N = 0 where the scene has none; colors: (N, 3) uint8. train, test: indices into views.
+
+    extent: world units, 1.1 times the largest distance of a training camera from the mean of them, as in 3DGS.
+    notes: one line each for what View.load() does to the photographs, empty when nothing.
+    """
+
+    name: str
+    views: list[View]
+    points: np.ndarray
+    colors: np.ndarray
+    train: list[int]
+    test: list[int]
+    extent: float
+    notes: tuple[str, ...] = ()
+
+
+def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) -> Scene:
+    """Opens a scene; photographs are only looked at for their size.
+
+    data_factor: train on photographs this many times smaller, from images_<data_factor> or else by resampling those in images.
+    test_every: hold out every n-th view by sorted name, starting with the first; 0 or less: none. A scene with a test split of its own keeps that.
+    Raises UserError for anything missing, damaged or contradictory.
+    """
+    root = Path(data_dir)
+    if not root.is_dir():
+        raise UserError(f"{root}: scene folder not found")
+    if data_factor < 1:
+        raise UserError(f"--data-factor {data_factor}: must be 1 or more")
+    source = _read(root, data_factor)
+    views = [_view(posed, data_factor) for posed in sorted(source.photographs, key=lambda posed: posed.name)]
+
+    every = range(0, len(views), test_every) if test_every > 0 else []
+    test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]
+    train = sorted(set(range(len(views))) - set(test))
+    if not train:
+        raise UserError(f"{root}: no view is left to train on, all {len(views)} are held out; use --test-every 0")
+    centres = np.array([views[i].camera.position for i in train])
+    extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
+    if extent == 0:
+        raise UserError(f"{source.label}: all {len(train)} training cameras stand at one point, which gives the scene no scale; use more views")
+    if (root / FOLDER).is_dir() and not any(view.mask for view in views):
+        raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
+    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views)))
+
+
+def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
+    """Each view's load() in order, read ahead by a few threads, so that memory holds only the next few. progress: a bar on a terminal."""
+    workers = min(8, os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        bar = tqdm(total=len(views), desc="photographs", unit="", disable=None if progress else True)
+        pending = deque()
+        with bar:
+            for view in views:
+                pending.append(pool.submit(view.load))
+                if len(pending) > 2 * workers:
+                    yield pending.popleft().result()
+                    bar.update()
+            while pending:
+                yield pending.popleft().result()
+                bar.update()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _read(root, data_factor) -> Source:
+    model = next((folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None)
+    if model is None and has_transforms(root):
+        return read_transforms(root, data_factor)
+    if model is None:
+        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; run COLMAP on the photographs first")
+    cameras, images, points = read_model(model)
+    folder, divisor = _image_folder(root, data_factor)
+    paths = _paths(folder, [image.name for image in images.values()])
+    photographs = []
+    for image, path in zip(images.values(), paths):
+        camera = cameras[image.camera_id]
+        pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
+        photographs.append(Posed(image.name, path, pinhole, camera, mask_beside(root, image.name), divisor))
+    both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
+    return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
+
+
+def _image_folder(root, data_factor):
+    """The folder to read and how many times smaller than the model's cameras its pictures are."""
+    if data_factor > 1 and (root / f"images_{data_factor}").is_dir():
+        return root / f"images_{data_factor}", data_factor
+    if not (root / "images").is_dir():
+        wanted = f"images_{data_factor} nor images" if data_factor > 1 else "images"
+        raise UserError(f"{root}: {'neither' if data_factor > 1 else 'no'} folder {wanted} found; the photographs belong there")
+    return root / "images", 1
+
+
+def _paths(folder, names):
+    for name in names:
+        # Read as a Windows path, both kinds of slash and a drive letter count.
+        parts = PureWindowsPath(name)
+        if parts.drive or parts.root or ".." in parts.parts:
+            raise UserError(f"{folder}: the model's image name {name!r} leads out of this folder; rename it in the model")
+    paths = [folder / name for name in names]
+    missing = [path for path in paths if not os.path.isfile(path)]
+    if missing:
+        there = {str(path).lower(): path for path in folder.rglob("*")}
+        if all(str(path).lower() in there for path in missing):
+            other = there[str(missing[0]).lower()].relative_to(folder)
+            raise UserError(f"{missing[0]}: not found, but {other} is; {len(missing)} of {len(paths)} images differ in upper and lower case: rename them")
+        raise UserError(f"{missing[0]}: not found, {len(missing)} of the model's {len(paths)} images are missing")
+    return paths
+
+
+def _view(posed: Posed, data_factor: int) -> View:
+    camera, path, divisor = posed.lens, posed.path, posed.divisor
+    full = camera.width, camera.height
+    found = image_size(path)
+    tolerance = 1 if divisor > 1 else 0  # tools round down-sampled sizes in different directions
+    if any(abs(f - c / divisor) > tolerance for f, c in zip(found, full)):
+        expected = f"{_by(full)}" if divisor == 1 else f"{_by(full)}, so {_by(_divided(full, divisor))} in {path.parent.name}"
+        raise UserError(f"{path}: is {_by(found)}, but its camera {camera.id} in the model is {expected}; {_advice(found, full)}")
+    size = _divided(found, data_factor // divisor)
+    pinhole = posed.pinhole.resized(*size)
+    lens = Lens.of(camera, pinhole.K, *size)
+    if lens:
+        pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
+    if posed.mask and (masks := image_size(posed.mask)) not in (full, found):
+        raise UserError(f"{posed.mask}: is {_by(masks)}, but its photograph is {_by(found)}")
+    return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
+
+
+def _notes(views):
+    resampled = [view for view in views if view.stored]
+    distorted = [view for view in views if view.lens]
+    with_mask = sum(view.mask is not None for view in views)
+    notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are ignored"] if with_mask else []
+    if resampled:
+        camera = resampled[0].camera
+        sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"
+        notes.append(f"{len(resampled)} of {len(views)} photographs are down-sampled on load, {resampled[0].name} from {sizes}")
+    if distorted:
+        notes.append(f"{len(distorted)} of {len(views)} photographs are undistorted on load, {distorted[0].name} by {distorted[0].lens.label}")
+    return tuple(notes)
+
+
+def _divided(size, divisor):
+    return tuple(max(1, round(side / divisor)) for side in size)
+
+
+def _by(size):
+    return f"{size[0]}x{size[1]}"
+
+
+def _advice(found, full):
+    if found == full[::-1]:
+        return "the photograph is turned by 90 degrees; store its pixels as its camera saw them (EXIF orientation is ignored)"
+    times = round(full[0] / found[0])
+    if times > 1 and all(abs(f - c / times) <= 1 for f, c in zip(found, full)):
+        return f"pictures {times} times smaller belong in a folder images_{times}, used with --data-factor {times}"
+    return "use the photographs that the cameras were made from"

@@ -1,0 +1,205 @@
+"""A mesh on the GPU: its buffers, the pre-recorded step, batches in flight, subdivision, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.camera import Camera
+from hardsplat.footprint import by_purpose
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, DepthImage, Image, allocate_all
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.recorder import Recorder, Recordings
+from hardsplat.mesh.config import MeshConfig
+from hardsplat.mesh.model import Mesh
+from hardsplat.mesh.passes import mesh_passes, record_adam, record_gather, record_show
+from hardsplat.raster.base import camera_row, resolve
+from hardsplat.train.batch import HISTORY, Batches, BatchResult
+from hardsplat.train.photos import Photos
+from hardsplat.train.schedule import SCHEDULE_PASSES, record_begin, record_end, view_order
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.formats import FORMATS
+
+TILE = contract.CONSTANTS["TILE"][0]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """pixel: world units that a pixel covers at the object. radius: of the object, world units. near: nearest that is drawn."""
+
+    pixel: float
+    radius: float
+    near: float
+
+
+class MeshSession:
+    """views, photos: what it is fitted to; the photos are the session's from here on. canvas: width and height that hold every view. texture: (height, width, 3)
+    in 0..1 to begin with. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        config: MeshConfig,
+        views: list[Camera],
+        photos: Photos,
+        canvas: tuple[int, int],
+        scale: Scale,
+        mesh: Mesh,
+        texture: np.ndarray,
+        on_batch: Callable[[BatchResult], None] = lambda result: None,
+    ):
+        self.device, self.config, self.views, self.photos, self.scale = device, config, views, photos, scale
+        self.width, self.height = canvas
+        self.texture_shape, self.step = texture.shape, 0
+        self.mesh, self._recorded, self._own = mesh, Recordings(device, {}), {}
+        self._shared, self._batches = {"photos": photos.buffer}, None
+        try:
+            self._allocate_shared(texture, on_batch)
+            atomics = resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics")
+            self.run_of = build_all(device, [*SCHEDULE_PASSES, *mesh_passes(atomics, config.loss, *canvas)])
+            self.set_step(0)
+            self._allocate(np.zeros((2, len(mesh.vertices), 3), np.float32))
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _allocate_shared(self, texture: np.ndarray, on_batch: Callable[[BatchResult], None]) -> None:
+        """What does not depend on the mesh."""
+        device, shared, size = self.device, self._shared, (self.width, self.height)
+        texels, groups = texture.shape[0] * texture.shape[1], -(-self.width // TILE) * -(-self.height // TILE)
+        sizes = {"hyper": 1, "mesh": 1, "frame": 1, "camera": 1, "views": len(self.views), "texels": texels, "adam_texels": 2 * texels, "mesh_losses": groups}
+        shared |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        for name in ("schedule", "mesh_history"):
+            shared[name] = Buffer(device, HISTORY * contract.itemsize(name), name, host=True)
+        for name in ("ids", "ids_minus", "target"):
+            shared[name] = Image(device, *size, FORMATS["float32"].vk, np.float32, name)
+        shared["depth"] = DepthImage(device, *size, "depth")
+        shared["hyper"].upload(hyper_row(self.config, self.scale))
+        shared["views"].upload(np.stack([camera_row(v) for v in self.views]))
+        shared["texels"].upload(texture.astype(np.float32))
+        shared["adam_texels"].fill(0)
+        self._batches = Batches(device, shared["mesh_history"], on_batch)
+
+    # -- running ---------------------------------------------------------------------------------------------------------------
+
+    def run(self, steps: int) -> None:
+        """Queues a batch of steps. Waits only for the batch before the last."""
+        self._batches.wait_for_turn()
+        schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
+        for step, view in enumerate(view_order(self.config.seed, self.step, steps, len(self.views)), self.step):
+            schedule[step % HISTORY] = view, self.photos.place(step, int(view))
+        self._batches.submit(self.step, steps)
+        self.step += steps
+
+    def drain(self) -> None:
+        """Waits for all batches in flight."""
+        self._batches.drain()
+
+    def subdivide(self) -> None:
+        """Every triangle in four. Moments go along; a vertex sees a quarter of the pixels afterwards, so they shrink with its gradients."""
+        mesh = self.download()
+        moments = self._own["adam_vertices"].download(np.float32, 6 * len(mesh.vertices)).reshape(2, -1, 3)
+        self.mesh, along = mesh.subdivided(self.config.subdivision == "loop")
+        self._allocate(np.stack([along @ moments[0] / 4, along @ moments[1] / 16]).astype(np.float32))
+
+    # -- state -----------------------------------------------------------------------------------------------------------------
+
+    def download(self) -> Mesh:
+        """The mesh as it is now, after all that was queued."""
+        self.drain()
+        vertices = self._own["vertices"].download(np.float32, 3 * len(self.mesh.vertices)).reshape(-1, 3)
+        return Mesh(vertices, self.mesh.faces, self.mesh.uvs, self.mesh.uv_faces)
+
+    def texture(self) -> np.ndarray:
+        """(height, width, 3) float32 in 0..1."""
+        self.drain()
+        return self._shared["texels"].download(np.float32, int(np.prod(self.texture_shape))).reshape(self.texture_shape)
+
+    def picture(self, camera: Camera) -> np.ndarray:
+        """(H, W, 4) float32: colour over black, and coverage 0 or 1. The camera must fit the canvas."""
+        self.drain()
+        self._shared["camera"].upload(camera_row(camera))
+        self._show.run_once()
+        return self._shared["target"].download()[: camera.height, : camera.width]
+
+    def set_step(self, step: int) -> None:
+        """The next step's number; nothing may be in flight."""
+        frame = np.zeros((), contract.dtype("Frame"))
+        frame["step"], frame["near_plane"] = step, self.scale.near
+        self._shared["frame"].upload(frame)
+        self.step = step
+
+    def _allocate(self, moments: np.ndarray) -> None:
+        """What depends on the mesh's size, and the commands for it."""
+        self._release()
+        mesh, texels = self.mesh, self.texture_shape[0] * self.texture_shape[1]
+        starts, neighbours = mesh.neighbours()
+        count = len(mesh.vertices)
+        filled = {
+            "vertices": mesh.vertices.astype(np.float32),
+            "uvs": mesh.uvs.astype(np.float32),
+            "corners": np.stack([mesh.faces, mesh.uv_faces], axis=2).astype(np.uint32),
+            "neighbours": np.concatenate([starts + count + 1, neighbours]).astype(np.uint32),
+            "adam_vertices": moments.astype(np.float32),
+            "bends": np.zeros((count, 3), np.float32),
+            "mesh_sums": np.zeros(count + 3 * texels, np.float32),
+        }
+        self._own = allocate_all(self.device, {name: values.nbytes for name, values in filled.items()})
+        for name, values in filled.items():
+            self._own[name].upload(values)
+        self._shared["mesh"].upload(mesh_row(self.config, self.scale, count, self.texture_shape))
+        self.resources, size, triangles = {**self._shared, **self._own}, (self.width, self.height), len(mesh.faces)
+
+        def step(recorder: Recorder) -> None:
+            record_begin(recorder, self.run_of)
+            record_gather(recorder, self.run_of, triangles, *size)
+            record_adam(recorder, self.run_of, count, texels)
+            record_end(recorder, self.run_of)
+
+        self._recorded = recorded = Recordings(self.device, self.resources)
+        self._batches.record(recorded, step)
+        self.gather_once = recorded(lambda r: record_gather(r, self.run_of, triangles, *size)).run_once
+        self._show = recorded(lambda r: record_show(r, self.run_of, triangles, *size))
+
+    def _release(self) -> None:
+        self.device.wait_idle()
+        for part in (self._recorded, *self._own.values()):
+            part.destroy()
+        self._own = {}
+
+    def destroy(self) -> None:
+        """Frees everything, the photographs too."""
+        if self._batches is not None:
+            self.drain()
+            self._batches.destroy()
+        self._release()
+        for resource in self._shared.values():
+            resource.destroy()
+
+    def memory(self) -> dict[str, int]:
+        """Bytes on the device by purpose."""
+        return by_purpose({name: r.nbytes for name, r in self.resources.items()})
+
+
+def hyper_row(config: MeshConfig, scale: Scale) -> np.ndarray:
+    """The contract's Hyper struct, as far as a mesh has use for it."""
+    row = np.zeros((), contract.dtype("Hyper"))
+    row["seed"], row["max_steps"], row["near_plane"] = config.seed, config.max_steps, scale.near
+    row["sh_degree_interval"] = 1
+    row["lr_means"], row["lr_means_final"] = config.vertices_lr * scale.radius, config.vertices_lr * config.last_lr * scale.radius
+    row["beta1"], row["beta2"], row["eps"] = config.adam_beta1, config.adam_beta2, config.adam_eps
+    return row
+
+
+def mesh_row(config: MeshConfig, scale: Scale, vertices: int, texture_shape: tuple[int, ...]) -> np.ndarray:
+    """The contract's Mesh struct."""
+    row = np.zeros((), contract.dtype("Mesh"))
+    row["vertices"], row["texture"] = vertices, texture_shape[1::-1]
+    row["vertex_step"], row["texel_step"], row["last_share"] = config.perturb_vertices * scale.pixel, config.perturb_texels, config.last_perturb
+    row["lr_texels"], row["alpha_weight"], row["smoothing"] = config.texels_lr, config.alpha_weight, config.smoothing
+    return row

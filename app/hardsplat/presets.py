@@ -1,0 +1,109 @@
+"""Settings as TOML: presets by name, and the file saved beside a result. The settings themselves are in `config.py`."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, replace
+from pathlib import Path
+from typing import Any
+
+from hardsplat import __version__
+from hardsplat.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, check_gradient, checked, nearest
+from hardsplat.errors import UserError
+from hardsplat.paths import CONFIGS as PRESETS
+
+SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
+
+
+def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
+    """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
+
+    A strategy with a preset of its own, mcmc, has that one's values as its defaults; so have stochastic gradients.
+    With `resume` and no preset, the settings saved in the result folder take the preset's place.
+    Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
+    """
+    values = dict(overrides or {})
+    if values.get("resume") and not preset:
+        values = _continued(values)
+    elif preset:
+        values = read_settings(_find_preset(preset)) | values
+    if values.get("gradient") == "stochastic":  # whose noise wants other rates
+        values = read_settings(PRESETS / "stochastic.toml") | values
+    if values.get("strategy") == "mcmc":  # its settings belong together
+        values = read_settings(PRESETS / "mcmc.toml") | values
+    config = TrainConfig(**values)
+    check_gradient(config)
+    if config.deterministic:
+        check_deterministic(overrides or {})  # a flag may name a default, which the config alone cannot tell
+    if config.data_dir is None:
+        return config
+    data_dir = Path(os.path.abspath(config.data_dir))  # so that the saved file holds from any folder
+    return replace(config, data_dir=data_dir, result_dir=config.result_dir or _default_result_dir(data_dir))
+
+
+def config_from_file(path: str | Path) -> TrainConfig:
+    """The settings saved by `save_config`, exactly."""
+    return TrainConfig(**read_settings(Path(path)))
+
+
+def save_config(config, path: str | Path, groups: Mapping[str, tuple[Field, ...]] = GROUPS, command: str = "train") -> None:
+    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None) ones are left out. groups: of another command."""
+    lines = [f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat {command} --config THIS_FILE"]
+    for title, group in groups.items():
+        lines += ["", f"# {title}"]
+        lines += [f"{f.name} = {_toml(value)}" for f in group if (value := getattr(config, f.name)) is not None]
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"cannot write {path}: {error}") from None
+
+
+def _toml(value) -> str:
+    # JSON's spelling of bools, numbers, lists and strings is TOML's too, but for one control character.
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_settings(path: Path, known: Mapping[str, Field] = FIELDS, names: Mapping[str, str] = NAMES) -> dict[str, Any]:
+    """The settings of a TOML file, checked one by one so that an error names the file. known, names: as FIELDS and NAMES, of another command."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read settings from {path}: {error.strerror}") from None
+    except ValueError as error:  # bad TOML or bad UTF-8
+        raise UserError(f"{path}: not a valid TOML file: {error}") from None
+    for name in values:
+        if name not in known:
+            raise UserError(f"{path}: unknown key '{name}'{nearest(name, names)}")
+    return {name: checked(name, value, f"{path}: {name}", known) for name, value in values.items()}
+
+
+def _find_preset(preset: str | Path) -> Path:
+    path = Path(preset)
+    if path.suffix or len(path.parts) > 1:
+        return path.expanduser()
+    names = sorted(file.stem for file in PRESETS.glob("*.toml"))
+    if path.name not in names:
+        raise UserError(f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in .toml)"
+                        f"{nearest(path.name, {name: name for name in names})}")
+    return PRESETS / f"{preset}.toml"
+
+
+def _default_result_dir(data_dir: Path) -> Path:
+    return Path("results") / os.path.basename(os.path.abspath(data_dir))
+
+
+def _continued(flags: dict[str, Any]) -> dict[str, Any]:
+    """`flags` over the settings saved by the run to resume. Its result folder may stand where the scene would."""
+    flags = dict(flags)
+    scene = flags.get("data_dir")
+    if scene and "result_dir" not in flags:
+        is_result = (Path(scene) / SAVED_NAME).is_file()
+        flags["result_dir"] = flags.pop("data_dir") if is_result else _default_result_dir(scene)
+    if "result_dir" not in flags:
+        raise UserError("nothing to resume: name the result folder, hardsplat train RESULT --resume")
+    saved = Path(flags["result_dir"]) / SAVED_NAME
+    values = read_settings(saved) if saved.is_file() else {}
+    values.pop("ckpt", None)  # where that run started, not where it got to
+    return values | flags

@@ -1,0 +1,73 @@
+"""Rasterizers by name. A backend is one module and one row here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+from hardsplat.config import FIELDS
+from hardsplat.errors import UserError
+from hardsplat.footprint import bytes_per_splat
+from hardsplat.gpu.context import Device
+from hardsplat.raster.choose import choose as timed_choice
+from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
+from hardsplat.raster.tiled import BYTES_PER_SPLAT, TiledOptions, TiledRasterizer, TiledRows
+from hardsplat.variants.moments import MOMENT_FORMATS
+
+
+@dataclass(frozen=True)
+class Backend:
+    rasterizer: Callable
+    options: Callable
+    resolve: Callable  # (device, options): UserError for what the device cannot run
+    note: str
+    bytes_per_splat: int = 0  # in training, besides those of hardsplat.footprint.bytes_per_splat
+
+
+BACKENDS = {
+    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, "quads through the graphics pipeline, gradients reduced in the fragment shader"),
+    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, "splats listed by tile of 16x16 pixels, in compute shaders alone", BYTES_PER_SPLAT),
+}
+
+
+def training_bytes(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0) -> dict[str, float]:
+    """Bytes that one splat takes in training, by row, and by the `tiles` of a rasterizer. estimates: as of bytes_per_splat."""
+    return bytes_per_splat(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates) | {"tiles": BACKENDS[rasterizer].bytes_per_splat}
+
+
+@dataclass(frozen=True)
+class _Choice:
+    rasterizer: str
+    settings: str  # what the rasterizers were given
+
+
+def unknown(rasterizer: str, settings) -> list[str]:
+    """The options that are not left at their defaults and that this rasterizer does not have, but another."""
+    known = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
+    return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
+
+
+def fastest(device: Device, settings) -> str:
+    """The name of the rasterizer that `settings.rasterizer` names, or for `auto` of the one that draws fastest here with those settings. One that lacks
+    an option which was named is not among them.
+
+    settings: has fields of the options' names. Raises UserError when none runs here.
+    """
+    if settings.rasterizer != "auto":
+        return settings.rasterizer
+    options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
+    runs, why = [], []
+    for name in [n for n in BACKENDS if not unknown(n, settings)] or BACKENDS:
+        backend = BACKENDS[name]
+        try:
+            backend.resolve(device, options[name])
+            runs.append(name)
+        except UserError as error:
+            why.append(f"{name}: {error}")
+    if not runs:
+        raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
+    options = {name: replace(each, stochastic=None) for name, each in options.items()}  # what is timed are passes of the analytic gradient
+
+    def make(device, parameters, width, height, choice, sink):
+        return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
+
+    choice = _Choice("auto", "; ".join(map(repr, options.values())))
+    return timed_choice(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, lambda choice: set()).rasterizer

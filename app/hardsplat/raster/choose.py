@@ -1,0 +1,164 @@
+"""`auto`: which rows of the registries suit a device, by timing them once on a small scene (app/hardsplat/raster/trial.py).
+
+Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and twice, takes its place; the first of all is what runs
+and comes first in its registry. The outcome is kept on disk per device, driver, shaders and rows, for every set of options that were named, which stay as they
+are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
+
+Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that looks it up in BACKENDS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+
+from hardsplat import __version__, variants
+from hardsplat.errors import UserError
+from hardsplat.files import replacing
+from hardsplat.gpu import shader
+from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.raster.trial import Trial
+
+MARGIN = 0.03  # of noise that no row is changed for
+BUDGET = 1.0  # seconds of frames after which the rows so far must do
+log = logging.getLogger("hardsplat")
+
+
+def wanted() -> bool:
+    """Whether to time at all: HARDSPLAT_AUTO, `time` (default) or `first`."""
+    word = os.environ.get("HARDSPLAT_AUTO") or "time"
+    if word not in ("time", "first"):
+        raise UserError(f"HARDSPLAT_AUTO is {word}: choose time or first")
+    return word == "time"
+
+
+def choose(device: Device, backend: str, options, first: Mapping[str, str], knobs: Mapping[str, Sequence[str]], make: Callable, sources: Callable):
+    """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run here; first: the row to start from.
+
+    make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
+    """
+    start = {knob: first[knob] for knob in knobs}
+    chosen = replace(options, **start)
+    if all(len(names) < 2 for names in knobs.values()) or not wanted() or not device.timestamp_ns:
+        return chosen
+    known, path, given = vars(device).setdefault("_choices", {}), _path(device), _given(backend, options, knobs)
+    key, candidates = (path, given), {knob: list(names) for knob, names in knobs.items()}
+    if known.get(key, {}).get("candidates") != candidates:
+        found = _load(path).get(given)
+        if found and found["candidates"] == candidates:
+            log.debug("variants for %s, remembered from %s:", device.name, found["date"])
+        else:
+            log.info("choosing variants for %s, once ...", device.name)
+            found = _timed(device, chosen, start, candidates, make, sources)
+            if found["ms"]:
+                _save(path, device, given, found)
+        for line in lines(found):
+            log.debug("  %s", line)
+        known[key] = found
+    return replace(options, **known[key]["rows"])
+
+
+def greedy(trial: Trial, options, start: Mapping[str, str], knobs: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], dict[str, dict[str, float]]]:
+    """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even `start` runs."""
+    rows, table = dict(start), {}
+    best, why = trial.attempt(replace(options, **rows))
+    if best is None:
+        log.debug("  %s does not run here: %s", rows, why)
+        return rows, table
+    for knob, names in knobs.items():
+        if len(names) < 2:
+            continue
+        others = [name for name in names if name != rows[knob]]
+        table[knob] = {rows[knob]: best}
+        if trial.spent < BUDGET:
+            trial.prepare(replace(options, **{**rows, knob: name}) for name in others)
+        for name in others:
+            if trial.spent >= BUDGET:
+                break
+            candidate = {**rows, knob: name}
+            ms, why = trial.attempt(replace(options, **candidate), best)
+            if ms is None:
+                log.debug("  %s %s left out: %s", knob, name, why)
+                continue
+            if ms < (1 - MARGIN) * best:  # it must win twice: clocks rise with work, and others may have been at work too
+                best = min(best, trial.attempt(replace(options, **rows))[0] or best)
+                ms = max(ms, trial.attempt(replace(options, **candidate))[0] or float("inf"))
+            table[knob] |= {rows[knob]: best, name: ms}
+            if ms < (1 - MARGIN) * best:
+                rows, best = candidate, ms
+    return rows, table
+
+
+def lines(found: Mapping) -> list[str]:
+    """What was chosen and why, a line a knob."""
+    out = []
+    for knob, row in found["rows"].items():
+        timed = found["ms"].get(knob, {})
+        others = sorted((ms, name) for name, ms in timed.items() if name != row)
+        if others:
+            note = f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[row] else ""
+            out.append(f"{knob} {row}: {timed[row]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms{note}")
+        else:
+            out.append(f"{knob} {row}: {'the only one that runs' if len(found['candidates'][knob]) < 2 else 'the first that runs, no other was timed'}")
+    return out
+
+
+def remembered(device: Device) -> dict[str, dict]:
+    """What was chosen on this device, by the options that were given."""
+    return _load(_path(device))
+
+
+def _timed(device: Device, options, start, candidates, make, sources) -> dict:
+    found = {"date": datetime.now().isoformat(" ", "minutes"), "candidates": candidates, "rows": dict(start), "ms": {}}
+    try:
+        trial = Trial.fitting(device, make, sources, options)
+    except OutOfMemory as error:
+        log.debug("  nothing was timed: %s", error)
+        return found
+    try:
+        found["rows"], found["ms"] = greedy(trial, options, start, candidates)
+    finally:
+        trial.destroy()
+    return found
+
+
+def _given(backend: str, options, knobs) -> str:
+    named = {name: value for name, value in asdict(options).items() if name not in knobs and value not in ("auto", None)}
+    return ", ".join([backend, *(f"{name} {value}" for name, value in named.items())])
+
+
+def _path(device: Device) -> Path:
+    folders = (shader.SHADERS, Path(variants.__file__).parent)
+    files = [path for folder in folders for path in sorted(folder.rglob("*.*")) if path.suffix != ".pyc"]
+    mark = hashlib.sha256(" ".join([__version__, device.name, device.physical.driver]).encode())
+    for path in files:
+        mark.update(path.read_bytes())
+    return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
+
+
+def _load(path: Path) -> dict[str, dict]:
+    """Choices by what was given; none where there is no file, or not one of ours."""
+    try:
+        choices = json.loads(path.read_text())["choices"]
+        for found in choices.values():
+            lines(found)
+            if not (isinstance(found["date"], str) and all(found["rows"][knob] in names for knob, names in found["candidates"].items())):
+                return {}
+        return choices
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _save(path: Path, device: Device, given: str, found: dict) -> None:
+    try:
+        with replacing(path) as partial:
+            about = {"device": device.name, "driver": device.physical.driver}
+            partial.write_text(json.dumps({**about, "choices": {**_load(path), given: found}}, indent=1))
+    except OSError:
+        pass  # a read-only home costs a timing per run, nothing else

@@ -1,0 +1,297 @@
+"""Splats in tiles of 16x16 pixels, in compute shaders alone: the canonical way (Kerbl et al. 2023), with what was published since.
+
+Splats are sorted by depth once; each then lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et al. 2025),
+and a stable sort of those pairs by tile alone keeps depth order within a tile: no 64-bit keys. Everything stays on the GPU. The pairs' buffers
+have a capacity; a frame that asks for more is drawn without its farthest pairs and says so in `counts.pairs_wanted`, see `make_room`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.memory import Buffer, Image, allocate_all
+from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster import stochastic
+from hardsplat.raster.base import Options, Perspective, Projection, Stochastic, resolve
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
+from hardsplat.variants.atomics import ATOMICS, Atomics
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
+
+TILE = contract.CONSTANTS["TILE"][0]
+# Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 8x8, and splats are culled against it. Backward, where a visit ends
+# in nine sums over the subgroup, fewer and larger ones pay.
+FORWARD_PIXELS, BACKWARD_PIXELS = 32, 64
+PARTS = 1  # workgroups that walk a tile together
+PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
+ROOM = 1.5  # pairs that are made room for, over those that did not fit
+BYTES_PER_SPLAT = contract.itemsize("tile_splats") + 16 * PAIRS_PER_SPLAT
+_CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
+_SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
+
+
+@dataclass(frozen=True)
+class TiledOptions(Options):
+    """Rows of the registries in app/hardsplat/variants; 'auto' takes the first row that the device can run."""
+
+    tile_backward: str = "auto"
+    tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
+    atomics: str = "auto"
+    antialiased: bool = False  # opacities times the compensation of the dilation
+    stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
+
+
+@dataclass(frozen=True)
+class TiledRows:
+    """The registry rows that the rasterizer is made of, and their names there."""
+
+    tile_backward: TileBackward
+    atomics: Atomics
+    names: dict[str, str] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
+        if options.stochastic and options.stochastic.gather == "draw":
+            raise UserError("--gather draw: takes the graphics pipeline; use --gather rows with --rasterizer tiled")
+        backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")  # the forward pass has the same needs
+        atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
+        if options.stochastic:
+            return cls(backward, atomics, {"gather": "rows"})
+        names = {"tile_backward": next(n for n, r in TILE_BACKWARDS.items() if r is backward), "atomics": next(n for n, r in ATOMICS.items() if r is atomics)}
+        return cls(backward, atomics, names)
+
+
+def grid(width: int, height: int) -> tuple[int, int]:
+    """Tiles that cover a canvas, across and down."""
+    return -(-width // TILE), -(-height // TILE)
+
+
+def digits(tiles: int) -> int:
+    """8-bit passes that sort tile numbers."""
+    return max(1, -(-(tiles - 1).bit_length() // 8))
+
+
+def pixels_of(lanes: int, least: int) -> int:
+    """Pixels of a lane."""
+    return max(1, least // lanes)
+
+
+def bucket_of(row: TileBackward, lanes: int) -> int:
+    """Splats of a bucket; 0 for a backward pass that takes a tile at once."""
+    return 0 if row.bucket is None else row.bucket or lanes
+
+
+def subgroups_of(lanes: int, least: int) -> int:
+    """Subgroups that have the pixels of a tile."""
+    return TILE * TILE // (lanes * pixels_of(lanes, least))
+
+
+def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image") -> list[ComputePass]:
+    """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
+    return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
+
+
+def count_pass(width: int, height: int) -> ComputePass:
+    across, down = grid(width, height)
+    spec = {"TILES_X": across, "TILES_Y": down}
+    return ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=spec)
+
+
+def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lanes: int, threshold: int, picture: str = "image") -> list[ComputePass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
+    across, down = grid(width, height)
+    tiles = {"TILES_X": across, "TILES_Y": down}
+    n = digits(across * down)
+    # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
+    other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
+    walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
+    back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
+    perturbed = isinstance(around, stochastic.Perturbed)
+    backs = bool(around.sink) and not perturbed
+    bucket = bucket_of(rows.tile_backward, lanes) if backs else 0
+    share = {"BUCKET": bucket} if bucket else {}
+    lists = ("tile_starts", "pair_splats", "tile_splats")
+    summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
+    stored = ("checkpoints", "reaches") if bucket else ()
+    slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
+    slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
+    count = count_pass(width, height)
+    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
+    backward = _backward_passes(rows, (*lists, *(stored or ("tile_order",))), {**back, **share}, tiles, threshold) if backs else []
+    if perturbed and picture == "image":
+        backward = [stochastic.covers(count), stochastic.minus(count), stochastic.minus(draw), *stochastic.gather_passes(around.estimator)]
+    return [
+        *around.passes({}, picture),
+        count,
+        ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
+        ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
+        ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
+        draw,
+        *backward,
+    ]
+
+
+def walk_of(lanes: int, least: int) -> dict[str, int]:
+    """Specialization constants of tiled/walk.glsl for subgroups with so many pixels."""
+    return {"LOCAL_SIZE": TILE * TILE // (pixels_of(lanes, least) * PARTS), "LANES": lanes, "PER_LANE": pixels_of(lanes, least)}
+
+
+def _by_splat(row: TileBackward) -> bool:
+    return not row.slots
+
+
+def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int) -> list[ComputePass]:
+    row = rows.tile_backward
+    if "BUCKET" in walk:
+        walk = {**walk, "GROUP_PIXELS": walk["LANES"] * pixels_of(walk["LANES"], FORWARD_PIXELS)}
+    if _by_splat(row):
+        walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
+    else:
+        walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
+    slots = {"atomics": rows.atomics.slot, **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}), **dict(row.slots)}
+    reads = (*reads, "target", "d_image", "frame")
+    if not row.gathers:
+        return [ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True)]
+    records, lanes = ("pair_records", "pair_subgroups"), walk["LANES"]
+    gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", *records), {**tiles, "LANES": lanes, "SUBGROUPS": subgroups_of(lanes, BACKWARD_PIXELS)}
+    return [
+        ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True),
+        ComputePass("draw backward gather", "tiled/gather.comp", gathered, ("d_splats2d",), spec, full_subgroups=True),
+    ]
+
+
+class TiledRasterizer:
+    """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
+
+    sink: of app/hardsplat/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
+    device cannot run, OutOfMemory with nothing allocated.
+    """
+
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str | None, projection: Projection | None = None):
+        self.device, self.width, self.height = device, width, height
+        self.rows = rows = TiledRows.resolve(device, options)
+        self.tiles = int(np.prod(grid(width, height)))
+        self.digits = digits(self.tiles)
+        threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
+        self.projection = projection or stochastic.projection(parameters.sh_planes, sink, options.antialiased, options.stochastic)
+        perturbed = isinstance(self.projection, stochastic.Perturbed)
+        self._passes = self.projection, rows, width, height, device.subgroup_size, threshold
+        self.pipelines = build_all(device, all_passes(*self._passes))
+        capacity = parameters.capacity
+        self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
+        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size) if sink and not perturbed else 0
+        self.gathers = bool(sink) and not perturbed and rows.tile_backward.gathers
+        if self.bucket:
+            self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
+        self.record_bytes = subgroups_of(device.subgroup_size, BACKWARD_PIXELS) * contract.CONSTANTS["GRADIENTS"][0] * contract.itemsize("pair_records")  # of a pair
+        if self.gathers:
+            self.most = min(self.most, device.max_buffer // self.record_bytes)
+        self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
+        self._own: dict[str, Buffer | Image] = {}
+        try:
+            self._allocate(capacity, sink)
+        except OutOfMemory:
+            self.destroy()
+            raise
+        self._parameters = parameters
+        self.resources = {**parameters.all, **self._own}
+
+    def _allocate(self, capacity: int, sink: str | None) -> None:
+        device, size, own = self.device, (self.width, self.height), self._own
+        own |= self.projection.allocate(device, capacity)
+        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1, "tile_order": self.tiles}
+        if self.bucket:
+            sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS)
+        own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        own |= self._pairs(self.room)
+        format = FORMATS["float32"]
+        own["target"] = Image(device, *size, format.vk, format.texel, "target")
+        if isinstance(self.projection, stochastic.Perturbed):
+            own["target_minus"] = Image(device, *size, format.vk, format.texel, "target_minus")
+        elif sink == "store":  # in training it is the loss's
+            own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
+
+    def _pairs(self, room: int) -> dict[str, Buffer]:
+        sizes = dict.fromkeys(("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt"), room) | {"pair_digits": RADIX * -(-room // BLOCK)}
+        nbytes = {name: n * contract.itemsize(name) for name, n in sizes.items()}
+        if self.bucket:
+            nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES
+        if self.gathers:
+            nbytes |= {"pair_records": room * self.record_bytes, "pair_subgroups": room * contract.itemsize("pair_subgroups")}
+        return allocate_all(self.device, nbytes)
+
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
+        """parameters, camera, frame, counts -> target."""
+        run = build_all(self.device, all_passes(*self._passes, picture))
+        self.projection.record_forward(recorder, run)
+        self._record_lists(recorder, run, "tile count")
+        recorder.run(run["draw"], threads=self._threads(run["draw"]))
+
+    def _record_lists(self, recorder: Recorder, run: dict[str, Pipeline], count: str) -> None:
+        """order, splats2d -> the tiles' lists. count: the pass that packs the splats."""
+        recorder.run(run[count], indirect="visible_blocks")
+        recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run["tile emit"], indirect="pair_blocks")
+        record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
+        recorder.run(run["tile starts"], indirect="pair_groups")
+        recorder.run(run["tile order"], threads=(contract.CONSTANTS["GROUP"][0],))
+
+    def record_pair(self, recorder: Recorder, pair: int) -> None:
+        """parameters, camera, frame, counts -> target, target_minus, from one list of the tiles that either touches. The first pair of a frame sorts for all."""
+        run = self.pipelines
+        self.projection.record_pair(recorder, run, pair)
+        self._record_lists(recorder, run, "tile count cover")
+        for word in ("", " minus"):
+            recorder.run(run[f"tile count{word}"], indirect="visible_blocks")
+            recorder.run(run[f"draw{word}"], threads=self._threads(run["draw"]))
+
+    def record_gather(self, recorder: Recorder, pair: int) -> None:
+        """loss_differences -> splat_differences."""
+        stochastic.record_gather(recorder, self.pipelines, pair, self.height)
+
+    def record_estimate(self, recorder: Recorder) -> None:
+        """splat_differences -> the sink."""
+        self.projection.record_estimate(recorder, self.pipelines)
+
+    def record_backward(self, recorder: Recorder) -> None:
+        """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
+        run = self.pipelines["draw backward"]
+        if self.gathers:
+            recorder.fill("pair_subgroups")
+        recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
+        if self.gathers:
+            recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
+        self.projection.record_backward(recorder, self.pipelines)
+
+    def _threads(self, pipeline: Pipeline) -> tuple[int]:
+        """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""
+        return (self.tiles * PARTS * pipeline.local_size[0],)
+
+    def make_room(self, wanted: int | None = None) -> bool:
+        """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
+        another, and what was recorded must be recorded anew. Raises OutOfMemory with nothing changed."""
+        wanted = int(self._parameters.counts["pairs_wanted"]) if wanted is None else wanted
+        if min(wanted, self.most) <= self.room:
+            return False
+        room = min(int(wanted * ROOM), self.most)
+        pairs = self._pairs(room)
+        self.device.wait_idle()
+        for name, buffer in pairs.items():
+            self._own[name].destroy()
+            self._own[name] = buffer
+        self.room, self.resources = room, {**self.resources, **pairs}
+        return True
+
+    def destroy(self) -> None:
+        for resource in self._own.values():
+            resource.destroy()

@@ -1,0 +1,97 @@
+"""What all plots share: greys, hatches, line styles and markers that tell series apart in print, and figures as files or within a page."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.errors import UserError
+
+GREYS = ("0.15", "0.85", "0.4", "0.65", "0.95", "0.3", "0.75", "0.55", "1.0", "0.05")
+HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "", "++", "")
+MARKERS = "os^Dvx*P<>"
+
+
+def figure(width: float, height: float):
+    """A matplotlib Figure of so many inches, apart from pyplot and its windows."""
+    from matplotlib.figure import Figure  # a third of a second, which help and bad input need not wait for
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def line(i: int) -> dict:
+    """Style of the i-th line of a plot."""
+    return dict(color=("0.0", "0.4", "0.65")[i % 3], linestyle=("-", "--", ":", "-.")[i % 4], marker=MARKERS[i % len(MARKERS)], markersize=5)
+
+
+def patch(i: int) -> dict:
+    """Style of the i-th kind of bar of a plot."""
+    return dict(color=GREYS[i % len(GREYS)], hatch=HATCHES[i % len(HATCHES)], edgecolor="black", linewidth=0.5)
+
+
+def legend(axes) -> None:
+    """Below the plot."""
+    if count := len(axes.get_legend_handles_labels()[1]):
+        axes.figure.legend(fontsize=7, loc="outside lower center", ncols=min(count, 5))
+
+
+def stacked(axes, labels: Sequence[str], parts: dict[str, Sequence[float]], title: str, unit: str) -> bool:
+    """Horizontal bars, one a label, of the parts that are not zero everywhere. False: there is none."""
+    left, places = np.zeros(len(labels)), np.arange(len(labels))
+    for i, (name, values) in enumerate(parts.items()):
+        if any(values):
+            axes.barh(places, values, left=left, label=name, **patch(i))
+            left += values
+    if not left.any():
+        return False
+    for place, whole in zip(places, left):
+        axes.annotate(f"{whole:.4g}", (whole, place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=7)
+    axes.set_yticks(places, labels, fontsize=7)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.margins(x=0.1)
+    axes.set_xlabel(unit)
+    axes.set_title(title)
+    legend(axes)
+    axes.figure.set_size_inches(8, 2 + 0.3 * len(labels))
+    return True
+
+
+def grouped(axes, labels: Sequence[str], series: dict[str, Sequence[float]], title: str, unit: str) -> bool:
+    """Upright bars on a logarithmic axis, one of each series a label; zeros, which such an axis has no place for, are left out, or said where all are."""
+    width, places = 0.8 / len(series), np.arange(len(labels))
+    for i, (name, values) in enumerate(series.items()):
+        axes.bar(places + (i - len(series) // 2) * width, [v or np.nan for v in values], width, label=name, **patch(i))
+    for place, values in zip(places, zip(*series.values())):
+        if not any(values):
+            axes.annotate("0", (place, 0.01), xycoords=("data", "axes fraction"), ha="center", va="bottom", fontsize=7)
+    axes.set_yscale("log")
+    axes.set_ylabel(unit)
+    axes.set_xlim(-0.6, len(labels) - 0.4)
+    axes.set_xticks(places, [label.replace(" ", "\n") for label in labels], fontsize=7)
+    axes.set_title(title)
+    axes.grid(axis="y", alpha=0.3)
+    legend(axes)
+    axes.figure.set_size_inches(max(6, 1.5 + 0.9 * len(labels)), 4.5)
+    return True
+
+
+def save(figure, path: Path) -> Path:
+    """Writes a PNG. Raises UserError where it cannot be written."""
+    try:
+        figure.savefig(path, dpi=130)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    return path
+
+
+def svg(figure) -> bytes:
+    """The figure as SVG, with its words as text."""
+    import matplotlib
+
+    out = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "none"}):
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})
+    return out.getvalue()

@@ -1,0 +1,136 @@
+"""report.html of a training run, made of the files that the run left: metrics.json, config.toml, renders/."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.config import FIELDS, GROUPS
+from hardsplat.presets import SAVED_NAME
+from hardsplat.report.charts import figure, line
+from hardsplat.report.page import comparison, pictures, plot, spread, write_page
+from hardsplat.report.stages import by_stage
+
+NAME = "report.html"
+
+
+def write_report(folder: Path) -> Path:
+    """Raises UserError where it cannot be written; OSError, ValueError, KeyError where the run's files are not whole."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
+    last = _last_evaluation(metrics)
+    stages, passes = by_stage(metrics["stage_ms"]), metrics["stage_ms"]
+    views, shown = _views(folder, last)
+    return write_page(
+        folder / NAME,
+        "run.html",
+        title=Path(metrics["scene"]).name,
+        metrics=metrics,
+        last=last,
+        wanted=config["max_steps"],
+        views=views,
+        shown=shown,
+        curves=plot(curves(metrics)) if metrics["curve"]["step"] else None,
+        growth=plot(_growth(metrics)) if len(metrics["curve"]["step"]) > 1 else None,
+        stages=stages,
+        passes=passes,
+        stage_bars=plot(_bars(stages, "Time of a step by stage", "GPU time, mean over timed steps [ms]")) if stages else None,
+        memory={purpose: n for purpose, n in metrics["memory_bytes"].items() if n},
+        memory_bars=plot(_bars({p: n / 2**20 for p, n in metrics["memory_bytes"].items() if n}, "Memory on the device by purpose", "memory [MiB]")),
+        config=_settings(config),
+    )
+
+
+def _last_evaluation(metrics: dict) -> dict | None:
+    """That of the last step, whose renders are in the folder."""
+    return next((e for e in reversed(metrics["evaluations"]) if e["step"] == metrics["steps"]), None)
+
+
+def _views(folder: Path, last: dict | None) -> tuple[list[dict], list[dict]]:
+    """All held-out views with their measures, and those of them that are shown, with pictures."""
+    if last is None:
+        return [], []
+    views = {v["name"]: v for v in last["views"]}
+    found = {name: both for name in spread(list(views)) if (both := comparison(folder, name))}
+    embedded = iter(pictures([image for both in found.values() for image in both]))
+    return last["views"], [{**views[name], "render": next(embedded), "photo": next(embedded), "size": both[0].shape[1::-1]} for name, both in found.items()]
+
+
+def _settings(config: dict) -> list[tuple[str, list[dict]]]:
+    """Title of each group and its settings, as in config.toml; changed: not the default."""
+    out = []
+    for title, group in GROUPS.items():
+        rows = []
+        for f in group:
+            value = config.get(f.name)
+            default = FIELDS[f.name].default
+            default = list(default) if isinstance(default, tuple) else default
+            rows.append({"name": f.name, "value": "-" if value is None else value, "changed": value != default, "help": f.metadata["help"], "unit": f.metadata["unit"]})
+        out.append((title, rows))
+    return out
+
+
+def curves(metrics: dict):
+    """Loss, PSNR and number of splats by step."""
+    curve, evaluations = metrics["curve"], metrics["evaluations"]
+    page = figure(8, 8)
+    loss, psnr, splats = page.subplots(3, 1, sharex=True)
+    marked = dict(marker=".", markersize=3) if len(curve["step"]) < 40 else {}
+    loss.plot(curve["step"], curve["loss"], color="black", linewidth=1, **marked)
+    loss.set_yscale("log")
+    loss.set(ylabel="loss, mean of a batch", title="Loss: L1 + D-SSIM")
+    psnr.plot(curve["step"], curve["psnr"], color="0.55", linewidth=1, label="training views, mean of a batch", **marked)
+    if evaluations:
+        psnr.plot([e["step"] for e in evaluations], [e["psnr"] for e in evaluations], **line(0) | {"markersize": 7}, label="held-out views")
+    psnr.set(ylabel="PSNR [dB]", title="Quality")
+    psnr.legend(loc="lower right")
+    splats.plot(curve["step"], [n / 1000 for n in curve["splats"]], color="black", linewidth=1, **marked)
+    splats.set(ylabel="splats [thousands]", xlabel="step", title="Number of splats")
+    splats.set_ylim(bottom=0)
+    for axes in (loss, psnr, splats):
+        axes.grid(alpha=0.3)
+    return page
+
+
+def _growth(metrics: dict):
+    """Splats and speed by training time. Steps that were made before times were kept have none."""
+    curve = metrics["curve"]
+    seconds = np.array(curve.get("seconds") or [None] * len(curve["step"]), float)
+    page = figure(8, 5)
+    splats, rate = page.subplots(2, 1, sharex=True)
+    splats.plot(seconds, [n / 1000 for n in curve["splats"]], color="black", linewidth=1)
+    splats.set(ylabel="splats [thousands]", title="Number of splats over time")
+    splats.set_ylim(bottom=0)
+    rate.plot(*_speed(np.array(curve["step"]), seconds), color="black", linewidth=1)
+    rate.set(ylabel="steps per second", xlabel="training time [s]", title="Speed")
+    rate.set_ylim(bottom=0)
+    for axes in (splats, rate):
+        axes.grid(alpha=0.3)
+    return page
+
+
+def _speed(steps: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Times and steps per second between points of the curve at least 1 % of the training apart: batches that are read together would be spikes."""
+    known = np.flatnonzero(np.isfinite(seconds))
+    kept = list(known[:1])
+    for i in known[1:]:
+        if seconds[i] - seconds[kept[-1]] > 0.01 * seconds[known[-1]]:
+            kept.append(i)
+    return seconds[kept[1:]], np.diff(steps[kept]) / np.diff(seconds[kept])
+
+
+def _bars(values: dict[str, float], title: str, unit: str):
+    page = figure(8, 1.1 + 0.3 * len(values))
+    axes = page.subplots()
+    whole = sum(values.values())
+    for i, (name, value) in enumerate(values.items()):
+        axes.barh(i, value, color="0.6", edgecolor="black", linewidth=0.5)
+        axes.annotate(f"{value:.3g}  ({value / whole:.0%})", (value, i), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.set_yticks(range(len(values)), values)
+    axes.set_ylim(len(values) - 0.4, -0.6)
+    axes.margins(x=0.18)
+    axes.set(xlabel=unit, title=title)
+    return page

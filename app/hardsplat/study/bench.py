@@ -1,0 +1,175 @@
+"""`hardsplat bench`: GPU milliseconds of every stage, fragments, memory and gradient error, for every variant asked for.
+
+Upstream gradients: `random`, uniform in 0..1 as in Yuan & He 2025, or `loss`, the L1 + D-SSIM of training against the scene's photographs.
+Every view is drawn `repeats` times once the GPU is warm (`WARM_SECONDS` in measure.py); stages are medians over repeats, then means over views. White background, near plane 0.2.
+The projection's backward takes its Adam step as in training, with learning rates of 0: the model stays.
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, fields
+from datetime import datetime
+from pathlib import Path
+
+from tqdm import tqdm
+
+from hardsplat import __version__
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.paths import CHECKOUT
+from hardsplat.gpu.bandwidth import copy_bandwidth
+from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.scene import Scene, load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.raster import BACKENDS, fastest
+from hardsplat.study.measure import Bench, Row
+from hardsplat.study.plots import write_plots
+from hardsplat.study.sizes import count_of, resized
+from hardsplat.study.tables import markdown
+from hardsplat.train.report import make_folder, write_json
+from hardsplat.variants.reductions import REDUCTIONS
+
+AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments")  # options that may be lists
+
+
+def views_of(scene: Scene, chosen: list[int]) -> list[int]:
+    """Indices into the sorted photographs: those asked for, or 8 evenly spaced from the first on."""
+    n = len(scene.views)
+    if bad := [i for i in chosen if not 0 <= i < n]:
+        raise UserError(f"--views {bad[0]}: the scene has {n} views, 0 to {n - 1}")
+    return chosen or [i * max(n // 8, 1) for i in range(min(8, n))]
+
+
+def variants(axes: dict[str, list], known: Iterable[str] = AXES) -> Iterator[dict]:
+    """Every combination of the options `known` to a rasterizer, in the order of `axes`; a reduction without a threshold comes once, not
+    once per threshold."""
+    seen = []
+    for values in itertools.product(*axes.values()):
+        options = {n: v for n, v in zip(axes, values) if n in known}
+        row = REDUCTIONS.get(options.get("reduction"))
+        if row is not None and "THRESHOLD" not in row.spec:
+            options.pop("hybrid_threshold", None)
+        if options not in seen:
+            seen.append(options)
+            yield options
+
+
+def commit() -> str | None:
+    """Of the checkout this runs from, with a + where files differ from it; None outside one."""
+    if not (CHECKOUT / ".git").exists():
+        return None
+    try:
+        git = [subprocess.run(["git", "-C", CHECKOUT, *words], capture_output=True, text=True, check=True).stdout.strip() for words in (("rev-parse", "HEAD"), ("status", "--porcelain"))]
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return git[0] + ("+" if git[1] else "")
+
+
+def _provenance(device: Device) -> dict:
+    """Of the numbers: program, command, time, machine."""
+    program = Path(sys.argv[0])
+    return {
+        "hardsplat": __version__,
+        "commit": commit(),
+        "command": shlex.join(["hardsplat" if program.stem == "__main__" else program.name, *sys.argv[1:]]),
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+        "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
+    }
+
+
+def _bandwidth(device: Device) -> float | None:
+    try:
+        return copy_bandwidth(device)
+    except OutOfMemory:
+        return None
+
+
+def bench(
+    model: str | Path,
+    data_dir: str | Path,
+    result_dir: str | Path | None = None,
+    device: str | None = None,
+    rasterizer: list[str] = ("hardware",),
+    views: list[int] = (),
+    upstream: str = "random",
+    repeats: int = 5,
+    errors: bool = False,
+    error_views: str = "first",
+    splats: list[float] = (1.0,),
+    data_factor: int = 1,
+    quiet: bool = False,
+    **axes: list,
+) -> list[Row]:
+    """Measures every combination of `axes` (see AXES) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
+
+    splats: sizes of the model, see app/hardsplat/study/sizes.py. data_factor: images this many times smaller. error_views: first or all.
+    What the device cannot run or hold is left out with a line that says why. Raises UserError for bad input, or when nothing could be measured.
+    """
+    if repeats < 1:
+        raise UserError(f"--repeats {repeats}: at least 1 draw must be timed")
+    folder = Path(result_dir) if result_dir else None
+    if folder:
+        make_folder(folder)
+    gaussians = load_splats(model := Path(model, "splats.ply") if Path(model).is_dir() else model)
+    counts = [count_of(amount, len(gaussians)) for amount in splats]
+    scene = load_scene(data_dir, data_factor)
+    chosen = views_of(scene, list(views))
+    gpu = open_device(device)
+    rasterizer = list(dict.fromkeys(fastest(gpu, TrainConfig(rasterizer=name)) for name in rasterizer))
+    job = Bench(gpu, [scene.views[i] for i in chosen], upstream, repeats, _bandwidth(gpu))
+    about = {
+        **_provenance(gpu),
+        "copy_bytes_per_second": job.bandwidth,
+        "model": {"file": str(model), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
+        "scene": {"folder": str(data_dir), "data_factor": data_factor, "views": chosen, "width": job.width, "height": job.height},
+        "upstream": upstream,
+        "repeats": repeats,
+        "error_views": (chosen if error_views == "all" else chosen[:1]) if errors else [],
+    }
+    rows, skipped, lost = [], [], False
+
+    def attempt(what: str, work: Callable, *given):
+        """What the work returns; None, with a line that says why, where the device cannot do it or has not the memory."""
+        nonlocal lost
+        try:
+            return work(*given)
+        except UserError as error:
+            skipped.append(f"{what}: {error}")
+            tqdm.write(f"skipped {what}: {error}", file=sys.stderr)
+            lost = isinstance(error, DeviceLost)
+
+    known = {name: ["moments", *(f.name for f in fields(BACKENDS[name].options))] for name in rasterizer}
+    combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
+    size = None
+    for n, name, options in tqdm(combinations, desc="bench", unit="variant", disable=quiet):
+        if n != size:
+            job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
+            size = n
+        label = ", ".join([f"{n} splats", name, *(f"{k} {v}" for k, v in options.items())])
+        row = attempt(label, job.measure, name, options)
+        if row is not None:
+            rows.append(row)
+            if errors and (found := attempt(f"gradient error of {label}", job.errors, name, options, error_views == "all")):
+                row.errors, row.cosines = found
+        if folder:  # after each: a run that is killed leaves what it has measured
+            write_json(folder / "bench.json", {"about": about, "rows": [asdict(r) for r in rows], "skipped": skipped})
+        if lost:
+            break
+    if not rows:
+        raise UserError(f"{gpu.name} measured none of the variants asked for; the last: {skipped[-1]}")
+    text = markdown(rows, about, skipped)
+    print(text)
+    if folder:
+        try:
+            (folder / "bench.md").write_text(text + "\n")
+        except OSError as error:
+            raise UserError(f"cannot write {folder / 'bench.md'}: {error.strerror}") from None
+        write_plots(rows, folder, gpu.name)
+    return rows

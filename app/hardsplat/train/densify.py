@@ -1,0 +1,105 @@
+"""Adaptive density control on the GPU: splats clone, split and die in place, the number of them never leaves the GPU.
+
+Kerbl et al. 2023, section 5.2, with the semantics of Inria's `densify_and_prune`. Deterministic: ranks come from prefix sums, random numbers
+from a hash of (seed, step, splat).
+
+Inria's code prunes by screen radius right after growth has cleared all radii, which disables that test, and gsplat leaves it out: so does the
+default here. `prune_screen = 20`, as published, looks at the radius since the last densification; splats made just now have none yet. It takes
+the large splats of the background again and again (docs/RESULTS.md).
+"""
+
+from __future__ import annotations
+
+from hardsplat import contract
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.parameters import FIELDS, MOMENTS
+from hardsplat.variants.moments import MOMENT_FORMATS
+
+GROUP = contract.CONSTANTS["GROUP"][0]
+RANKS = ("flags", "flag_sums")
+ROW = (*FIELDS, *MOMENTS)  # what moves with a splat
+SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
+
+
+def DENSIFY_PASSES(sh_planes: int, moments: str = "float32") -> tuple[ComputePass, ...]:
+    """The passes for parameters with this many SH coefficients, and moments stored as a row of app/hardsplat/variants/moments.py."""
+    planes, slots = {"SH_PLANES": sh_planes}, {"moments": MOMENT_FORMATS[moments].slot}
+    resized = dict(shader="densify/resize.comp", reads=("counts", *RANKS), writes=("counts", "indirect"))
+    return (
+        ComputePass("densify decide", "densify/decide.comp", reads=("hyper", "counts", "grow_stats"), writes=RANKS),
+        SCAN,
+        ComputePass(
+            name="densify grow",
+            shader="densify/grow.comp",
+            reads=("hyper", "frame", "counts", *RANKS, *ROW),
+            writes=("grow_stats", *ROW),
+            spec=planes,
+            slots=slots,
+        ),
+        ComputePass(name="densify grown", spec={"GROWN": True}, **resized),
+        ComputePass(
+            name="densify survey",
+            shader="densify/survey.comp",
+            reads=("hyper", "frame", "counts", "grow_stats", *FIELDS),
+            writes=RANKS,
+            spec=planes,
+        ),
+        ComputePass("densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)),
+        ComputePass(
+            name="densify fill",
+            shader="densify/fill.comp",
+            reads=("counts", "holes", *RANKS, *ROW),
+            writes=("grow_stats", *ROW),
+            spec=planes,
+            slots=slots,
+        ),
+        ComputePass(name="densify pruned", spec={"GROWN": False}, **resized),
+    )
+
+
+def RESET_PASSES(moments: str = "float32") -> tuple[ComputePass, ...]:
+    return (
+        ComputePass(
+            name="reset opacity",
+            shader="densify/reset.comp",
+            reads=("hyper", "counts", "logit_opacities"),
+            writes=("logit_opacities", "adam_logit_opacities"),
+            slots={"moments": MOMENT_FORMATS[moments].slot},
+        ),
+    )
+
+
+def allocate_densify(device: Device, capacity: int) -> dict[str, Buffer]:
+    """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat."""
+    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity}
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+
+
+def record_plan(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """grow_stats -> flag_sums, whose element ceil(splats / GROUP) is then the number of splats that record_densify would add."""
+    recorder.run(run["densify decide"], indirect="splat_groups")
+    recorder.run(run["densify scan"], threads=(GROUP,))
+
+
+def record_densify(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Parameters, moments, grow_stats, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, grown and pruned.
+
+    Statistics start anew. counts.wanted is the number that growth asked for; what found no room within counts.capacity stayed as it was.
+    """
+    splats = "splat_groups"
+    record_plan(recorder, run)
+    recorder.run(run["densify grow"], indirect=splats)
+    recorder.run(run["densify grown"], threads=(1,))
+    recorder.run(run["densify survey"], indirect=splats)
+    recorder.run(run["densify scan"], threads=(GROUP,))
+    recorder.run(run["densify holes"], indirect=splats)
+    recorder.run(run["densify fill"], indirect=splats)
+    recorder.run(run["densify pruned"], threads=(1,))
+
+
+def record_reset(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Opacities of all splats := at most hyper.reset_opa, their moments := 0."""
+    recorder.run(run["reset opacity"], indirect="splat_groups")

@@ -1,0 +1,114 @@
+"""The image loss of training and the metrics of evaluation, both on the GPU: `target` against the photograph at `camera.photo`.
+
+Loss: L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM), Kerbl et al. 2023, equation 7, SSIM zero-padded as their trainer does.
+Metrics: PSNR and SSIM as torchmetrics defines them for data range 1: SSIM reflected at the border and averaged over the whole image,
+here of renderings clamped to 0..1. One shader measures both.
+
+Pixels that a mask leaves out (IGNORED in `photos`) read as black in both images and no window is centred on them, as if they lay beyond
+the border. The loss counts them as matched: it stays a mean over all pixels, so a view weighs as much as it shows. Metrics are means over the rest.
+
+The image (camera.size) may be smaller than the canvas, whose width and height the functions below take.
+Memory: 36 bytes a pixel of the canvas for `ssim_grads`, 16 for `d_image`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.camera import Camera
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, Image, allocate_all
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.variants.formats import FORMATS
+
+_TILE = contract.CONSTANTS["TILE"][0]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
+_GROUP = contract.CONSTANTS["GROUP"][0]
+_COMPARED = ("target", "photos", "camera", "frame")
+
+
+def loss_passes(photo_bytes: int = 4, differences: bool = False) -> tuple[ComputePass, ...]:
+    """photo_bytes: of a pixel in `photos`, 3 or 4. differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
+    the derivative; the record is of `target`."""
+    spec = {"PHOTO_BYTES": photo_bytes}
+    result = ("target_minus",), ("loss_differences",), {"result": "loss/difference.glsl"}
+    more, writes, slots = result if differences else ((), ("d_image",), {"result": "loss/derivative.glsl"})
+    return (
+        ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper", *more), writes=writes, spec=spec, slots=slots),
+        ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
+    )
+
+
+LOSS_PASSES = loss_passes()
+SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")), LOSS_PASSES[-1])
+METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
+
+
+def _tiles(width: int, height: int) -> int:
+    return -(-width // _TILE) * -(-height // (2 * _TILE))
+
+
+def _allocate(device: Device, width: int, height: int, ssim_grads: int) -> dict[str, Buffer]:
+    sizes = {"ssim_grads": ssim_grads, "loss_sums": _tiles(width, height)}
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+
+
+def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, Buffer]) -> dict[str, Buffer | Image]:
+    """`buffers`, and `d_image`; without memory for that, none of them."""
+    try:
+        return {**buffers, "d_image": Image(device, width, height, FORMATS["float32"].vk, np.float32, "d_image")}
+    except BaseException:
+        for buffer in buffers.values():
+            buffer.destroy()
+        raise
+
+
+def allocate_loss(device: Device, width: int, height: int, differences: bool = False) -> dict[str, Buffer | Image]:
+    """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last."""
+    if differences:
+        sizes = {"ssim_grads": 9 * width * height, "loss_sums": _tiles(width, height), "loss_differences": width * height}
+        return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    return _with_gradient(device, width, height, _allocate(device, width, height, 9 * width * height))
+
+
+def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+    """target, photos, camera, frame, hyper, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
+    recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss reduce"], threads=(_GROUP,))
+
+
+def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
+    """What SQUARED_PASSES need, and METRIC_PASSES."""
+    return _with_gradient(device, width, height, allocate_metrics(device, width, height))
+
+
+def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+    """As record_loss, of L = mean (x - y)^2; the record's SSIM is 0. Needs no hyper."""
+    recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss reduce"], threads=(_GROUP,))
+
+
+def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
+    """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the smallest buffer does."""
+    return _allocate(device, width, height, 1)
+
+
+def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+    """target, photos, camera, frame -> loss_sums, for read_metrics."""
+    recorder.run(run["metrics"], threads=(width, -(-height // 2)))
+
+
+def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera, kept: int | None = None) -> tuple[float, float]:
+    """(PSNR in dB, mean SSIM) of the last submission of record_metrics, which must be done. PSNR is infinite for equal images.
+
+    kept: pixels that are not IGNORED, over which both are means; all by default.
+    """
+    sums = resources["loss_sums"].download(np.float32, 3 * _tiles(camera.width, camera.height)).reshape(-1, 3).sum(0, dtype=np.float64)
+    _, ssim, squared_error = sums / (3 * (camera.width * camera.height if kept is None else kept))
+    return (-10 * math.log10(squared_error) if squared_error else math.inf), float(ssim)

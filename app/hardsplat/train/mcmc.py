@@ -1,0 +1,83 @@
+"""MCMC densification on the GPU: dead splats move onto live ones, the scene grows by a twentieth, means wander.
+
+Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", with the schedule and constants of gsplat's MCMCStrategy.
+It looks at parameters alone, so it does not matter who drew them. Deterministic: sums of opacities are integers, copies are counted by
+integer atomics, random numbers are hashes of (seed, step, row). Growth follows from the number of splats: the host waits for nothing.
+
+Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51 at most, the size of a table). Sources
+start without momentum in growth too, as in the authors' code, and so do relocated splats: theirs belonged to where they were. Who holds a
+number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (hyper_row in schedule.py),
+there in world units, so that a scene trains alike in metres and in centimetres.
+"""
+
+from __future__ import annotations
+
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.parameters import FIELDS
+from hardsplat.train.densify import GROUP, RANKS, ROW, SCAN
+from hardsplat.variants.moments import MOMENT_FORMATS
+
+_IN_HOLES = {"copies": "holes"}
+
+
+def grown(splats: int) -> int:
+    """Splats after a refinement where nothing limits them: 1.05 times as many, in whole numbers."""
+    return splats + splats // 20
+
+
+def _round(name: str, sh_planes: int, slots: dict[str, str], adds: bool) -> tuple[ComputePass, ...]:
+    """The passes that fill rows with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
+    drawn = ("hyper", "frame", "counts", *RANKS)
+    spec = {"SH_PLANES": sh_planes, "ADDS": adds}
+    return (
+        ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("hyper", "counts", *FIELDS), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec={"ADDS": adds}, bind=_IN_HOLES),
+        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *ROW), writes=(*ROW, "grow_stats"), spec=spec, slots=slots),
+    )
+
+
+def MCMC_PASSES(sh_planes: int, moments: str = "float32") -> tuple[ComputePass, ...]:
+    """The passes for parameters with this many SH coefficients, and moments stored as a row of app/hardsplat/variants/moments.py."""
+    slots = {"moments": MOMENT_FORMATS[moments].slot}
+    return (
+        SCAN,
+        *_round("relocate", sh_planes, slots, adds=False),
+        *_round("add", sh_planes, slots, adds=True),
+        ComputePass(
+            name="mcmc share",
+            shader="mcmc/share.comp",
+            reads=("hyper", "counts", "copies", *ROW),
+            writes=ROW,
+            spec={"SH_PLANES": sh_planes},
+            slots=slots,
+            bind=_IN_HOLES,
+        ),
+        ComputePass("mcmc resize", "mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),
+        ComputePass(
+            name="noise",
+            shader="mcmc/noise.comp",
+            reads=("hyper", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
+            writes=("means",),
+        ),
+    )
+
+
+def record_mcmc(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, relocated and grown.
+
+    No splat that was dead (opacity at most hyper.min_opacity, or not finite) remains where any was alive; then there are min(grown(N),
+    counts.capacity). Sources and copies start without momentum.
+    """
+    for name in ("relocate", "add"):
+        recorder.run(run[f"{name} weigh"], indirect="splat_groups")
+        recorder.run(run["densify scan"], threads=(GROUP,))
+        recorder.run(run[f"{name} draw"], indirect="splat_groups")
+        recorder.run(run["mcmc share"], indirect="splat_groups")
+        recorder.run(run[f"{name} copy"], indirect="splat_groups")
+    recorder.run(run["mcmc resize"], threads=(1,))
+
+
+def record_noise(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Means move by frame.lr_means * hyper.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
+    recorder.run(run["noise"], indirect="splat_groups")

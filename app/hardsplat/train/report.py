@@ -1,0 +1,186 @@
+"""What a run remembers of itself, and what becomes of it: metrics.json, loss.png, the table of stages."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat import __version__
+from hardsplat.errors import UserError
+from hardsplat.report.charts import save
+from hardsplat.report.run import curves
+from hardsplat.train.batch import BatchResult
+
+OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
+KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
+
+
+@dataclass
+class Log:
+    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not clamped), splats and seconds of training at its end, ms by stage."""
+
+    started: float = field(default_factory=time.perf_counter)
+    startup_seconds: float = 0.0
+    training_seconds: float = 0.0
+    steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    psnrs: list[float] = field(default_factory=list)
+    splats: list[int] = field(default_factory=list)
+    seconds: list[float | None] = field(default_factory=list)
+    stages: list[dict[str, float]] = field(default_factory=list)
+    gpu_busy_ns: float = 0.0
+    gpu_span_ns: float = 0.0
+    evaluations: list[dict] = field(default_factory=list)
+    _begun: float = 0.0
+    _last_end: float = 0.0
+
+    def batch(self, result: BatchResult, ssim_lambda: float) -> None:
+        r = result.records
+        loss = (1 - ssim_lambda) * r["l1"] + ssim_lambda * (1 - r["ssim"])
+        self.steps.append(result.first_step + len(r))
+        self.losses.append(float(np.mean(loss)))
+        self.psnrs.append(float(-10 * np.log10(max(np.mean(r["mse"]), 1e-12))))
+        self.splats.append(int(r["splats"][-1]))
+        self.seconds.append(self.training_seconds + time.perf_counter() - self._begun)
+        self.stages.append(result.stages)
+        begin, end = result.busy
+        self.gpu_busy_ns += end - begin
+        self.gpu_span_ns += end - (self._last_end or begin)
+        self._last_end = end
+
+    @contextmanager
+    def training(self):
+        """The time of the block counts as training."""
+        self._begun, self._last_end = time.perf_counter(), 0.0
+        try:
+            yield
+        finally:
+            self.training_seconds += time.perf_counter() - self._begun
+
+    @contextmanager
+    def aside(self):
+        """Within training(), with nothing in flight: time that is not training, in which the GPU is not idle but does other work."""
+        self.training_seconds += time.perf_counter() - self._begun
+        try:
+            yield
+        finally:
+            self._begun, self._last_end = time.perf_counter(), 0.0
+
+    def history(self) -> dict:
+        """A copy of what a resumed run goes on with, fit for JSON."""
+        return {name: list(value) if isinstance(value := getattr(self, name), list) else value for name in KEPT}
+
+    def restore(self, history: dict) -> None:
+        for name in KEPT:
+            if name in history:
+                setattr(self, name, history[name])
+        self.seconds = [None] * (len(self.steps) - len(self.seconds)) + self.seconds  # checkpoints of before these were kept
+
+    @property
+    def gpu_idle(self) -> float:
+        """Share of the time of training that the GPU waited for the host, 0 to 1, evaluations and files left out."""
+        return 1 - self.gpu_busy_ns / self.gpu_span_ns if self.gpu_span_ns else 0.0
+
+    def stage_means(self) -> dict[str, float]:
+        """Mean milliseconds of each stage over the later half of the timed steps, one of each batch: the first ones have few splats, and all need not do the same."""
+        later = self.stages[len(self.stages) // 2 :]
+        names = {n: None for s in later for n in s}
+        return {n: float(np.mean([s[n] for s in later if n in s])) for n in names}
+
+
+def stage_medians(timed: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Median milliseconds of each stage over timed steps that are much alike."""
+    return {n: float(np.median([s[n] for s in timed if n in s])) for n in dict.fromkeys(n for s in timed for n in s)}
+
+
+def stage_table(stages: dict[str, float]) -> str:
+    """`--profile`: stage, milliseconds and share of a step, in the order of the step."""
+    if not stages:
+        return "no step was timed: the device has no timestamps, or no step was made"
+    whole = sum(stages.values())
+    rows = [*stages.items(), ("whole step", whole)]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in rows)])
+
+
+def check_folder(path: Path) -> None:
+    """Raises UserError where `make_folder` would, as far as that can be known without making anything."""
+    there = next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
+    if not there.is_dir():
+        raise UserError(f"cannot make the folder {path}: {there} is no folder; choose another --result-dir")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to the folder {there}; choose another --result-dir")
+
+
+def make_folder(path: Path) -> None:
+    """Raises UserError where nothing can be written, before time is spent on what should go there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {path}: {error.strerror}; choose another --result-dir") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
+
+
+def set_aside(folder: Path) -> Path | None:
+    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where."""
+    if not any((folder / name).exists() for name in ("metrics.json", "splats.ply", "ckpts")):
+        return None
+    number = 1
+    while (folder / f"earlier_{number}").exists():
+        number += 1
+    earlier = folder / f"earlier_{number}"
+    try:
+        earlier.mkdir()
+        for name in OF_A_RUN:
+            for path in folder.glob(name):
+                path.rename(earlier / path.name)
+    except OSError as error:
+        raise UserError(f"cannot move the earlier run in {folder} into {earlier.name}: {error.strerror}; choose another --result-dir") from None
+    return earlier
+
+
+def write_json(path: Path, table: dict) -> None:
+    """Raises UserError when the file cannot be written."""
+    try:
+        path.write_text(json.dumps(table, indent=1) + "\n")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def write_metrics(folder: Path, config, device, session, log) -> dict:
+    """One JSON with all numbers of a run, in a stable schema."""
+    stages = log.stage_means()
+    metrics = {
+        "hardsplat": __version__,
+        "scene": str(config.data_dir),
+        "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
+        "variants": session.raster.rows.names,
+        "steps": session.step,
+        "splats": session.count(),
+        "seconds": {"startup": log.startup_seconds, "training": log.training_seconds},
+        "steps_per_second": session.step / log.training_seconds if log.training_seconds else None,
+        "clipped_steps": session.clipped_steps,
+        "gpu_idle": log.gpu_idle,
+        "stage_ms": stages,
+        "step_ms": sum(stages.values()),
+        "memory_bytes": session.memory(),
+        "evaluations": log.evaluations,
+        "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats, "seconds": log.seconds},
+    }
+    write_json(folder / "metrics.json", metrics)
+    return metrics
+
+
+def write_pictures(folder: Path, metrics: dict) -> None:
+    """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be written."""
+    if metrics["curve"]["step"]:
+        save(curves(metrics), folder / "loss.png")

@@ -1,0 +1,277 @@
+"""A training run on the GPU: buffers, the pre-recorded step, batches in flight, room for growth, snapshots.
+
+The step is one command buffer that reads camera, step number and learning rates from buffers, so a batch is that command buffer
+submitted many times. Two batches are in flight; the host writes the view schedule of the next while the GPU works on the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.api import camera_row
+from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig, check_gradient
+from hardsplat.footprint import by_purpose
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.queue import submit
+from hardsplat.gpu.recorder import Recorder, Recordings
+from hardsplat.raster import BACKENDS
+from hardsplat.raster.base import adam, resolve_moments
+from hardsplat.raster.parameters import MOMENTS, Parameters
+from hardsplat.raster.sort import SORT_PASSES
+from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
+from hardsplat.train.capacity import fitting, limited_by, roomy
+from hardsplat.train.checkpoint import STATE, Checkpoint
+from hardsplat.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
+from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
+from hardsplat.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
+from hardsplat.train.photos import Photos
+from hardsplat.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
+
+GROUP = contract.CONSTANTS["GROUP"][0]
+
+
+class Session(BatchedSession):
+    """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order.
+
+    photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        config: TrainConfig,
+        views: list[Camera],
+        photos: Photos,
+        canvas: tuple[int, int],
+        extent: float,
+        on_batch: Callable[[BatchResult], None],
+    ):
+        self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
+        self.sh_planes, (self.width, self.height) = (config.sh_degree + 1) ** 2, canvas
+        self.step, self.mcmc = 0, config.strategy == "mcmc"
+        self.growth_stopped = ""  # why, once the splats have no more room
+        self._refused = 0  # capacity that did not fit
+        self._pairs = PairRoom()
+        self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
+        self._shared, self._batches = {"photos": photos.buffer}, None
+        self.parameters: Parameters | None = None
+        self._parts: list = []
+        self._recorded = Recordings(device, {})
+        try:
+            resolve_moments(device, config.moments)
+            check_gradient(config)
+            self._allocate_shared(extent)
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _allocate_shared(self, extent: float) -> None:
+        """What does not depend on the number of splats."""
+        device = self.device
+        for name, n in {"hyper": 1, "views": len(self.views), "schedule": HISTORY, "history": HISTORY}.items():
+            self._shared[name] = Buffer(device, n * contract.itemsize(name), name, host=name in ("schedule", "history"))
+        self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
+        self._shared["hyper"].upload(hyper_row(self.config, extent))
+        self._shared["views"].upload(np.stack([camera_row(v) for v in self.views]))
+        self._batches = Batches(device, self._shared["history"], self._on_batch)
+
+    # -- state in and out ------------------------------------------------------------------------------------------------------
+
+    def start(self, gaussians: Gaussians) -> None:
+        """Begins at step 0 with these splats. Raises OutOfMemory with their number when they do not fit."""
+        self.restore(Checkpoint.initial(gaussians, self.sh_planes))
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Goes on where the checkpoint was made. Raises OutOfMemory like start."""
+        n = checkpoint.splats
+        self.drain()
+        self.check_fit(n)
+        try:
+            self._allocate(n)
+        except OutOfMemory as error:
+            raise OutOfMemory(f"{n} splats do not fit: {error}") from None
+        for name, values in checkpoint.buffers.items():
+            self.parameters.write(name, values)
+        self._set(n, checkpoint.step)
+
+    def snapshot(self) -> Checkpoint:
+        """Everything that a resume needs, after the batches in flight."""
+        n = self.count()
+        return Checkpoint(self.step, self.sh_planes, {name: self.parameters.read(name, n) for name in STATE})
+
+    def count(self) -> int:
+        """Splats alive, after all that was queued."""
+        self.drain()
+        return int(self.parameters.counts["splats"])
+
+    def gaussians(self) -> Gaussians:
+        self.drain()
+        return self.parameters.download()
+
+    def check_fit(self, n: int) -> None:
+        """Raises OutOfMemory when this many splats are too many from the start."""
+        limit = fitting(self.device, self.config, self.photos)
+        if n > limit:
+            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self.device, self.config)} is {limit} at --sh-degree {self.config.sh_degree}")
+
+    def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
+        """Trains on the same views at another size, none larger than at first, from the next step on."""
+        self.drain()
+        self._shared["views"].upload(np.stack([camera_row(v) for v in views]))
+        self.photos.show(images)
+
+    # -- running ---------------------------------------------------------------------------------------------------------------
+
+    def run(self, steps: int) -> None:
+        """Queues a batch of steps. Waits only for the batch before the last."""
+        self.wait_for_turn()
+        self._fit_pairs()
+        schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
+        order = view_order(self.config.seed, self.step, steps, len(self.views))
+        for step, view in enumerate(order, self.step):
+            schedule[step % HISTORY] = view, self.photos.place(step, int(view))
+        self._batches.submit(self.step, steps, self.raster.room)
+        self.step += steps
+
+    def wait_for_turn(self) -> None:
+        """Waits for the batch before the last, after which `run` waits for nothing."""
+        self._batches.wait_for_turn()
+
+    def densify(self) -> None:
+        """Queues a densification, after making room for what it will add."""
+        n, wanted = self._growth()
+        if wanted > self.parameters.capacity:
+            self.drain()
+            self._grow(wanted, n)
+        submit(self.device, [self._densify])
+        self._splats = min(wanted, self.parameters.capacity)  # with MCMC, which kills nobody
+
+    def _growth(self) -> tuple[int, int]:
+        """Splats there are, and those that the next densification asks for: by rule with MCMC, else the only number that the host waits to learn."""
+        if self.mcmc:
+            wanted = grown(self._splats)
+            return self._splats, min(wanted, self.config.cap_max or wanted)
+        n = self.count()
+        self._plan.run_once()
+        return n, n + int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
+
+    def reset_opacity(self) -> None:
+        """Queues an opacity reset, which is part of the adaptive strategy."""
+        submit(self.device, [self._reset])
+
+    # -- memory ----------------------------------------------------------------------------------------------------------------
+
+    def _allocate(self, n: int) -> None:
+        """Parameter buffers with room to grow, and everything sized or recorded for them."""
+        self._release()
+        capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
+        self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"), moments=self.config.moments)
+        self._record()
+
+    def _grow(self, wanted: int, n: int) -> None:
+        """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
+        limit = fitting(self.device, self.config, self.photos)
+        before, capacity = self.parameters.capacity, min(roomy(wanted), limit)
+        if capacity < wanted:
+            self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self.device, self.config)} is {limit}"
+        if capacity <= before or self._refused and capacity >= self._refused:
+            return
+        self._release(keep_parameters=True)
+        try:
+            self.parameters.grow(capacity, n)
+            self._record()
+        except OutOfMemory as error:
+            self._refused = capacity  # not asked for again: failing to allocate is slow
+            self.growth_stopped = f"growth stops at {before} splats: {error}"
+            self._release(keep_parameters=True)
+            if self.parameters.capacity != before:
+                self.parameters.grow(before, n)
+            self._record()
+        self._set(n, self.step)
+
+    def _fit_pairs(self) -> None:
+        self._pairs.make(self.raster)
+        if self.raster.resources is not self._drawn_from:  # an evaluation may have made room too
+            self.drain()
+            self._record_commands()
+
+    def _record(self) -> None:
+        backend = BACKENDS[self.config.rasterizer]
+        options = backend.options.of(self.config)
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=adam(self.config.moments, self.config.visible_adam))
+        self._parts = [self.raster]
+        scratch = allocate_densify(self.device, self.parameters.capacity)
+        self._parts += scratch.values()
+        self._scratch = scratch
+        self._pairs.make(self.raster, new=True)
+        self._record_commands()
+
+    def _record_commands(self) -> None:
+        self._recorded.destroy()
+        self._drawn_from = self.raster.resources
+        self.resources = {**self._shared, **self.raster.resources, **self._scratch}
+        self._recorded = recorded = Recordings(self.device, self.resources)
+        moments = self.config.moments
+        refining = MCMC_PASSES(self.sh_planes, moments) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes, moments), *RESET_PASSES(moments))
+        run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes, differences=self.estimates > 0), *SORT_PASSES[:1], *refining])
+
+        def step(recorder: Recorder) -> None:
+            record_begin(recorder, run)
+            for pair in range(self.estimates):
+                self.raster.record_pair(recorder, pair)
+                record_loss(recorder, run, self.width, self.height)
+                self.raster.record_gather(recorder, pair)
+            if self.estimates:
+                self.raster.record_estimate(recorder)
+            else:
+                self.raster.record_forward(recorder)
+                record_loss(recorder, run, self.width, self.height)
+                self.raster.record_backward(recorder)
+            if self.mcmc:
+                record_noise(recorder, run)
+            record_end(recorder, run)
+
+        self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
+        self._batches.record(recorded, step)
+        self._densify = recorded(lambda r: (record_mcmc if self.mcmc else record_densify)(r, run))
+        if not self.mcmc:
+            self._plan = recorded(lambda r: record_plan(r, run))
+            self._reset = recorded(lambda r: record_reset(r, run))
+
+    def _set(self, n: int, step: int) -> None:
+        """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
+        self.parameters.set_count(n)
+        frame = np.zeros((), contract.dtype("Frame"))
+        frame["step"] = step
+        self.resources["frame"].upload(frame)
+        self._sizes.run_once()
+        self.step, self._splats = step, n
+
+    def _release(self, keep_parameters: bool = False) -> None:
+        self.device.wait_idle()  # for refinements too, which no fence tells of
+        for part in (self._recorded, *self._parts):
+            part.destroy()
+        self._parts = []
+        if self.parameters is not None and not keep_parameters:
+            self.parameters.destroy()
+            self.parameters = None
+
+    def destroy(self) -> None:
+        """Frees everything, the photographs too."""
+        if self._batches is not None:
+            self.drain()
+            self._batches.destroy()
+        self._release()
+        for resource in self._shared.values():
+            resource.destroy()
+
+    def memory(self) -> dict[str, int]:
+        """Bytes on the device by purpose."""
+        return by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})

@@ -1,0 +1,314 @@
+"""`hardsplat train`: a scene in, a run folder out.
+
+The run folder: config.toml (resolved settings), report.html, metrics.json, loss.png, splats.ply, ckpts/, renders/ (render beside photograph).
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from tqdm import tqdm
+
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.masks import downsampled
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scene import Scene, load_images, load_scene
+from hardsplat.presets import SAVED_NAME, save_config
+from hardsplat.raster import fastest, unknown
+from hardsplat.report.run import NAME as REPORT
+from hardsplat.report.run import write_report
+from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.batch import LONGEST_BATCH, BatchResult
+from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
+from hardsplat.train.photos import Photos
+from hardsplat.train.report import Log, check_folder, make_folder, set_aside, stage_table, write_metrics, write_pictures
+from hardsplat.train.session import Session
+from hardsplat.train.start import initial_gaussians, starts_random
+from hardsplat.train.stop import StopRequest
+
+BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
+DOUBLINGS = 2  # of the resolution, with --resolution-schedule
+SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
+
+
+def train(config: TrainConfig, preview: Preview | None = None) -> dict:
+    """Trains as `config` says and returns what metrics.json holds. preview: a window to be kept up to date.
+
+    Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
+    """
+    if config.data_dir is None:
+        raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
+    return Run(config, preview).train()
+
+
+class Preview(Protocol):
+    """A window on the run, see app/hardsplat/view/preview.py. What goes wrong with it is its own affair, but for a lost device."""
+
+    surfaces: Sequence[str]  # instance extensions that the device must be opened with
+    shown: bool  # there is something to be seen: batches should be short
+    paused: bool  # no batches at all
+    batch_seconds: float
+
+    def open(self, device: Device, config: TrainConfig, scene: Scene, session: Session, folder: Path) -> None: ...
+    def turn(self, session: Session, run: Log, wait: bool = False) -> None: ...
+    def close(self) -> None: ...
+
+
+class Run:
+    """One training run: scene, device and session, from the first splats to the run folder."""
+
+    def __init__(self, config: TrainConfig, preview: Preview | None = None):
+        self.config, self.log, self.bar, self.stopping, self.preview = config, Log(), None, StopRequest(), preview
+        self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
+        check_folder(self.folder)
+        start = self._checkpoint_to_resume()
+        self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+        for note in self.scene.notes:
+            tqdm.write(f"note: {note}")
+        if config.init_type == "sfm" and not len(self.scene.points):
+            tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
+        make_folder(self.folder)
+        self.device = open_device(config.device, *([preview.surfaces] if preview else []))
+        self.config = config = replace(config, rasterizer=fastest(self.device, config))
+        if left_out := unknown(config.rasterizer, config):
+            tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
+        views = [self.scene.views[i] for i in self.scene.train]
+        images = list(load_images(views, progress=not config.quiet))
+        photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
+        self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
+        start = self._start_from(start)
+        ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
+        if not (config.resume or ours) and (earlier := set_aside(self.folder)):
+            tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
+        save_config(replace(config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
+        self.log.restore(start.log)
+        self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
+        self._warned = False
+        if preview:
+            preview.open(self.device, config, self.scene, self.session, self.folder)
+        self.log.startup_seconds = time.perf_counter() - self.log.started
+
+    def _checkpoint_to_resume(self) -> Checkpoint | None:
+        path = self.config.ckpt
+        if self.config.resume:
+            path = checkpoints.newest(self.folder)
+            if path is None:
+                raise UserError(f"{self.folder}: no checkpoint to resume from; start without --resume")
+        if path is None:
+            return None
+        start = checkpoints.load(path)
+        planes = (self.config.sh_degree + 1) ** 2
+        if start.sh_planes != planes:
+            saved = path.parent.parent / SAVED_NAME
+            advice = f"; add --config {shlex.quote(str(saved))}" if saved.is_file() and not self.config.resume else ""
+            raise UserError(f"{path}: made with --sh-degree {int(start.sh_planes**0.5) - 1}, this run has {self.config.sh_degree}{advice}")
+        if start.step >= self.config.max_steps:
+            raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
+        return start
+
+    def _start_from(self, start: Checkpoint | None) -> Checkpoint:
+        """Puts the session there, or at the first step when there is nothing to go on from."""
+        drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
+        try:
+            self.session.check_fit(drawn)
+            start = start or Checkpoint.initial(initial_gaussians(self.config, self.scene), self.session.sh_planes)
+            self.session.restore(start)
+        except OutOfMemory as error:
+            raise OutOfMemory(f"{error}; lower --init-num-pts") if drawn else error from None
+        return start
+
+    def train(self) -> dict:
+        c, s = self.config, self.session
+        self.bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
+        try:
+            with self.stopping, self.log.training():
+                while s.step < c.max_steps:
+                    s.wait_for_turn()
+                    self._show()
+                    if self.stopping.asked:
+                        break
+                    self._resize(s.step)
+                    stop = self._next_stop(s.step)
+                    s.run(min(self._batch_steps(), stop - s.step))
+                    self._publish(s.step)
+                    if s.step == stop:
+                        self._refine(s.step)
+                    self._keep(s.step)
+                s.drain()
+                if s.step < c.max_steps:
+                    with self.log.aside():
+                        self._save_checkpoint()
+                        save_ply(self.folder / "splats.ply", s.gaussians(), self.config.antialiased)
+                        self._write_results()
+                    tqdm.write(f"interrupted at step {s.step}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
+                    raise KeyboardInterrupt(self.stopping.asked)
+        except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
+            raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
+        finally:
+            self.bar.close()
+            if self.preview:
+                self.preview.close()
+        return self._finish()
+
+    # -- what happens when ------------------------------------------------------------------------------------------------------
+
+    def _batch_steps(self) -> int:
+        """Steps of the next batch: as many as take BATCH_SECONDS, or as little as a window wants, as far as is known."""
+        seconds = self.preview.batch_seconds if self.preview and self.preview.shown else BATCH_SECONDS
+        return int(min(self.config.batch_steps, LONGEST_BATCH, max(1, seconds / max(self.session.step_seconds, 1e-6))))
+
+    def _show(self) -> None:
+        """Gives the window its turn; while it is paused, nothing else has one."""
+        if self.preview is None:
+            return
+        self.preview.turn(self.session, self.log)
+        if self.preview.paused:
+            self.session.drain()
+            with self.log.aside():
+                while self.preview.paused and not self.stopping.asked:
+                    self.preview.turn(self.session, self.log, wait=True)
+
+    def _next_stop(self, step: int) -> int:
+        """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
+        c = self.config
+        stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
+        stops += [n * c.resolution_schedule for n in range(1, DOUBLINGS + 1) if n * c.resolution_schedule > step]
+        periods = [c.checkpoint_every]
+        if c.strategy != "none" and step < c.refine_stop_iter:
+            periods += [c.refine_every, c.reset_every if c.strategy == "adaptive" else 0]
+        stops += [(step // p + 1) * p for p in periods if p]
+        return min(stops)
+
+    def _resize(self, step: int) -> None:
+        """Photographs and cameras of the size that --resolution-schedule has at this step."""
+        every = self.config.resolution_schedule
+        divisor = 2 ** max(DOUBLINGS - step // every, 0) if every else 1
+        if divisor != self._divisor:
+            sizes = [[max(1, round(side / divisor)) for side in (c.width, c.height)] for c in self._full[0]]
+            self.session.show([c.resized(*size) for c, size in zip(self._full[0], sizes)], [downsampled(i, *size) for i, size in zip(self._full[1], sizes)])
+            self._divisor = divisor
+
+    def _refine(self, step: int) -> None:
+        """Densification, and the opacity resets of the adaptive one, on the original schedule."""
+        c = self.config
+        if c.strategy == "none" or step >= min(c.refine_stop_iter, c.max_steps):  # after the last step nothing could heal what it changes
+            return
+        if step > c.refine_start_iter and step % c.refine_every == 0:
+            self.session.densify()
+        if c.strategy == "adaptive" and c.reset_every and step % c.reset_every == 0:
+            self.session.reset_opacity()
+        if self.session.growth_stopped and not self._warned:
+            self._warned = True
+            tqdm.write(f"note: {self.session.growth_stopped}")
+
+    def _publish(self, step: int) -> None:
+        """Measurements and splats for people: before a refinement of the same step, which opacities and new splats take steps to recover from."""
+        c = self.config
+        last = step == c.max_steps
+        measure, ply = last or step in c.eval_steps, last or step in c.save_steps
+        if measure or ply:
+            self.session.drain()
+            with self.log.aside():
+                if measure:
+                    self._evaluate(step, save=last)
+                if ply:
+                    self._save_ply(step)
+
+    def _keep(self, step: int) -> None:
+        """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
+        c = self.config
+        checkpoint = step == c.max_steps or (c.checkpoint_every and step % c.checkpoint_every == 0)
+        if checkpoint or time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
+            self.session.drain()
+            with self.log.aside():
+                self._save_checkpoint() if checkpoint else self._keep_safe()
+
+    def _on_batch(self, result: BatchResult) -> None:
+        self.log.batch(result, self.config.ssim_lambda)
+        if self.bar is not None:
+            shown = {"loss": f"{self.log.losses[-1]:.4f}", "PSNR": f"{self.log.psnrs[-1]:.2f}", "splats": self.log.splats[-1]}
+            self.bar.set_postfix(shown, refresh=False)
+            self.bar.update(len(result.records))
+
+    # -- results ----------------------------------------------------------------------------------------------------------------
+
+    def _evaluate(self, step: int, save: bool) -> None:
+        if not self.scene.test or self.stopping.asked:
+            return
+        splats = self.session.count()
+        rows = []
+        frame = evaluation_frame(self.config)
+        frame["sh_degree"] = min(step // self.config.sh_degree_interval, self.config.sh_degree)
+        for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, frame, self.config.quiet):
+            if self.stopping.asked:
+                return
+            if self.preview:
+                self.preview.turn(self.session, self.log)
+            rows.append((m.name, m.psnr, m.ssim))
+            if save:
+                save_comparison(self.folder / "renders", m)
+        result = {"step": step, "splats": splats, "training_seconds": self.log.training_seconds, **summary(rows)}
+        self.log.evaluations.append(result)
+        tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
+
+    def _save_ply(self, step: int) -> None:
+        gaussians = self.session.gaussians()
+        save_ply(self.folder / "splats.ply", gaussians, self.config.antialiased)
+        if step != self.config.max_steps:
+            save_ply(self.folder / f"splats_{step}.ply", gaussians, self.config.antialiased)
+
+    def _save_checkpoint(self) -> None:
+        self._keep_safe()
+        checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
+
+    def _keep_safe(self) -> None:
+        self._safe = self.session.snapshot()
+        self._safe.log, self._safe_at = self.log.history(), time.monotonic()
+
+    def _rescue(self, error: UserError) -> str:
+        """Saves the newest state that can be had, and says how to go on."""
+        if not isinstance(error, DeviceLost):
+            try:
+                self._keep_safe()
+            except UserError:
+                pass  # the device is no longer fit for a copy either; the last one serves
+        try:
+            checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
+        except UserError as unsaved:
+            return str(unsaved)
+        cap = f" --cap-max {self._safe.splats}" if isinstance(error, OutOfMemory) else ""
+        return f"step {self._safe.step} with {self._safe.splats} splats is saved: go on with {self._resume_command()}{cap}"
+
+    def _resume_command(self) -> str:
+        return f"hardsplat train {shlex.quote(str(self.folder))} --resume"
+
+    def _write_results(self) -> dict:
+        metrics = write_metrics(self.folder, self.config, self.device, self.session, self.log)
+        write_pictures(self.folder, metrics)
+        try:
+            write_report(self.folder)
+        except Exception as error:  # whatever it is: the page is made of files that are there already
+            tqdm.write(f"note: {self.folder / REPORT} was not written: {str(error) or type(error).__name__}")
+        return metrics
+
+    def _finish(self) -> dict:
+        metrics = self._write_results()
+        self.session.destroy()
+        if self.config.profile:
+            print(stage_table(metrics["stage_ms"]))
+        last = next((e for e in self.log.evaluations if e["step"] == metrics["steps"]), None)
+        quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
+        if self.stopping.asked and self.scene.test and not last:
+            quality = f"interrupted, so not measured (hardsplat eval {shlex.quote(str(self.folder))} does it); "
+        print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}; everything is in {self.folder}")
+        return metrics

@@ -1,0 +1,119 @@
+"""`hardsplat fit --view`: a window with what a fit drew last. It answers between batches and waits for nothing."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat import contract
+from hardsplat.errors import UserError
+from hardsplat.fit.session import FitSession
+from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import build
+from hardsplat.gpu.queue import Fence
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.surface import Surface
+from hardsplat.raster.show import FIT_SCREEN_PASS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.view import window
+from hardsplat.view.viewer import REFRESH
+
+
+class FitPreview:
+    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it with a note, and the fit goes on without."""
+
+    batch_seconds = REFRESH  # how long a batch may take while the window is seen
+
+    def __init__(self, size: tuple[int, int] | None = None):
+        self.surfaces, self._size, self.frames = window.start(), size, 0
+        self._parts: list = []
+        self._flying, self._drawn, self._drawn_at = False, None, -1e9
+        self.window = self._surface = self._image = self._commands = None
+
+    def open(self, device: Device, session: FitSession, title: str) -> None:
+        try:
+            self.window = window.Window(f"{title} - hardsplat", (session.width, session.height), self, self._size)
+            self._surface, self._fence = Surface(device, self.window.handle), Fence(device)
+            self._overlay = Buffer(device, contract.itemsize("overlay"), "overlay", host=True)
+            self._parts += [self._fence, self._overlay]
+        except DeviceLost:
+            raise
+        except UserError as error:
+            self._end(error)
+
+    @property
+    def shown(self) -> bool:
+        return self.window is not None and self.window.shown
+
+    def turn(self, session: FitSession) -> None:
+        """Handles events, and shows `target` where a frame is due and the last one is on the screen."""
+        if self.window is None:
+            return
+        self.window.poll()
+        if self.window.closing:
+            return self.close()
+        try:
+            if self._flying and self._fence.done():
+                self._flying = False
+                self._fence.reset()
+                self.frames += 1
+            if not self._flying and self.window.shown and time.perf_counter() - self._drawn_at >= REFRESH:
+                self._show(session)
+        except DeviceLost:
+            raise
+        except UserError as error:
+            self._end(error)
+
+    def _show(self, session: FitSession) -> None:
+        if self.window.resized:
+            self.window.resized, self._surface.stale = False, True
+        if not self._surface.fit() or not self._surface.ready():
+            return
+        size = self._surface.width, self._surface.height
+        drawn = (session.resources["target"], session.resources["frame"], size)
+        if self._drawn is None or any(a is not b for a, b in zip(drawn[:2], self._drawn)) or size != self._drawn[2]:
+            self._record(session, size)
+            self._drawn = drawn
+        self._surface.present([self._commands], self._image, *size, self._fence)
+        self._flying, self._drawn_at = True, time.perf_counter()
+
+    def _record(self, session: FitSession, size: tuple[int, int]) -> None:
+        """No frame may be in flight."""
+        for part in (self._commands, self._image):
+            if part is not None:
+                part.destroy()
+        self._commands = self._image = None
+        row = np.zeros((), contract.dtype("Overlay"))
+        row["size"] = size
+        self._overlay.upload(row)
+        rgba8 = FORMATS["unorm8"]
+        self._image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
+        self._commands = Recorder(session.device, {**session.resources, "overlay": self._overlay, "screen": self._image})
+        self._commands.run(build(session.device, FIT_SCREEN_PASS), threads=size)
+        self._commands.end()
+
+    def _end(self, error: UserError) -> None:
+        tqdm.write(f"note: the window is closed: {error}. The fit goes on")
+        self.close()
+
+    def close(self) -> None:
+        """Before the session that is shown is destroyed. May be called again."""
+        if self._flying:
+            with suppress(DeviceLost):
+                self._fence.wait()
+            self._flying = False
+        for part in (self._commands, self._image, self._surface, *self._parts, self.window):
+            if part is not None:
+                part.destroy()
+        self.window = self._surface = self._image = self._commands = self._drawn = None
+        self._parts = []
+
+    # -- what the window tells --------------------------------------------------------------------------------------------------
+
+    def on_key(self, key: int) -> None: ...
+    def on_drag(self, button: int, dx: float, dy: float, shift: bool, height: int) -> None: ...
+    def on_scroll(self, notches: float) -> None: ...

@@ -1,0 +1,45 @@
+"""Photographs of viewpoints at the size at which they are shown, loaded in the background."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+
+from hardsplat.errors import UserError
+from hardsplat.io.images import over
+from hardsplat.io.masks import downsampled
+from hardsplat.train.photos import pack
+from hardsplat.view.inputs import Viewpoint
+
+
+class Photographs:
+    """background: (3,) colour behind transparent ones."""
+
+    def __init__(self, background):
+        self.background, self._key = background, None
+        self._future: Future | None = None
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="photograph")
+
+    def words(self, point: Viewpoint, width: int, height: int) -> np.ndarray | None:
+        """RGBA8 words of width x height px, None while they are being loaded. Raises UserError when they cannot be, once."""
+        key = (point.name, width, height)
+        if key != self._key:
+            self._key, self._future = key, self._pool.submit(self._load, point, width, height)
+        if self._future is None or not self._future.done():
+            return None
+        try:
+            return self._future.result()
+        except UserError:
+            self._future = None
+            raise
+
+    @property
+    def pending(self) -> bool:
+        return self._future is not None and not self._future.done()
+
+    def _load(self, point: Viewpoint, width: int, height: int) -> np.ndarray:
+        return pack(downsampled(over(point.photo(), self.background), width, height))
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)

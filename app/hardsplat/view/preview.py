@@ -1,0 +1,100 @@
+"""`hardsplat train --view`: the viewer of a run, which the trainer looks after between batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.io.scene import Scene
+from hardsplat.raster.hardware import TIMED, HardwareOptions
+from hardsplat.train.evaluate import BACKGROUNDS
+from hardsplat.train.report import Log
+from hardsplat.train.session import Session
+from hardsplat.view import window
+from hardsplat.view.controls import Controls
+from hardsplat.view.inputs import Inputs, Viewpoint
+from hardsplat.view.paths import setting_of
+from hardsplat.view.screen import Look
+from hardsplat.view.viewer import REFRESH, Viewer
+
+_DRAWN = ("format", "blending", *TIMED)  # options that a frame of the window has like one of the training
+
+
+def inputs_of(scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_degree: int = 3) -> Inputs:
+    """Begins at the first training camera and can jump to every one; horizons are level to all of them together. gaussians: what they show, more or less."""
+    held_out = set(scene.test)
+    points = [Viewpoint(v.name + " (held out)" * (i in held_out), v.camera, v.load) for i, v in enumerate(scene.views)]
+    cameras = [scene.views[i].camera for i in scene.train]
+    setting = setting_of(gaussians, cameras)
+    controls = Controls(cameras[0], setting.up, setting.centre)
+    return Inputs(controls, points, scene.train[0], can_pause, sh_degree)
+
+
+def look_of(config: TrainConfig, names: dict[str, str] | None = None) -> Look:
+    """How a run's splats are drawn. names: rows that its rasterizer is made of."""
+    options = HardwareOptions(format=config.format, antialiased=config.antialiased)
+    known = {knob: row for knob, row in (names or {}).items() if knob in _DRAWN}
+    return Look(replace(options, **known), BACKGROUNDS[config.background], config.near_plane)
+
+
+class Preview:
+    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it with a note, and the run goes on without."""
+
+    batch_seconds = REFRESH  # how long a batch may take while the window is seen, which answers between batches
+
+    def __init__(self, size: tuple[int, int] | None = None):
+        self.surfaces, self._size = window.start(), size  # the extensions that the device must be opened with
+        self.viewer: Viewer | None = None
+
+    def open(self, device: Device, config: TrainConfig, scene: Scene, session: Session, folder: Path) -> None:
+        """The window, at the first training camera. folder: of the run, for screenshots."""
+        try:
+            look = look_of(config, session.raster.rows.names)
+            n = len(scene.points)
+            points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))
+            inputs = inputs_of(scene, points, can_pause=True, sh_degree=config.sh_degree)
+            self.viewer = Viewer(device, f"{scene.name} - hardsplat", look, inputs, folder, busy=True, size=self._size)
+            self.viewer.prepare(session.parameters)
+        except DeviceLost:
+            raise
+        except UserError as error:
+            self.close()
+            self._note(error)
+
+    @property
+    def shown(self) -> bool:
+        return self.viewer is not None and self.viewer.shown
+
+    @property
+    def paused(self) -> bool:
+        return self.viewer is not None and self.viewer.paused
+
+    def turn(self, session: Session, run: Log, wait: bool = False) -> None:
+        """Lets the window answer, and draws a frame where one is due. wait: for events, as long as a frame lasts."""
+        if self.viewer is None or self.viewer.closed:
+            return
+        c = session.config
+        lines = [f"step {session.step} of {c.max_steps}   {1 / max(session.step_seconds, 1e-6):.1f} it/s"]
+        if run.steps:
+            lines.append(f"loss {run.losses[-1]:.4f}   PSNR {run.psnrs[-1]:.2f} dB   {run.splats[-1]} splats")
+        try:
+            self.viewer.turn(session.parameters, min(session.step // c.sh_degree_interval, c.sh_degree), lines, wait)
+        except DeviceLost:
+            raise
+        except UserError as error:
+            self._note(error)
+
+    def _note(self, error: UserError) -> None:
+        tqdm.write(f"note: the window is closed: {error}. Training goes on")
+
+    def close(self) -> None:
+        """Before the session that is shown is destroyed. May be called again."""
+        if self.viewer is not None:
+            self.viewer.close()

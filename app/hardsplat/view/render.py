@@ -1,0 +1,292 @@
+"""`hardsplat render`: stills and videos of a model, from held-out views or along a path."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from PIL import ImageColor
+from tqdm import tqdm
+
+from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.camera_path import CameraPath, read_camera_path
+from hardsplat.io.scene import Scene, load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.io.video import CODECS
+from hardsplat.raster import BACKENDS, fastest
+from hardsplat.raster.base import frame_row
+from hardsplat.train.evaluate import BACKGROUNDS
+from hardsplat.train.result import find_model
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.view.paths import along, fitted, orbit, setting_of, spiral
+from hardsplat.view.painter import Painter
+from hardsplat.view.sink import Stills, Videos
+
+log = logging.getLogger("hardsplat")
+VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
+SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120  # of a path that says nothing else; degrees, vertical
+SAMPLES = 8  # frames that the ends of a palette are taken from
+LIMITS = {"frames": (1, 10**6), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
+
+
+@dataclass(frozen=True)
+class Shot:
+    """name: of the file of its still, without the ending."""
+
+    name: str
+    camera: Camera
+
+
+def render(
+    model: str | Path,
+    path: str = "orbit",
+    output: str | Path | None = None,
+    mode: Sequence[str] = ("image",),
+    data_dir: str | Path | None = None,
+    data_factor: int | None = None,
+    frames: int | None = None,
+    fps: float | None = None,
+    width: int | None = None,
+    height: int | None = None,
+    fov: float | None = None,
+    up: str | None = None,
+    background: str | None = None,
+    sh_degree: int | None = None,
+    format: str | None = None,
+    rasterizer: str | None = None,
+    range: tuple[float, float] | None = None,
+    depth_raw: bool = False,
+    device: str | None = None,
+    quiet: bool = False,
+) -> list[Path]:
+    """Draws every frame of a path in every mode and writes them to `output`: a folder of PNG, or a video by its extension. Returns what was written.
+
+    path: held-out, train, orbit, spiral or a JSON file (app/hardsplat/io/camera_path.py). With several modes each has files of its own, named after it.
+    depth_raw: also float32 depth of every frame, (H, W) .npy, world units, 0 where there is nothing. range: numbers with the first and last colour.
+    Raises UserError for bad input, before anything is drawn, and for what cannot be written.
+    """
+    for name, value in {"frames": frames, "fps": fps, "width": width, "height": height, "fov": fov}.items():
+        low, high = LIMITS[name]
+        if value is not None and not low <= value <= high:
+            raise UserError(f"--{name} {value}: expected a number of {low} to {high}")
+    modes = _modes(mode, range, depth_raw)
+    file, config = find_model(model, data_dir, device)
+    if data_factor is not None:
+        config = replace(config, data_factor=data_factor)
+    # of the rest only what changes the picture: the variants may be those of another device
+    drawn_by = TrainConfig(rasterizer=rasterizer or config.rasterizer, format=_format(modes, format, config.format), antialiased=config.antialiased)
+    color, transparent = _background(background, config)
+    keys = None if path in (*VIEWS, *AROUND) else _path_file(path)
+    out = _output(output, file, path, transparent, depth_raw)
+    scene = _scene(config, path, file)
+    gaussians = load_splats(file)
+    degree = gaussians.sh_degree if sh_degree is None else sh_degree
+    if not 0 <= degree <= gaussians.sh_degree:
+        raise UserError(f"--sh-degree {sh_degree}: expected a degree of 0 to {gaussians.sh_degree}, which {file} has")
+    shots = shots_of(path, keys, scene, gaussians, frames, fps or FPS, width, height, fov, up)
+    sizes = {(s.camera.width, s.camera.height) for s in shots}
+    if is_video(out) and len(sizes) > 1:
+        raise UserError(f"{out}: the views have {len(sizes)} different sizes, a video has one; add --width and --height")
+    gpu = open_device(config.device)
+    canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
+    frame = frame_row(degree, color, config.near_plane)
+    painter = _painter(gpu, drawn_by, gaussians, canvas, modes, frame, transparent)
+    names = [n for n in modes if n in mode]
+    try:
+        for name in names:
+            if PICTURES[name].value and not PICTURES[name].range:
+                low, high = range or _span(painter, name, shots)
+                log.info("%s: colours from %.4g to %.4g%s", name, low, high, "" if range else " (--range to choose others)")
+                painter.span(name, low, high)
+        pace = fps or (keys.fps if keys else None) or FPS
+        sink = Videos(out, names, shots[0].camera, pace) if is_video(out) else Stills(out, names, transparent)
+        _draw(painter, shots, modes, sink, depth_raw, quiet)
+    finally:
+        painter.destroy()
+    return sink.written()
+
+
+def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | Videos, depth_raw: bool, quiet: bool) -> None:
+    """Every shot in every mode. After an interrupt the frames up to there are written."""
+    where, done = ", ".join(map(str, sink.written())), 0
+    try:
+        with sink:
+            for shot in tqdm(shots, desc="rendering", unit="frame", disable=quiet):
+                for name in modes:
+                    image = painter.draw(name, shot.camera)
+                    if name in sink.modes:
+                        sink.picture(shot.name, name, image)
+                    if depth_raw and name == "depth":
+                        sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
+                done += 1
+    except KeyboardInterrupt:
+        log.warning("stopped: %d of %d frames are in %s", done, len(shots), where)
+        raise
+    print(f"{done} frame{'s' * (done > 1)} of {painter.width}x{painter.height} in {where}")
+
+
+def shots_of(
+    path: str,
+    keys: CameraPath | None,
+    scene: Scene | None,
+    gaussians: Gaussians,
+    frames: int | None = None,
+    fps: float = FPS,
+    width: int | None = None,
+    height: int | None = None,
+    fov: float | None = None,
+    up: str | None = None,
+) -> list[Shot]:
+    """The cameras of a path. frames: how many; of a list of views, so many evenly chosen. fov: vertical, degrees, of paths that go around."""
+    if path in VIEWS:
+        indices = scene.test if path == "held-out" else scene.train
+        chosen = np.unique(np.linspace(0, len(indices) - 1, min(frames or len(indices), len(indices))).round().astype(int))
+        views = [scene.views[indices[i]] for i in chosen]
+        return [Shot("_".join(Path(v.name).with_suffix("").parts), fitted(v.camera, width, height)) for v in views]
+    cameras = [scene.views[i].camera for i in scene.train] if scene else []
+    base = _base(cameras[0] if cameras and not keys else None, keys, width, height, fov)
+    if keys:
+        if keys.frames and not frames:
+            w2c, focal = np.linalg.inv(keys.c2w), keys.focal
+        else:
+            w2c, focal = along(keys, frames or max(1, round((keys.times[-1] - keys.times[0]) * (keys.fps or fps)) + 1))
+        poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
+    else:
+        setting = setting_of(gaussians, cameras, _direction(up))
+        tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
+        w2c = orbit(setting, frames or FRAMES, tan) if path == "orbit" else spiral(setting, frames or FRAMES)
+        poses = [(pose, base.K[[0, 1], [0, 1]]) for pose in w2c]
+    shots = []
+    for i, (pose, focal) in enumerate(poses):
+        K = base.K.copy()
+        K[[0, 1], [0, 1]] = focal
+        try:
+            shots.append(Shot(f"frame_{i:05d}", Camera(pose, K, base.width, base.height)))
+        except ValueError as error:
+            raise UserError(f"--path {path}: frame {i}: {error}") from None
+    return shots
+
+
+def _base(camera: Camera | None, keys: CameraPath | None, width, height, fov) -> Camera:
+    """Size and intrinsics of a path: those of a camera, or square pixels seen straight on."""
+    if camera is None or fov:
+        w, h = (keys.size if keys else None) or ((camera.width, camera.height) if camera else SIZE)
+        focal = 0.5 * h / np.tan(np.radians(fov or FOV) / 2)
+        camera = Camera(np.eye(4), np.array([[focal, 0, w / 2], [0, focal, h / 2], [0, 0, 1]]), w, h)
+    return fitted(camera, width, height)
+
+
+def _modes(mode, range, depth_raw) -> list[str]:
+    """What is drawn: the modes, each once, and depth where its numbers are wanted."""
+    for name in mode:
+        if name not in PICTURES:
+            raise UserError(f"--mode {name}: there is no such one; choose from {', '.join(PICTURES)}")
+    modes = list(dict.fromkeys([*mode, *(["depth"] if depth_raw else [])]))
+    ranged = [name for name in modes if PICTURES[name].value and not PICTURES[name].range]
+    if range and (len(ranged) != 1 or not (np.isfinite(range).all() and range[0] < range[1])):
+        what = "LOW below HIGH, both finite" if ranged else "a --mode with a palette, depth or count"
+        raise UserError(f"--range {range[0]:g} {range[1]:g}: expected {what if len(ranged) < 2 else 'one --mode with a palette, not ' + ' and '.join(ranged)}")
+    return modes
+
+
+def _format(modes: list[str], wanted: str | None, configured: str) -> str:
+    """A target format that holds every mode: the one asked for, else what the pickiest likes best, else that of the settings."""
+    for name in modes:
+        if wanted and wanted not in PICTURES[name].formats:
+            raise UserError(f"--format {wanted} cannot hold --mode {name}; use {' or '.join(PICTURES[name].formats)}, or leave it out")
+    pickiest = min((PICTURES[name].formats for name in modes), key=len)
+    return wanted or (configured if len(pickiest) == len(FORMATS) else pickiest[0])
+
+
+def _background(wanted: str | None, config: TrainConfig) -> tuple[tuple[float, ...], bool]:
+    """Colour in 0..1, and whether there is none."""
+    if wanted is None:
+        return BACKGROUNDS[config.background], False
+    if wanted == "transparent":
+        return BACKGROUNDS["black"], True
+    try:
+        return tuple(c / 255 for c in ImageColor.getrgb(wanted)[:3]), False
+    except ValueError:
+        raise UserError(f"--background {wanted}: expected a colour by name or as #rrggbb, or transparent") from None
+
+
+def _direction(up: str | None) -> np.ndarray | None:
+    return None if up is None else np.eye(3)["xyz".index(up[-1])] * (-1 if up[0] == "-" else 1)
+
+
+def _path_file(path: str) -> CameraPath:
+    if not Path(path).is_file():
+        raise UserError(f"--path {path}: neither a file nor one of {', '.join((*VIEWS, *AROUND))}")
+    return read_camera_path(path)
+
+
+def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -> Path:
+    """Where to write; UserError where that is not possible."""
+    name = Path(path).stem if path not in (*VIEWS, *AROUND) else path
+    stem = name if file.name == "splats.ply" else f"{file.stem}_{name}"
+    stills = transparent or depth_raw or path in VIEWS
+    out = Path(output) if output else file.parent / (stem if stills else f"{stem}.mp4")
+    if out.suffix and not is_video(out) and not out.is_dir():
+        raise UserError(f"--output {out}: expected an ending of {', '.join(CODECS)}, or a folder for PNG, without ending")
+    if is_video(out) and (transparent or depth_raw):
+        raise UserError(f"--output {out}: {'--background transparent' if transparent else '--depth-raw'} is for stills; give a folder, without ending")
+    folder = out.parent if is_video(out) else out
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+        if is_video(out) and out.exists() and (out.is_dir() or not os.access(out, os.W_OK)):
+            raise UserError(f"--output {out}: cannot be written; choose another")
+    except OSError as error:
+        raise UserError(f"--output {out}: cannot be written: {error.strerror}; choose another") from None
+    return out
+
+
+def is_video(path: Path) -> bool:
+    return path.suffix.lower() in CODECS
+
+
+def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
+    """The scene where its cameras are wanted; an orbit does without."""
+    if path not in (*VIEWS, *AROUND):
+        return None
+    if config.data_dir is None or (path == "orbit" and not config.data_dir.is_dir()):
+        if path != "orbit":
+            raise UserError(f"{file}: nothing says which scene it shows, and --path {path} is of its cameras; add --data-dir SCENE, or use --path orbit")
+        if config.data_dir:
+            log.info("%s is not there: the orbit is around the splats, without the scene's cameras", config.data_dir)
+        return None
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    if path == "held-out" and not scene.test:
+        raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); use --path train")
+    return scene
+
+
+def _painter(gpu: Device, drawn_by: TrainConfig, gaussians: Gaussians, canvas: tuple[int, int], modes: list[str], frame: np.ndarray, transparent: bool) -> Painter:
+    backend = BACKENDS[fastest(gpu, drawn_by)]
+    if max(canvas) > gpu.max_image:
+        raise UserError(f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be ({gpu.max_image} a side); lower --width and --height")
+    try:
+        return Painter(gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent)
+    except OutOfMemory as error:
+        raise UserError(str(error).replace("raise --data-factor", "lower --width and --height")) from None
+
+
+def _span(painter: Painter, picture: str, shots: list[Shot]) -> tuple[float, float]:
+    """The numbers between which nearly all pixels of a few frames are; counts begin at 0."""
+    chosen = np.unique(np.linspace(0, len(shots) - 1, SAMPLES).round().astype(int))
+    values = np.concatenate([painter.values(picture, shots[i].camera).ravel() for i in chosen])
+    values = values[np.isfinite(values) & (values > 0)]
+    if not len(values):
+        return 0.0, 1.0
+    return (0.0, float(np.percentile(values, 99.9))) if picture == "count" else tuple(np.percentile(values, [1, 99]).tolist())

@@ -1,0 +1,177 @@
+"""The picture in the window, drawn on the GPU: splats by a rasterizer of its own over somebody else's parameters, photograph, text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.api import camera_row, frame_row
+from hardsplat.camera import Camera
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import build
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.hardware import TIMED, HardwareOptions, HardwareRasterizer, Rows
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.show import SCREEN_PASS, allocate_show, palette_row, record_show
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.view.overlay import COLUMNS, ROWS, atlas, grid, packed
+
+STEP = 128  # px by which the canvas grows with the window, so that dragging its edge rarely makes new pipelines
+SAMPLES = 65536  # numbers that the span of a palette is taken from
+
+
+@dataclass(frozen=True)
+class Look:
+    """How splats are drawn, as their training or file says. sh_degree: highest band there is."""
+
+    options: HardwareOptions
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    near_plane: float = 0.01
+    sh_degree: int = 3
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What lies where: the render in the upper left of the window, px; each of its pixels `scale` px wide; the photograph and its share."""
+
+    size: tuple[int, int]
+    render: tuple[int, int]
+    scale: int = 1
+    photo: tuple[int, int, int, int] = (0, 0, 0, 0)
+    share: float = 1.0
+
+
+def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
+    """With a row for each of those left to `auto`: the first that runs, since only the forward draw counts here."""
+    first = Rows.first(device, options, backward=False).names
+    return replace(options, **{knob: first[knob] for knob in TIMED})
+
+
+class Screen:
+    """Draws frames into `screen`, an RGBA8 image at least as large as the window. Only one may be in flight: what it reads lies in host memory.
+
+    font: px.
+    """
+
+    def __init__(self, device: Device, look: Look, font: int):
+        self.device, self.look = device, look
+        self._options = untimed(device, look.options)
+        coverage, self._cell = atlas(font)
+        sizes = {"camera": 1, "frame": 1, "overlay": 1, "glyphs": -(-coverage.size // 4), "text": ROWS * COLUMNS, "photos": 1}
+        self._own = {n: Buffer(device, count * contract.itemsize(n), n, host=True) for n, count in sizes.items()}
+        self._own["glyphs"].upload(packed(coverage))
+        self._raster: HardwareRasterizer | None = None
+        self._recorder: Recorder | None = None
+        self._canvas: dict[str, Buffer | Image] = {}
+        self._drawn: tuple = (None, None, None)
+
+    @property
+    def commands(self) -> Recorder:
+        """A frame of what place() last said."""
+        return self._recorder
+
+    @property
+    def image(self) -> Image:
+        return self._canvas["screen"]
+
+    def fit(self, parameters: Parameters, size: tuple[int, int], picture: str) -> bool:
+        """Makes buffers and commands for a window of this size, or keeps those there are. Whether they are new.
+
+        parameters: as they are now; a training gives them other buffers when they grow. Raises OutOfMemory with nothing drawn any more.
+        """
+        most = self.device.max_image
+        width, height = (min(-(-max(side, 1) // STEP) * STEP, most) for side in size)
+        drawn = (tuple(parameters.all.values()), (width, height), picture)
+        if len(drawn[0]) == len(self._drawn[0] or ()) and all(a is b for a, b in zip(drawn[0], self._drawn[0])) and drawn[1:] == self._drawn[1:]:
+            return False
+        self._release()
+        row = PICTURES[picture]
+        format = self._options.format if self._options.format in row.formats else row.formats[0]
+        self._raster = HardwareRasterizer(self.device, parameters, width, height, replace(self._options, format=format), sink=None)
+        self._canvas = allocate_show(self.device, width, height)
+        self._canvas.pop("palette").destroy()
+        self._canvas.pop("values").destroy()
+        self._canvas["palette"] = Buffer(self.device, contract.itemsize("palette"), "palette", host=True)
+        self._canvas["values"] = Buffer(self.device, width * height * contract.itemsize("values"), "values", host=True)
+        rgba8 = FORMATS["unorm8"]
+        self._canvas["screen"] = Image(self.device, width, height, rgba8.vk, rgba8.texel, "screen")
+        self._canvas["palette"].upload(palette_row(picture))
+        self._record(picture)
+        self._drawn = drawn
+        return True
+
+    def _record(self, picture: str) -> None:
+        width, height = self._raster.width, self._raster.height
+        if self._recorder is not None:
+            self._recorder.destroy()
+        self._recorder = Recorder(self.device, {**self._raster.resources, **self._canvas, **self._own}, timed=True)
+        self._raster.record_forward(self._recorder, picture)
+        record_show(self._recorder, picture, width, height)
+        self._recorder.run(build(self.device, SCREEN_PASS), threads=(width, height))
+        self._recorder.end()
+
+    def place(self, camera: Camera, sh_degree: int, layout: Layout, lines: list[str]) -> None:
+        """What the next frame shows. camera: of the render, layout.render / layout.scale px. lines: text. No frame may be in flight."""
+        own, row = self._own, np.zeros((), contract.dtype("Overlay"))
+        own["camera"].upload(camera_row(camera))
+        own["frame"].upload(frame_row(sh_degree, self.look.background, self.look.near_plane))
+        row["size"], row["render"], row["scale"] = layout.size, layout.render, layout.scale
+        row["photo_at"], row["photo_size"], row["photo_share"] = layout.photo[:2], layout.photo[2:], layout.share
+        row["cell"], row["grid"] = self._cell, (COLUMNS, ROWS)
+        own["overlay"].upload(row)
+        own["text"].upload(grid(lines))
+
+    def photograph(self, words: np.ndarray) -> None:
+        """words: as hardsplat.train.photos.pack makes them, of the size that a Layout then names. No frame may be in flight."""
+        if words.nbytes > self._own["photos"].nbytes:
+            self._own["photos"].destroy()
+            self._own["photos"] = Buffer(self.device, words.nbytes, "photos", host=True)
+            if self._recorder is not None:
+                self._record(self._drawn[2])
+        self._own["photos"].upload(words)
+
+    def respan(self, camera: Camera) -> tuple[float, float] | None:
+        """Spreads the palette over the numbers of the last frame, which must be done, for the next; the numbers at its ends, None without any."""
+        picture = self._drawn[2]
+        row = PICTURES[picture]
+        if row.value is None or row.range is not None:
+            return row.range
+        values = self._canvas["values"].array(np.float32)[: self._raster.width * self._raster.height]
+        values = values.reshape(self._raster.height, self._raster.width)[: camera.height, : camera.width]
+        step = max(1, int(np.sqrt(values.size / SAMPLES)))
+        values = values[::step, ::step]
+        values = values[np.isfinite(values) & (values > 0)]
+        if not values.size:
+            return None
+        span = tuple(float(v) for v in np.quantile(values, (0.02, 0.98)))
+        self._canvas["palette"].upload(palette_row(picture, span))
+        return span
+
+    def pixels(self, width: int, height: int) -> np.ndarray:
+        """(height, width, 3) uint8 of the last frame, which must be done."""
+        return np.ascontiguousarray(self.image.download()[:height, :width, :3])
+
+    @property
+    def format(self) -> str:
+        """Of the render target."""
+        return self._raster.rows.names["format"] if self._raster else self._options.format
+
+    def ms(self) -> float:
+        """Milliseconds on the GPU of the last frame, which must be done; 0 where the device has no clock."""
+        return sum(self._recorder.times().values())
+
+    def _release(self) -> None:
+        for part in (self._recorder, self._raster, *self._canvas.values()):
+            if part is not None:
+                part.destroy()
+        self._recorder, self._raster, self._canvas, self._drawn = None, None, {}, (None, None, None)
+
+    def destroy(self) -> None:
+        """No frame may be in flight."""
+        self._release()
+        for buffer in self._own.values():
+            buffer.destroy()
