@@ -75,7 +75,7 @@ class Estimates:
         self.gradients = SplatBuffers(device, contract.PARAMETER_GRADIENTS, scene.n, scene.planes)
         self.raster = backend.rasterizer(device, self.parameters, *size, made, sink="store")
         self.own = allocate_loss(device, *size, differences=True)
-        for name, n in {"hyper": 1, "history": contract.CONSTANTS["HISTORY"][0], "photos": size[0] * size[1]}.items():
+        for name, n in {"hyper": 1, "history": contract.CONSTANTS["HISTORY"], "photos": size[0] * size[1]}.items():
             self.own[name] = Buffer(device, n * contract.itemsize(name), name)
         self.resources = {**self.raster.resources, **self.gradients.resources, **self.own}
         self.parameters.upload(scene.gaussians)

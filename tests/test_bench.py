@@ -194,7 +194,7 @@ def test_copy_bandwidth(device):
 def test_the_copy_moves_every_vector(device, monkeypatch):
     """Also when the dispatch folds: 5 workgroups, 2 a row."""
     monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", (2, "uint", ""))
-    n = 5 * contract.CONSTANTS["GROUP"][0]
+    n = 5 * contract.CONSTANTS["GROUP"]
     values = np.random.default_rng(3).random((n, 4 * COPY.spec["VECTORS"]), np.float32)
     buffers = allocate_all(device, {"from": values.nbytes, "to": values.nbytes})
     buffers["from"].upload(values)

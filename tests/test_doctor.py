@@ -137,7 +137,7 @@ def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, momen
 
 def test_bytes_per_splat():
     each = bytes_per_splat(3)
-    assert each["sh"] == 16 * 12 and each["adam_sh"] == 2 * 16 * 12 and each["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"][0] and each["adam_means"] == 24
+    assert each["sh"] == 16 * 12 and each["adam_sh"] == 2 * 16 * 12 and each["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and each["adam_means"] == 24
     assert each["digit_counts"] == pytest.approx(0.5)
     assert "d_means" not in each and "camera" not in each and "photos" not in each
     assert sum(bytes_per_splat(0)[name] for name in ("means", "quats", "log_scales", "logit_opacities", "sh")) == 56

@@ -14,7 +14,7 @@ from hardsplat.train.photos import pack
 from hardsplat.variants.formats import FORMATS
 from tests.oracle import loss as oracle
 
-HISTORY = contract.CONSTANTS["HISTORY"][0]
+HISTORY = contract.CONSTANTS["HISTORY"]
 CANVAS = (168, 131)  # not multiples of the tile
 # (width, height): one tile, one pixel more, odd, narrower than a window in one direction or both, a single pixel, the whole canvas
 SIZES = [(16, 32), (17, 33), (37, 29), (160, 120), (7, 40), (45, 3), (4, 5), (1, 1), CANVAS]

@@ -12,8 +12,8 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.reductions import REDUCTIONS
 
-LANES = 256 * contract.CONSTANTS["GROUP"][0]
-GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"][0], contract.CONSTANTS["GRADIENT_STRIDE"][0]
+LANES = 256 * contract.CONSTANTS["GROUP"]
+GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"], contract.CONSTANTS["GRADIENT_STRIDE"]
 SPLATS = 500
 ASLEEP, IDLE, CONTRIBUTING = range(3)
 

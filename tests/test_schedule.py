@@ -10,7 +10,7 @@ from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
 
-HISTORY = contract.CONSTANTS["HISTORY"][0]
+HISTORY = contract.CONSTANTS["HISTORY"]
 EXTENT = 3.7
 STEPS = (0, 1, 2, 9, 99, 998, 999, 1000, 2999, 3000, 4095, 4096, 7000, 14999, 29999, 30000, 1_000_000)
 

@@ -10,7 +10,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.sort import BLOCK, allocate_sort, record_sort, sort_passes
 from hardsplat.variants.shapes import SHAPES
 
-CULLED = contract.CONSTANTS["NOT_VISIBLE"][0]
+CULLED = contract.CONSTANTS["NOT_VISIBLE"]
 LARGEST = 300_000
 
 

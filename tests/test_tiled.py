@@ -23,7 +23,7 @@ from hardsplat.study.bench import bench
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 
-TILE = contract.CONSTANTS["TILE"][0]
+TILE = contract.CONSTANTS["TILE"]
 
 
 def clear_scene(*args, seed: int | None = None, **options) -> dict:

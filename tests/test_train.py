@@ -451,7 +451,7 @@ def little_memory(monkeypatch):
     return restrict
 
 
-@pytest.mark.parametrize("name, each", [("adam_sh", 4 * 24), ("holes", 4), ("d_splats2d", 4 * contract.CONSTANTS["GRADIENT_STRIDE"][0])])
+@pytest.mark.parametrize("name, each", [("adam_sh", 4 * 24), ("holes", 4), ("d_splats2d", 4 * contract.CONSTANTS["GRADIENT_STRIDE"])])
 def test_growth_without_memory_goes_on_as_it_was(on_device, scene, tmp_path, capfd, little_memory, name, each):
     """For parameters, for what is made after them, and for the rasterizer's: the run ends with what fits, and says so once."""
     little_memory(name, 400 * each)

@@ -163,7 +163,7 @@ def blended(frame, background, rounding):
 
 def loss_gradient(gpu, renderer, camera, photo) -> np.ndarray:
     """d_image of L1 + D-SSIM for what `renderer` drew last."""
-    own = {n: Buffer(gpu, k * contract.itemsize(n), n) for n, k in (("hyper", 1), ("history", contract.CONSTANTS["HISTORY"][0]), ("photos", photo.shape[0] * photo.shape[1]))}
+    own = {n: Buffer(gpu, k * contract.itemsize(n), n) for n, k in (("hyper", 1), ("history", contract.CONSTANTS["HISTORY"]), ("photos", photo.shape[0] * photo.shape[1]))}
     own |= allocate_loss(gpu, camera.width, camera.height)
     own["hyper"].upload(hyper_row(TrainConfig(), 1.0))
     own["photos"].upload(pack(photo))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 from hardsplat.errors import UserError
-from hardsplat.footprint import most_splats
+from hardsplat.footprint import bytes_per_splat, most_splats
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
@@ -137,12 +138,13 @@ def _limits(device) -> list[str]:
 
 def _room(device, rasterizer: str, moments: str, when: str) -> str:
     """How many splats fit, and what bounds them."""
-    from hardsplat.raster import training_bytes
+    from hardsplat.raster import training_needs
 
-    each = training_bytes(rasterizer, _SH_DEGREE, moments)
-    splats, largest = most_splats(each, device.memory_bytes, device.max_buffer), max(each, key=each.get)
-    by_buffer = most_splats(each, 1 << 62, device.max_buffer)
-    bound = f"memory at {sum(each.values()):.0f} bytes a splat" if splats < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
+    each = training_needs(rasterizer, _SH_DEGREE, moments)
+    limits = device.max_buffer, device.max_allocation
+    splats, by_buffer = most_splats(each, device.memory_bytes, *limits), most_splats(each, math.inf, *limits)
+    largest = max((name for name, need in each.items() if not need.addressed), key=lambda name: each[name].largest)
+    bound = f"memory at {bytes_per_splat(each):.0f} bytes a splat" if splats < by_buffer else f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
     return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
 
 

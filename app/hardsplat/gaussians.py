@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
+from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, field
 
 import numpy as np
 from scipy.spatial import cKDTree
 
+from hardsplat import trained
+
+_OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that the fields of Gaussians hold
 SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
 
 
@@ -19,6 +23,7 @@ class Gaussians:
     scales:    (N, 3) linear standard deviations along the rotated axes, world units, >= 0.
     opacities: (N,) in 0..1.
     sh:        (N, K, 3) spherical-harmonic colour coefficients, K = (degree + 1)^2 in 1, 4, 9, 16.
+    extra:     (planes, N, width) of further quantities of the trained table, by name, as they are trained.
     Raises ValueError for other shapes and, where `check`, for values out of range or not finite.
     """
 
@@ -27,6 +32,7 @@ class Gaussians:
     scales: np.ndarray
     opacities: np.ndarray
     sh: np.ndarray
+    extra: dict[str, np.ndarray] = field(default_factory=dict)
     check: InitVar[bool] = True
 
     def __post_init__(self, check):
@@ -70,6 +76,34 @@ class Gaussians:
         """(N,) the trained parameter behind `opacities`."""
         o = np.clip(self.opacities.astype(np.float64), 1e-7, 1 - 1e-7)
         return np.log(o / (1 - o)).astype(np.float32)
+
+    def planes(self, sh_degree: int) -> dict[str, np.ndarray]:
+        """(planes, N, width) float32 of every trained quantity of splats, by name. SH bands above those there are become zeros.
+
+        A quantity that is not one of the fields begins at its first value, unless `extra` has it.
+        """
+        out = {}
+        for q in trained.of("splat"):
+            if q.name == "sh0":
+                out[q.name] = self.sh[:, :1].transpose(1, 0, 2)
+            elif q.name == "shN":
+                out[q.name] = np.zeros((q.planes(sh_degree), len(self), 3), np.float32)
+                out[q.name][: self.sh.shape[1] - 1] = self.sh[:, 1:].transpose(1, 0, 2)
+            elif q.name in self.extra:
+                out[q.name] = self.extra[q.name]
+            elif hasattr(self, q.name):
+                out[q.name] = getattr(self, q.name).reshape(1, len(self), q.width)
+            else:
+                out[q.name] = np.full((q.planes(sh_degree), len(self), q.width), q.first, np.float32)
+        return out
+
+    @classmethod
+    def from_planes(cls, planes: Mapping[str, np.ndarray]) -> Gaussians:
+        """From what `planes` returns. Values are not checked: training may leave some that are not finite."""
+        sh = np.concatenate([planes["sh0"], planes["shN"]]).transpose(1, 0, 2)
+        out = cls.from_parameters(planes["means"][0], planes["quats"][0], planes["log_scales"][0], planes["logit_opacities"][0, :, 0], sh)
+        out.extra = {name: values for name, values in planes.items() if name not in _OWN}
+        return out
 
     @classmethod
     def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:

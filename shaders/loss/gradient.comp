@@ -1,10 +1,10 @@
 // What the gradient draws need of L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM), Kerbl et al. 2023, equation 7: see <result>.
 // The derivatives in ssim_grads are convolved as the moments were: rows, then columns, a channel at a time in shared memory (21 KiB).
 // Floor: read ssim_grads 36 B, target 4..16 B and photograph 4 B, write d_image 16 B a pixel (or read target_minus and write 4 B).
-#include "contract.glsl"
+#include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_ssim_grads(readonly)
-BUFFER_hyper(readonly)
+BUFFER_loss_settings(readonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
 #include <result>

@@ -1,7 +1,7 @@
 // SSIM, L1 and squared error of the rendering against the photograph, and what the gradient of SSIM needs.
 // Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (24 KiB).
 // Floor: read target 4..16 B (by format) and photograph 4 B, write ssim_grads 36 B a pixel; the neighbours of a tile come from cache.
-#include "contract.glsl"
+#include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 layout(constant_id = 0) const bool METRIC = false;  // as torchmetrics measures: values clamped, reflected at the border; no derivatives
 BUFFER_ssim_grads(writeonly)

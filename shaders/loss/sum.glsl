@@ -1,4 +1,5 @@
 // Sum over a workgroup of GROUP threads, always in the same order; valid in thread 0. Every thread must call it, once.
+#include "contract/core.glsl"
 shared vec3 sum_lines[GROUP / 2u];
 
 vec3 sum_group(vec3 value) {

@@ -31,6 +31,14 @@ class Feature:
 FEATURES: tuple[Feature, ...] = (
     Feature("push_descriptor", "VK_KHR_push_descriptor", required=True),
     Feature("scalar_layout", None, "VkPhysicalDeviceVulkan12Features", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, "scalarBlockLayout", True),
+    Feature(
+        "device_address",
+        None,
+        "VkPhysicalDeviceVulkan12Features",
+        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        "bufferDeviceAddress",
+        required=True,
+    ),
     Feature("fragment_stores", None, "VkPhysicalDeviceFeatures2", None, "fragmentStoresAndAtomics", True),
     Feature("store_without_format", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageWriteWithoutFormat", True),
     Feature("extended_formats", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageExtendedFormats"),

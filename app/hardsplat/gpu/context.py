@@ -208,7 +208,7 @@ class Device:
         self._read_limits()
         self._procs: dict[str, object] = {}
         self._at_close: list[Callable[[], None]] = []
-        self.pipelines: dict[str, object] = {}  # built passes, see app/hardsplat/gpu/passes.py
+        self.pipelines: dict[tuple, object] = {}  # built passes, see app/hardsplat/gpu/passes.py
 
     def _read_limits(self) -> None:
         struct, stype = "VkPhysicalDeviceMaintenance3Properties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES

@@ -62,8 +62,15 @@ class Recorder:
         self._written |= writes
         self._read |= reads
 
-    def run(self, pipeline: Pipeline, threads: tuple[int, ...] = (), indirect: str | None = None, extent: tuple[int, int] | None = None) -> None:
-        """A dispatch of `threads` (x, y, z), or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
+    def run(
+        self,
+        pipeline: Pipeline,
+        threads: tuple[int, ...] = (),
+        indirect: str | None = None,
+        extent: tuple[int, int] | None = None,
+        groups: tuple[int, int, int] | None = None,
+    ) -> None:
+        """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
         self.order(reads, pipeline.writes)
@@ -72,7 +79,7 @@ class Recorder:
         vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
         self._push(pipeline, point)
         if isinstance(owner, ComputePass):
-            self._dispatch(pipeline, threads, indirect)
+            self._dispatch(pipeline, threads, indirect, groups)
         else:
             self._draw(pipeline, threads, indirect, extent)
         self._end_label()
@@ -97,13 +104,16 @@ class Recorder:
         push(self.commands, point, pipeline.layout, 0, len(writes), writes)
         del keep  # children of list items must outlive the call: the package keeps only the list itself
 
-    def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None) -> None:
+    def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None, groups: tuple[int, int, int] | None) -> None:
         if indirect is not None:
             buffer = self.resources["indirect"].handle
             vk.vkCmdDispatchIndirect(self.commands, buffer, contract.indirect_offset(indirect))
             return
+        if groups is not None:
+            vk.vkCmdDispatch(self.commands, *groups)
+            return
         groups = [-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size)]
-        limit = contract.CONSTANTS["MAX_GROUPS_X"][0]
+        limit = contract.CONSTANTS["MAX_GROUPS_X"]
         if groups[0] > limit:  # the same folding as `fold` in common.glsl
             rows = -(-groups[0] // limit)
             groups = [-(-groups[0] // rows), rows, 1]

@@ -11,7 +11,7 @@ from hardsplat import contract
 from hardsplat.io.images import read_rgb8
 
 FOLDER = "masks"
-_IGNORED = np.array([contract.CONSTANTS["IGNORED"][0]], "<u4").view(np.uint8)
+_IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
 
 
 def mask_beside(root: Path, name: str) -> Path | None:

@@ -32,7 +32,7 @@ from hardsplat.train.report import check_folder, make_folder, stage_medians, sta
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.trainer import SNAPSHOT_SECONDS
 
-_IGNORED = np.array([contract.CONSTANTS["IGNORED"][0]], "<u4").view(np.uint8)
+_IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
 
 
 def silhouetted(image: np.ndarray, name: str) -> np.ndarray:

@@ -18,8 +18,8 @@ from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 
-RADIX = contract.CONSTANTS["RADIX"][0]
-BLOCK = contract.CONSTANTS["GROUP"][0] * contract.CONSTANTS["SORT_ROWS"][0]
+RADIX = contract.CONSTANTS["RADIX"]
+BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
 _DIGITS = 4
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
@@ -74,5 +74,5 @@ def record_sort(recorder: Recorder, run: dict[str, Pipeline], name: str = "sort"
     for digit in range(digits):
         blocks = others if digit else first
         recorder.run(run[f"{name} count {digit}"], indirect=blocks)
-        recorder.run(run[f"{name} scan {digit}"], threads=(RADIX * contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run[f"{name} scan {digit}"], threads=(RADIX * contract.CONSTANTS["GROUP"],))
         recorder.run(run[f"{name} scatter {digit}"], indirect=blocks)

@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat import contract
-from hardsplat.api import camera_row, finished, frame_row
+from hardsplat.api import finished
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
@@ -25,7 +25,8 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.base import Rasterizer
+from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.report.page import comparison_name
 from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
@@ -129,7 +130,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     gaussians = load_splats(ply)
     make_folder(out)
     gpu = open_device(config.device)
-    parameters = Parameters(gpu, len(gaussians), gaussians.sh.shape[1])
+    parameters = Parameters(gpu, len(gaussians), gaussians.sh_degree)
     parameters.upload(gaussians)
     backend = BACKENDS[fastest(gpu, config)]
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink=None)

@@ -26,8 +26,8 @@ from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.formats import FORMATS
 
-_TILE = contract.CONSTANTS["TILE"][0]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
-_GROUP = contract.CONSTANTS["GROUP"][0]
+_TILE = contract.CONSTANTS["TILE"]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
+_GROUP = contract.CONSTANTS["GROUP"]
 _COMPARED = ("target", "photos", "camera", "frame")
 
 
@@ -39,7 +39,7 @@ def loss_passes(photo_bytes: int = 4, differences: bool = False) -> tuple[Comput
     more, writes, slots = result if differences else ((), ("d_image",), {"result": "loss/derivative.glsl"})
     return (
         ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec),
-        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper", *more), writes=writes, spec=spec, slots=slots),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "loss_settings", *more), writes=writes, spec=spec, slots=slots),
         ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
     )
 
@@ -47,6 +47,13 @@ def loss_passes(photo_bytes: int = 4, differences: bool = False) -> tuple[Comput
 LOSS_PASSES = loss_passes()
 SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")), LOSS_PASSES[-1])
 METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
+
+
+def loss_settings(ssim_lambda: float) -> np.ndarray:
+    """The contract's LossSettings struct."""
+    row = np.zeros((), contract.dtype("LossSettings"))
+    row["ssim_lambda"] = ssim_lambda
+    return row
 
 
 def _tiles(width: int, height: int) -> int:
@@ -77,7 +84,7 @@ def allocate_loss(device: Device, width: int, height: int, differences: bool = F
 
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
-    """target, photos, camera, frame, hyper, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
+    """target, photos, camera, frame, loss_settings, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
     recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
     recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
@@ -89,7 +96,7 @@ def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffe
 
 
 def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
-    """As record_loss, of L = mean (x - y)^2; the record's SSIM is 0. Needs no hyper."""
+    """As record_loss, of L = mean (x - y)^2; the record's SSIM is 0. Needs no loss_settings."""
     recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 

@@ -107,11 +107,10 @@ class Run:
         if path is None:
             return None
         start = checkpoints.load(path)
-        planes = (self.config.sh_degree + 1) ** 2
-        if start.sh_planes != planes:
+        if start.sh_degree != self.config.sh_degree:
             saved = path.parent.parent / SAVED_NAME
             advice = f"; add --config {shlex.quote(str(saved))}" if saved.is_file() and not self.config.resume else ""
-            raise UserError(f"{path}: made with --sh-degree {int(start.sh_planes**0.5) - 1}, this run has {self.config.sh_degree}{advice}")
+            raise UserError(f"{path}: made with --sh-degree {start.sh_degree}, this run has {self.config.sh_degree}{advice}")
         if start.step >= self.config.max_steps:
             raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
         return start
@@ -121,7 +120,7 @@ class Run:
         drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
         try:
             self.session.check_fit(drawn)
-            start = start or Checkpoint.initial(initial_gaussians(self.config, self.scene), self.session.sh_planes)
+            start = start or self.session.initial(initial_gaussians(self.config, self.scene))
             self.session.restore(start)
         except OutOfMemory as error:
             raise OutOfMemory(f"{error}; lower --init-num-pts") if drawn else error from None

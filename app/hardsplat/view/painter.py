@@ -11,7 +11,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
-from hardsplat.raster.base import camera_row
+from hardsplat.raster.frame import camera_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.show import allocate_show, palette_row, record_show
 

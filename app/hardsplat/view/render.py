@@ -24,7 +24,7 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.io.video import CODECS
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.base import frame_row
+from hardsplat.raster.frame import frame_row
 from hardsplat.train.evaluate import BACKGROUNDS
 from hardsplat.train.result import find_model
 from hardsplat.variants.formats import FORMATS
