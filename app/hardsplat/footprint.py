@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hardsplat import contract, trained
+from hardsplat.variants.loss_terms import LOSS_TERMS
 
 _BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
 # Elements a splat of the axes that grow with the splats.
@@ -37,7 +38,7 @@ def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tu
         out[q.moments] = Need(2 * planes * q.width * moment_bytes, q.width * moment_bytes, True)
         if q.gradient == "plane" and not estimates:
             out[q.d] = Need(planes * item, item, True)
-    sizes = _PER_SPLAT | {"pairs of images": float(estimates)}
+    sizes = _PER_SPLAT | {"pairs of images": float(estimates), "terms": float(len(LOSS_TERMS))}
     absent = {*without, *(ANALYTIC if estimates else STOCHASTIC)}
     for buffer in contract.BUFFERS.values():
         if buffer.name not in absent and set(buffer.axes) & _PER_SPLAT.keys():

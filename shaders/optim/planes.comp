@@ -28,6 +28,7 @@ uvec4 items_at(uint i, uint width) {
 }
 
 #include <gradient>
+// begin_sink(), sink(...) for every four numbers, end_sink(...)
 #include <sink>
 
 void main() {
@@ -36,5 +37,7 @@ void main() {
     uint items = items_of(plane);
     if (first_item >= items || plane.width == 0u) return;
     uint first = first_item / 4u * plane.width, behind = (min(GROUP, items - first_item) * plane.width + 3u) / 4u;
+    begin_sink();
     for (uint t = gl_LocalInvocationID.x; t < behind; t += LANES) sink(plane, plane_index, first + t, items_at(first + t, plane.width), items);
+    end_sink(plane, plane_index);
 }

@@ -1,4 +1,7 @@
 // <sink> of optim/planes.comp that leaves the gradients in planes, for the Python API.
+void begin_sink() {}
+void end_sink(Plane plane, uint plane_index) {}
+
 void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     any_gradient_plane(plane.gradient).at[i] = gradients_of(plane, plane_index, i, item, items);
 }

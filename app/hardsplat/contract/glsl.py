@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from hardsplat import trained
 from hardsplat.contract import SUBSYSTEMS
 from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
+from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
 
 FOLDER = "contract/"  # of the names that shaders include
-TRAINED = "trained"  # the header of planes, which belongs to no subsystem
 _EXTENSIONS = ("GL_EXT_scalar_block_layout", "GL_EXT_samplerless_texture_functions", "GL_EXT_buffer_reference", "GL_EXT_buffer_reference_uvec2")
 
 
 def headers() -> list[str]:
     """Names of all headers."""
-    return [f"{FOLDER}{name}.glsl" for name in (*SUBSYSTEMS, TRAINED)]
+    return [f"{FOLDER}{name}.glsl" for name in (*SUBSYSTEMS, *_TABLES)]
 
 
 def header(name: str) -> str:
     """The text of a header by the name that shaders include. Raises KeyError for another name."""
     subsystem = name.removeprefix(FOLDER).removesuffix(".glsl")
-    lines = _planes() if subsystem == TRAINED else _lines(SUBSYSTEMS[subsystem])
+    lines = _TABLES[subsystem]() if subsystem in _TABLES else _lines(SUBSYSTEMS[subsystem])
     return "\n".join(lines) + "\n"
 
 
@@ -84,3 +84,61 @@ def _planes() -> Iterator[str]:
                 f"#define {kind}_{q.name}(access) layout(buffer_reference, scalar, buffer_reference_align = 4) access buffer {name}_plane {{ {item} at[]; }};"
             )
             yield f"#define {name}({given}) {name}_plane(planes.at[{plane}].{address}).at[item_]"
+
+
+def _pixel_terms() -> Iterator[str]:
+    """The values of the loss's terms at a pixel."""
+    names = pixel_terms()
+    yield "// pixel_terms: the terms of the loss at a pixel. Written by hardsplat.contract.glsl from hardsplat.variants.loss_terms."
+    yield f'#include "{FOLDER}loss.glsl"'
+    yield '#include "loss/compared.glsl"'
+    yield f"const uint PIXEL_TERMS = {len(names)}u;"
+    for i, name in enumerate(names):
+        yield f"const uint TERM_{name} = {i}u;  // {LOSS_TERMS[name].note}"
+        yield f'#include "{LOSS_TERMS[name].slot}"'
+    yield f"float[PIXEL_TERMS] pixel_terms(Compared c) {{ return float[]({', '.join(f'{name}_of(c)' for name in names)}); }}"
+
+
+def _d_pixel_terms() -> Iterator[str]:
+    """The weighted sum of their derivatives, and of their differences."""
+    names = pixel_terms()
+    yield f'#include "{FOLDER}pixel_terms.glsl"'
+    yield "UNIFORM_loss_terms"
+    for returned, function, of in (("vec3", "d_pixel_terms", "d_{}_of"), ("float", "pixel_terms_difference", "{}_difference")):
+        total = " + ".join(f"loss_terms.weight[TERM_{name}] * {of.format(name)}(c)" for name in names)
+        yield f"{returned} {function}(Compared c) {{ return {total}; }}"
+
+
+def _parameter_terms() -> Iterator[str]:
+    """The terms of the loss that parameters have: values and derivatives of four numbers of a plane, weighted and unweighted."""
+    numbered = [(i, name, LOSS_TERMS[name]) for i, name in enumerate(ordered()) if LOSS_TERMS[name].of != PIXELS]
+    yield "// parameter_terms: the terms of the loss that parameters have. Written by hardsplat.contract.glsl from hardsplat.variants.loss_terms."
+    yield f'#include "{FOLDER}loss.glsl"'
+    yield from (f'#include "{term.slot}"' for _, _, term in numbered)
+    yield f"const uint FIRST_PARAMETER_TERM = {len(pixel_terms())}u, LOSS_TERMS = {len(ordered())}u;"
+    yield "UNIFORM_loss_terms"
+    yield "// The share of a number of the plane in dL/d parameter. A weight of 0 is not multiplied: what it weighs may be infinite."
+    yield "vec4 d_parameter_terms(Plane plane, vec4 p, uint items) {"
+    yield "    vec4 d = vec4(0.0);"
+    for i, name, term in numbered:
+        share = f"loss_terms.weight[{i}u] / (float(plane.width) * float(items))"
+        yield f"    if (plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0) d += {share} * d_{name}_of(p);"
+    yield "    return d;"
+    yield "}"
+    yield "// Whether term t is one of this plane's quantity and has a weight."
+    yield "bool has_term(Plane plane, uint t) {"
+    conditions = [f"t == {i}u && plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0" for i, _, term in numbered]
+    yield f"    return {' || '.join(conditions) or 'false'};"
+    yield "}"
+    yield "vec4 term_value(uint t, vec4 p) {"
+    yield from (f"    if (t == {i}u) return {name}_of(p);" for i, name, _ in numbered)
+    yield "    return vec4(0.0);"
+    yield "}"
+
+
+_TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "trained": _planes,
+    "pixel_terms": _pixel_terms,
+    "d_pixel_terms": _d_pixel_terms,
+    "parameter_terms": _parameter_terms,
+}

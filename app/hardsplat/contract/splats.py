@@ -26,6 +26,7 @@ SPLATS = Subsystem(
             Field("source", "uint", "where its gradient comes from, one of the GRADIENT_ constants"),
             Field("band", "uint", "number of the SH coefficient, for planes of colour"),
             Field("number", "uint", "numbers of an item in all planes before this one"),
+            Field("within", "uint", "planes of its quantity before this one"),
             Field("items", "uint", "items; of splats 0, whose number is counts.splats"),
             Field("perturbation", "float", "stochastic gradients: what a number moves by; of means a share of the splat's shorter half axis on screen"),
         ),

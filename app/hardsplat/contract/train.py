@@ -22,10 +22,6 @@ TRAIN = Subsystem(
             Field("beta2", "float", "decay of the second moments"),
             Field("eps", "float", "keeps the division finite"),
         ),
-        "TermSettings": (
-            Field("opacity_reg", "float", "weight of the mean opacity in the loss"),
-            Field("scale_reg", "float", "weight of the mean scale in the loss"),
-        ),
         # The rate of step s is exp(mix(log(first), log(last), s / until)), or `first` where both are equal (expon_lr_func of Kerbl et al. 2023).
         "RatePlan": (
             Field("first", "float", "rate of step 0"),
@@ -47,7 +43,6 @@ TRAIN = Subsystem(
         BufferSpec(83, "schedule", "uvec2", ("steps",), "(view, first element of its photograph) of step s at s % HISTORY"),
         BufferSpec(84, "rate_plans", "RatePlan", ("planes",), "how the learning rate of each plane goes on"),
         BufferSpec(85, "rates", "float", ("planes",), "learning rate of each plane in this step; 0 where the plane rests"),
-        BufferSpec(87, "term_settings", "TermSettings", (1,), "weights of what the loss has of the parameters", single=True),
         BufferSpec(86, "moved_planes", "PlaneList", (1,), "planes of splats whose rate is not 0", single=True),
     ),
     uses=("core",),

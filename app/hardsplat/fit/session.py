@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from hardsplat import contract
 from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.raster import ADAM, FitOptions, open_rasterizer, rasterizer_of
@@ -17,7 +19,7 @@ from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
-from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, loss_settings, read_metrics, record_loss, record_metrics, record_squared
+from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, loss_terms, read_metrics, record_loss, record_metrics, record_squared
 from hardsplat.train.photos import pack
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings
 
@@ -36,10 +38,11 @@ def told(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
     """What the GPU is told once, by buffer. spacing: distance between blobs, px. Rates are in the order of the contract's RATE_ constants and fall alike."""
     first = (config.means_lr * spacing, config.scales_lr, config.angles_lr, config.colors_lr, config.opacities_lr)
     plans = np.array([rate_plan(rate, config.final_lr * rate, config.max_steps) for rate in first], contract.dtype("RatePlan"))
+    weights = loss_terms(replace(TrainConfig(), ssim_lambda=config.ssim_lambda))  # which has no weight for parameters
     return {
         "step_settings": step_settings(config.seed, BETA1, BETA2, config.background),
         "adam_settings": adam_settings(BETA1, BETA2),
-        "loss_settings": loss_settings(config.ssim_lambda),
+        "loss_terms": weights,
         "rate_plans": plans,
         "rates": np.zeros(len(plans), np.float32),
     }

@@ -112,7 +112,7 @@ class Parameters:
                 row = table["at"][place.plane + k]
                 for role, buffers in planes.buffers.items():
                     row[role] = buffers[k].address & 0xFFFFFFFF, buffers[k].address >> 32
-                row["width"], row["quantity"], row["number"] = q.width, place.index, place.number + k * q.width
+                row["width"], row["quantity"], row["number"], row["within"] = q.width, place.index, place.number + k * q.width, k
                 row["source"] = trained.GRADIENTS[f"GRADIENT_{q.gradient.upper()}"]
                 row["band"] = k + 1 if q.name == "shN" else 0
                 row["items"] = 0 if q.of == "splat" else planes.capacity

@@ -39,7 +39,7 @@ STORE = Sink(True, {"sink": "optim/store.glsl"}, own=("gradients",))
 def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/step.glsl", "moments": MOMENT_FORMATS[moments].slot}
-    return Sink(False, slots, reads=("adam_settings", "rates", "term_settings"), visible_only=visible_only, grows=grows, own=("values", "moments"))
+    return Sink(False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, own=("values", "moments"))
 
 
 def resolve_moments(device: Device, wanted: str) -> None:
@@ -59,7 +59,7 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
         name="store gradients" if sink.stores else "adam",
         shader="optim/planes.comp",
         reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
-        writes=owned,
+        writes=(*owned, *sink.writes),
         spec={"VISIBLE_ONLY": sink.visible_only, **spec},
         slots={**sink.slots, "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
     )
@@ -84,7 +84,7 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
         name=f"adam {_ITEMS[kind]}",
         shader="optim/planes.comp",
         reads=("frame", *trained.gradients(kind), *sink.reads, *owned),
-        writes=owned,
+        writes=(*owned, *sink.writes),
         spec={"FIRST_PLANE": first},
         slots={**sink.slots, "gradient": "optim/plane_gradients.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
     )

@@ -29,9 +29,9 @@ from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.study.floors import floor_bytes
 from hardsplat.study.tiles import ViewPairs, sort_memory
 from hardsplat.train.checkpoint import STATISTICS
-from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_settings, record_loss
+from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss, term_sums_bytes
 from hardsplat.train.photos import pack
-from hardsplat.train.schedule import adam_settings, term_settings
+from hardsplat.train.schedule import adam_settings
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.reductions import REDUCTIONS
 
@@ -143,14 +143,14 @@ class Bench:
 
     def _surroundings(self, owned, parameters: Parameters) -> dict[str, Buffer | Image]:
         """What a training session has around its rasterizer. Every plane moves, but not by anything."""
-        config, planes = TrainConfig(), trained.plane_count("splat")
+        terms, planes = loss_terms(TrainConfig(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)), trained.plane_count("splat")
         moved = np.zeros((), contract.dtype("PlaneList"))
         at = [p.plane + k for p in trained.places() if p.quantity.of == "splat" for k in range(p.quantity.planes(self.gaussians.sh_degree))]
         moved["count"], moved["at"][: len(at)] = len(at), at
         told = {
             "adam_settings": adam_settings(),
-            "term_settings": term_settings(config, 1.0),
-            "loss_settings": loss_settings(config.ssim_lambda),
+            "loss_terms": terms,
+            "term_sums": np.zeros(term_sums_bytes(terms) // 4, np.float32),
             "rates": np.full(planes, np.finfo(np.float32).tiny, np.float32),  # a rate of 0 would leave a plane at rest
             "moved_planes": moved,
         }

@@ -13,7 +13,8 @@ from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 
 BACKGROUND_MODES = ("black", "white", "random")  # numbered as StepSettings.background_mode
-END = ComputePass(name="end step", shader="train/end_step.comp", reads=("frame",), writes=("frame",))
+_END = ComputePass(name="end step", shader="train/end_step.comp", reads=("frame", "counts", "loss_terms", "term_sums"), writes=("frame", "history"))
+_END_FIT = ComputePass(name="end step", shader="train/end_fit_step.comp", reads=("frame",), writes=("frame",))
 
 
 def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> ComputePass:
@@ -26,8 +27,8 @@ def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()
     )
 
 
-SCHEDULE_PASSES = (_begin("train/moved_planes.glsl", ("counts",), ("indirect", "moved_planes")), END)
-FIT_SCHEDULE_PASSES = (_begin("train/no_planes.glsl"), END)  # of fits that have no planes of splats
+SCHEDULE_PASSES = (_begin("train/moved_planes.glsl", ("counts",), ("indirect", "moved_planes")), _END)
+FIT_SCHEDULE_PASSES = (_begin("train/no_planes.glsl"), _END_FIT)  # of fits that have no planes of splats
 
 
 def record_begin(recorder: Recorder, run: dict[str, Pipeline]) -> None:
@@ -36,7 +37,7 @@ def record_begin(recorder: Recorder, run: dict[str, Pipeline]) -> None:
 
 
 def record_end(recorder: Recorder, run: dict[str, Pipeline]) -> None:
-    """frame.step counts up: from here on it is the number of steps done. Last of a step."""
+    """The record of the step is complete, and frame.step counts up: from here on it is the number of steps done. Last of a step."""
     recorder.run(run["end step"], threads=(1,))
 
 
@@ -84,13 +85,6 @@ def adam_settings(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-15) 
     """The contract's AdamSettings struct."""
     row = np.zeros((), contract.dtype("AdamSettings"))
     row["beta1"], row["beta2"], row["eps"] = beta1, beta2, eps
-    return row
-
-
-def term_settings(config: TrainConfig, extent: float) -> np.ndarray:
-    """The contract's TermSettings struct; the weight of scales is in units of the scene's extent, so that a scene trains alike in metres and in centimetres."""
-    row = np.zeros((), contract.dtype("TermSettings"))
-    row["opacity_reg"], row["scale_reg"] = config.opacity_reg, config.scale_reg / extent
     return row
 
 

@@ -29,10 +29,10 @@ from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult,
 from hardsplat.train.capacity import fitting, limited_by, roomy
 from hardsplat.train.checkpoint import STATISTICS, Checkpoint
 from hardsplat.train.densify import allocate_densify, densify_passes, record_densify, record_plan, record_reset, refine_settings, reset_passes
-from hardsplat.train.loss import allocate_loss, loss_passes, loss_settings, record_loss
+from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss, term_sums_bytes
 from hardsplat.train.mcmc import grown, mcmc_passes, record_mcmc, record_noise
 from hardsplat.train.photos import Photos
-from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plans, record_begin, record_end, step_settings, term_settings, view_order
+from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
 from hardsplat.trained import Of
 from hardsplat.variants.gradients import GRADIENTS
 
@@ -78,15 +78,15 @@ class Session(BatchedSession):
     def _allocate_shared(self) -> None:
         """What does not depend on the number of splats."""
         device = self.device
-        c, splat_planes = self.config, trained.plane_count("splat")
+        c, splat_planes, terms = self.config, trained.plane_count("splat"), self._terms()
+        self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
         told = {
             "step_settings": step_settings(
                 c.seed, c.adam_beta1, c.adam_beta2, c.background, splat_planes, c.sh_degree, c.sh_degree_interval, c.near_plane
             ),
             "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
             "rate_plans": rate_plans(c, self.extent),
-            "term_settings": term_settings(c, self.extent),
-            "loss_settings": loss_settings(c.ssim_lambda),
+            "loss_terms": terms,
             "refine_settings": refine_settings(c, self.extent),
             "views": np.stack([camera_row(v) for v in self.views]),
         }
@@ -98,6 +98,9 @@ class Session(BatchedSession):
             self._shared[name].upload(values)
         self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
         self._batches = Batches(device, self._shared["history"], self._on_batch)
+
+    def _terms(self, capacity: int = 0) -> np.ndarray:
+        return loss_terms(self.config, self.extent, self.items, self.config.sh_degree, capacity)
 
     # -- state in and out ------------------------------------------------------------------------------------------------------
 
@@ -230,9 +233,12 @@ class Session(BatchedSession):
         options = backend.options.of(self.config)
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=adam(self.config.moments, self.config.visible_adam, grows=GRADIENTS[self.config.gradient].statistics))
         self._parts = [self.raster]
-        scratch = allocate_densify(self.device, self.parameters.capacity)
+        self._scratch = scratch = allocate_densify(self.device, self.parameters.capacity)
         self._parts += scratch.values()
-        self._scratch = scratch
+        terms = self._terms(self.parameters.capacity)
+        self._shared["loss_terms"].upload(terms)
+        scratch["term_sums"] = Buffer(self.device, term_sums_bytes(terms), "term_sums")
+        self._parts.append(scratch["term_sums"])
         self._pairs.make(self.raster, new=True)
         self._record_commands()
 

@@ -233,7 +233,7 @@ class Run:
                 self._save_checkpoint() if checkpoint else self._keep_safe()
 
     def _on_batch(self, result: BatchResult) -> None:
-        self.log.batch(result, self.config.ssim_lambda)
+        self.log.batch(result, self.session.weights)
         if self.bar is not None:
             shown = {"loss": f"{self.log.losses[-1]:.4f}", "PSNR": f"{self.log.psnrs[-1]:.2f}", "splats": self.log.splats[-1]}
             self.bar.set_postfix(shown, refresh=False)
