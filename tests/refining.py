@@ -13,7 +13,8 @@ from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam, plane_groups
 from hardsplat.train.densify import allocate_densify, refine_settings
-from hardsplat.train.schedule import adam_settings, rate_plans, term_settings
+from hardsplat.train.loss import loss_terms, term_sums_bytes
+from hardsplat.train.schedule import adam_settings, rate_plans
 
 # As the float64 references have them: all bands of colour under one name, moments first and second by turns.
 FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
@@ -46,8 +47,10 @@ class Refining:
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         self.device, self.capacity, self.planes = device, capacity, planes
         self.parameters = Parameters(device, capacity, round(planes**0.5) - 1, moments, "written", follow=("grow_stats",))
-        settings = {"refine_settings": 1, "adam_settings": 1, "term_settings": 1, "rates": trained.plane_count("splat"), "moved_planes": 1}
+        settings = {"refine_settings": 1, "adam_settings": 1, "loss_terms": 1, "rates": trained.plane_count("splat"), "moved_planes": 1}
         self.own = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in settings.items()}
+        self.terms = loss_terms(TrainConfig(), EXTENT, sh_degree=self.parameters.sh_degree, capacity=capacity)
+        self.own["term_sums"] = Buffer(device, term_sums_bytes(self.terms), "term_sums")
         self.own |= Perspective(planes, adam(moments)).allocate(device, capacity)
         self.scratch = allocate_densify(device, capacity)
         self.resources = {**self.parameters.all, **self.own, **self.scratch}
@@ -82,8 +85,9 @@ class Refining:
         moved["count"], moved["at"] = in_use, np.arange(64)
         rates = rate_plans(config, EXTENT)["first"].copy()
         rates[rates == 0] = np.finfo(np.float32).tiny  # a rate of 0 would leave the moments at rest
+        terms = loss_terms(config, EXTENT, sh_degree=self.parameters.sh_degree, capacity=self.capacity)
         told = {"refine_settings": refine_settings(config, EXTENT), "adam_settings": adam_settings(config.adam_beta1, config.adam_beta2, config.adam_eps)}
-        for each, struct in (told | {"term_settings": term_settings(config, EXTENT), "rates": rates, "moved_planes": moved}).items():
+        for each, struct in (told | {"loss_terms": terms, "rates": rates, "moved_planes": moved}).items():
             self.resources[each].upload(struct)
         self.recorders[name].run_once()
         return self.state()

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from goldens import random_scene, relative_l2
-from oracle import render
+from tests.goldens import random_scene, relative_l2
+from tests.oracle import render
 
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.errors import UserError

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardsplat import contract, doctor
+from hardsplat import contract, trained, doctor
 from hardsplat.cli import main
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
-from hardsplat.footprint import bytes_per_splat
+from hardsplat.footprint import bytes_per_splat, needs
 from hardsplat.gpu import capabilities, context, probe, shader
 from hardsplat.raster import BACKENDS
 from hardsplat.train.capacity import fitting
@@ -136,11 +136,13 @@ def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, momen
 
 
 def test_bytes_per_splat():
-    each = bytes_per_splat(3)
-    assert each["sh"] == 16 * 12 and each["adam_sh"] == 2 * 16 * 12 and each["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and each["adam_means"] == 24
-    assert each["digit_counts"] == pytest.approx(0.5)
-    assert "d_means" not in each and "camera" not in each and "photos" not in each
-    assert sum(bytes_per_splat(0)[name] for name in ("means", "quats", "log_scales", "logit_opacities", "sh")) == 56
-    half = bytes_per_splat(3, moment_bytes=2)
-    assert sum(each.values()) - sum(half.values()) == 2 * 59 * 2 and half["adam_sh"] == 2 * 16 * 6 and half["sh"] == each["sh"]
-    assert set(each) <= {r.name for r in contract.BUFFERS}
+    each = needs(3)
+    totals = {name: need.total for name, need in each.items()}
+    assert (totals["sh0"], totals["shN"], totals["adam_shN"], totals["adam_means"], totals["d_means"]) == (12, 15 * 12, 2 * 15 * 12, 24, 12)
+    assert totals["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and totals["digit_counts"] == pytest.approx(0.5)
+    assert each["shN"].largest == 12 and each["shN"].addressed and not each["splats2d"].addressed
+    assert "camera" not in each and "photos" not in each and "d_shN" not in each
+    assert sum(needs(0)[name].total for name in trained.values()) == 56
+    half = needs(3, moment_bytes=2)
+    assert bytes_per_splat(each) - bytes_per_splat(half) == 2 * 59 * 2 and half["adam_shN"].total == 2 * 15 * 6 and half["shN"] == each["shN"]
+    assert set(each) <= {*contract.BUFFERS, *trained.values(), *trained.moments(), *trained.gradients()}

@@ -25,6 +25,7 @@ from hardsplat.variants.reductions import REDUCTIONS
 
 COPY = """
 #include "common.glsl"
+#include "contract/sort.glsl"
 layout(local_size_x = GROUP) in;
 BUFFER_keys(readonly)
 BUFFER_order(writeonly)
@@ -77,8 +78,8 @@ def test_an_element_of_another_size(device, shaders):
 
 def test_a_buffer_where_the_contract_has_an_image(device, shaders):
     text = "layout(local_size_x = 1) in;\nlayout(set = 0, binding = %d) buffer b { uint x[]; };\nvoid main() { x[0] = 1u; }"
-    message = refuse(device, ComputePass("p", shaders("p.comp", text % contract.BINDINGS["state"]), writes=("state",)))
-    assert "pass p, p.comp: state is a ImageRow in the contract, the shader has buffer" in message
+    message = refuse(device, ComputePass("p", shaders("p.comp", text % contract.SPECS["state"].binding), writes=("state",)))
+    assert "pass p, p.comp: state is in the contract as image, in the shader as buffer" in message
 
 
 def test_a_binding_outside_the_contract(device, shaders):
@@ -118,7 +119,7 @@ def test_slots_must_be_filled_and_used(shaders):
 
 
 def test_a_file_enters_once(shaders):
-    shaders("p.comp", '#include "common.glsl"\n#include "contract.glsl"\n#include "common.glsl"\n')
+    shaders("p.comp", '#include "common.glsl"\n#include "contract/core.glsl"\n#include "common.glsl"\n')
     assert shader.expand(Source.of("p.comp")).count("const float ALPHA_MIN") == 1
 
 
@@ -174,8 +175,8 @@ def test_upload_and_download_around_the_staging_chunk(device, monkeypatch, words
 
 
 def test_upload_beyond_the_end(device):
-    buffer = Buffer(device, 64, "means")
-    with pytest.raises(ValueError, match="64 bytes at 4 do not fit in means of 64 bytes"):
+    buffer = Buffer(device, 64, "keys")
+    with pytest.raises(ValueError, match="64 bytes at 4 do not fit in keys of 64 bytes"):
         buffer.upload(np.zeros(16, np.float32), offset=4)
     buffer.upload(np.zeros(0, np.float32), offset=64)
     buffer.destroy()
@@ -200,7 +201,7 @@ def test_images_survive_the_round_trip(device):
     image.destroy()
 
 
-@pytest.mark.parametrize("name, remedy", [("adam_sh", ": lower --cap-max or --sh-degree"), ("ssim_grads", ": raise --data-factor"), ("other", "")])
+@pytest.mark.parametrize("name, remedy", [("splats2d", ": lower --cap-max or --sh-degree"), ("ssim_grads", ": raise --data-factor"), ("other", "")])
 def test_a_buffer_larger_than_the_device_allows(device, name, remedy):
     with pytest.raises(OutOfMemory, match=f"buffer {name} needs .* MiB, .* allows .* MiB in one{remedy}$"):
         Buffer(device, device.max_buffer + 4, name)
@@ -249,7 +250,7 @@ def test_dependent_passes_wait_for_each_other(device, shaders):
 
 def test_a_recording_runs_as_often_as_it_is_submitted(device, shaders):
     owner = ComputePass("count", "count.comp", reads=("keys",), writes=("keys",))
-    shaders("count.comp", '#include "common.glsl"\nlayout(local_size_x = 1) in;\nBUFFER_keys(restrict)\nvoid main() { keys[0] += 1u; }')
+    shaders("count.comp", '#include "contract/sort.glsl"\nlayout(local_size_x = 1) in;\nBUFFER_keys(restrict)\nvoid main() { keys[0] += 1u; }')
     keys = Buffer(device, 16, "keys")
     recorder = Recorder(device, {"keys": keys})
     recorder.fill("keys")
@@ -401,7 +402,7 @@ def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, a
         slots["quads"] = QUADS[quads].slot
     attached = ORDERINGS[ordering].attachment
     info = reflect(shader.compile_source(Source.of("draw/backward.frag", slots, {} if attached else {"STATE_FORMAT": "rgba16f"})))
-    opened = {name: info.bindings[binding] for name, binding in contract.BINDINGS.items() if binding in info.bindings}
+    opened = {contract.BINDINGS[binding]: b for binding, b in info.bindings.items()}
     assert set(opened) == {"d_image", "state", "d_splats2d"}
     assert opened["state"].kind == ("input" if attached else "storage")
     assert opened["d_splats2d"].stride == 4
@@ -459,7 +460,7 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "structs", "footprint", "camera", "gaussians", "config", "presets", "errors", "files", "paths", "variants"}
+LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "config", "presets", "errors", "files", "paths", "variants"}
 BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),

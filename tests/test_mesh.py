@@ -7,10 +7,10 @@ import signal
 
 import numpy as np
 import pytest
-from drawing import fresh_seed
-from meshing import HEIGHT, NEAR, PIXEL, SEED, WIDTH, ball, convergence, errors_by_samples, opened, posed, sheet, sums_of
-from oracle import mesh as oracle
-from oracle.adam import adam_step
+from tests.drawing import fresh_seed
+from tests.meshing import HEIGHT, NEAR, PIXEL, SEED, WIDTH, ball, convergence, errors_by_samples, opened, posed, sheet, sums_of
+from tests.oracle import mesh as oracle
+from tests.oracle.adam import adam_step
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 

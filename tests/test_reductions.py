@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from drawing import fresh_seed
+from tests.drawing import fresh_seed
 
 from hardsplat import contract
 from hardsplat.gpu import shader

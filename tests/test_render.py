@@ -6,10 +6,10 @@ import re
 import imageio_ffmpeg
 import numpy as np
 import pytest
-from drawing import fresh_seed, gaussians_of
-from goldens import random_scene, relative_l2, scene_of, second_scene_allowed
+from tests.drawing import fresh_seed, gaussians_of
+from tests.goldens import random_scene, relative_l2, scene_of, second_scene_allowed
 from matplotlib import colormaps
-from oracle import pictures, project
+from tests.oracle import pictures, project
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
@@ -24,7 +24,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.io.video import CODECS, VideoWriter
 from hardsplat.presets import save_config
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.base import frame_row
+from hardsplat.raster.frame import frame_row
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view import render as module
@@ -165,7 +165,7 @@ def test_tiles_make_room(paint, monkeypatch):
 def test_a_rasterizer_without_a_sink_takes_less(device, paint):
     gaussians, _ = gaussians_of(fresh())
     names = paint(gaussians).raster.resources.keys() | paint(gaussians, rasterizer="tiled", options={}).raster.resources.keys()
-    assert not {"d_splats2d", "d_geometry", "d_colors", "seen", "state", "blocks", "d_image", "checkpoints"} & names
+    assert not {"d_splats2d", "directions", "d_colors", "seen", "state", "blocks", "d_image", "checkpoints"} & names
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
-from goldens import random_scene, relative_l2, second_scene_allowed
+from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from tests.goldens import random_scene, relative_l2, second_scene_allowed
 
 from hardsplat.api import Renderer
 from hardsplat.gpu import shader

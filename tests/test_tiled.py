@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
-from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
-from oracle import render
-from oracle.render import ALPHA_MIN
+from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from tests.oracle import render
+from tests.oracle.render import ALPHA_MIN
 
 from hardsplat import contract
 from hardsplat.api import Camera, Gaussians, Renderer

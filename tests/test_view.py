@@ -75,7 +75,7 @@ class Seen:
         points = [Viewpoint(f"photograph {i}", camera, lambda i=i: self.photos[i]) for i, camera in enumerate(self.cameras)]
         self.inputs = Inputs(Controls(self.cameras[0], [0, -1, 0], [0, 0, 5]), points, 0, can_pause=True, sh_degree=1)
         self.inputs.text = False
-        self.parameters = Parameters(device, n, 4)
+        self.parameters = Parameters(device, n, 1)
         self.parameters.upload(self.gaussians)
         self.viewer = Viewer(device, "seen", Look(HardwareOptions(format=format), GREY), self.inputs, folder, size=size, **settings)
         self.handle = self.viewer.window.handle

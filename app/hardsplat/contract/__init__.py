@@ -27,7 +27,7 @@ from hardsplat.contract.tiles import TILES
 from hardsplat.contract.train import TRAIN
 from hardsplat.contract.view import VIEW
 
-__all__ = ["AXES", "BINDINGS", "BUFFERS", "CONSTANTS", "SPECS", "STRUCTS", "SUBSYSTEMS", "BufferSpec", "Field", "ImageSpec", "dtype", "indirect_offset", "itemsize", "number_offsets"]
+__all__ = ["AXES", "BINDINGS", "BUFFERS", "CONSTANTS", "SPECS", "STRUCTS", "SUBSYSTEMS", "BufferSpec", "Field", "ImageSpec", "dtype", "indirect_offset", "itemsize", "layout"]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
     s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, TILES, LOSS, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
@@ -49,18 +49,18 @@ def itemsize(name: str) -> int:
     return dtype(BUFFERS[name].type).itemsize
 
 
-def number_offsets(name: str) -> tuple[int, ...]:
-    """Byte offsets of all 32-bit numbers of one element of a buffer, in order."""
+def layout(name: str) -> tuple[tuple[str, int], ...]:
+    """(innermost member, byte offset) of all 32-bit numbers of one element of a buffer, in order; the member is "" where the element is no struct."""
 
-    def within(kind: np.dtype, start: int) -> list[int]:
+    def within(kind: np.dtype, member: str, start: int) -> list[tuple[str, int]]:
         if kind.fields:
-            return [o for member, at, *_ in (kind.fields[n] for n in kind.names) for o in within(member, start + at)]
+            return [n for name in kind.names for n in within(kind.fields[name][0], name, start + kind.fields[name][1])]
         if kind.subdtype:
             base, shape = kind.subdtype
-            return [o for i in range(int(np.prod(shape))) for o in within(base, start + i * base.itemsize)]
-        return [start]
+            return [n for i in range(int(np.prod(shape))) for n in within(base, member, start + i * base.itemsize)]
+        return [(member, start)]
 
-    return tuple(within(dtype(BUFFERS[name].type), 0))
+    return tuple(within(dtype(BUFFERS[name].type), "", 0))
 
 
 def indirect_offset(field: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from hardsplat import trained
 from hardsplat.contract import SUBSYSTEMS
@@ -18,11 +19,25 @@ def headers() -> list[str]:
     return [f"{FOLDER}{name}.glsl" for name in (*SUBSYSTEMS, *_TABLES)]
 
 
+def is_header(name: str) -> bool:
+    subsystem = name.removeprefix(FOLDER).removesuffix(".glsl")
+    return name.startswith(FOLDER) and (subsystem in SUBSYSTEMS or subsystem in _TABLES)
+
+
 def header(name: str) -> str:
     """The text of a header by the name that shaders include. Raises KeyError for another name."""
-    subsystem = name.removeprefix(FOLDER).removesuffix(".glsl")
-    lines = _TABLES[subsystem]() if subsystem in _TABLES else _lines(SUBSYSTEMS[subsystem])
-    return "\n".join(lines) + "\n"
+    written_from = [*SUBSYSTEMS.values(), *trained.QUANTITIES.values(), *LOSS_TERMS.values()]
+    if written_from != _WRITTEN.get("from"):  # the tables have changed, or this is the first header
+        _WRITTEN.clear()
+        _WRITTEN["from"] = written_from
+    if name not in _WRITTEN:
+        subsystem = name.removeprefix(FOLDER).removesuffix(".glsl")
+        lines = _TABLES[subsystem]() if subsystem in _TABLES else _lines(SUBSYSTEMS[subsystem])
+        _WRITTEN[name] = "\n".join(lines) + "\n"
+    return _WRITTEN[name]
+
+
+_WRITTEN: dict[str, Any] = {}  # headers that were asked for, and the tables that they were written from
 
 
 def _lines(subsystem: Subsystem) -> Iterator[str]:

@@ -106,7 +106,7 @@ FEATURES: tuple[Feature, ...] = (
 LIMITS = {
     "shared_memory": ("maxComputeSharedMemorySize", 24 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
-    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 16, "buffers a stage, for the Adam step"),
+    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 13, "buffers a stage, for perturbing splats"),
 }
 REQUIRED = (*(f.name for f in FEATURES if f.required), *LIMITS)
 

@@ -196,13 +196,15 @@ def _check_layout(where: str, name: str, b: Binding) -> None:
     buffer = isinstance(spec, contract.BufferSpec)
     if buffer != (b.kind in ("buffer", "uniform")) or buffer and spec.uniform != (b.kind == "uniform"):
         kind = "uniform" if buffer and spec.uniform else "buffer" if buffer else "image"
-        raise PassError(f"{where} is a {kind} in the contract, the shader has {b.kind}")
+        raise PassError(f"{where} is in the contract as {kind}, in the shader as {b.kind}")
     if not buffer:
         return
     if b.stride is not None and b.stride != contract.itemsize(name):
         raise PassError(f"{where} has {contract.itemsize(name)} bytes an element, the shader {b.stride}")
-    if b.offsets != contract.number_offsets(name):
-        raise PassError(f"{where}: {spec.type} has its numbers at bytes {contract.number_offsets(name)}, in the shader at {b.offsets}")
+    expected = contract.layout(name)
+    if b.layout != expected:
+        ours, theirs = next((pair for pair in zip(expected, b.layout) if pair[0] != pair[1]), (len(expected), len(b.layout)))
+        raise PassError(f"{where}: {spec.type} has {ours} where the shader has {theirs} (member, byte)")
 
 
 def _specialization(spec: Mapping, info: Reflection):

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import vulkan as vk
 
 from hardsplat import contract
+from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.queue import ALL, allocate, barrier, complete, pool
 
 MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
+SCHEDULES = ("declared", "serial", "reversed")
+
+
+def schedule() -> str:
+    """HARDSPLAT_SCHEDULE: how recorders order passes between which the declarations ask for no barrier. For tests of the declarations, which no validation layer can
+    check where shaders reach memory by address.
+
+    declared: as they were recorded, for the device to run at once. serial: one after the other. reversed: one after the other, the last first; passes that
+    depend on each other and do not say so then change the result.
+    """
+    wanted = os.environ.get("HARDSPLAT_SCHEDULE") or "declared"
+    if wanted not in SCHEDULES:
+        raise UserError(f"HARDSPLAT_SCHEDULE is {wanted}: choose {', '.join(SCHEDULES)}")
+    return wanted
 
 
 class Recorder:
@@ -32,6 +48,7 @@ class Recorder:
         self._read: set[str] = set()
         self.marks: list[str] = []
         self._queries = None
+        self._schedule, self._group = schedule(), []  # what was recorded since the last barrier, where it is not recorded at once
         vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
         barrier(self.commands)
         if timed and device.timestamp_ns:
@@ -56,6 +73,7 @@ class Recorder:
     def order(self, reads: set[str], writes: set[str]) -> None:
         """A barrier if these accesses clash with what was recorded since the last one."""
         if (reads | writes) & self._written or writes & self._read:
+            self._flush()
             barrier(self.commands)
             self._written.clear()
             self._read.clear()
@@ -74,16 +92,35 @@ class Recorder:
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
         self.order(reads, pipeline.writes)
-        self._label(owner.name)
-        point = vk.VK_PIPELINE_BIND_POINT_COMPUTE if isinstance(owner, ComputePass) else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
-        vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
-        self._push(pipeline, point)
-        if isinstance(owner, ComputePass):
-            self._dispatch(pipeline, threads, indirect, groups)
-        else:
-            self._draw(pipeline, threads, indirect, extent)
-        self._end_label()
-        self.mark(owner.name)
+
+        def emit() -> None:
+            self._label(owner.name)
+            point = vk.VK_PIPELINE_BIND_POINT_COMPUTE if isinstance(owner, ComputePass) else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+            vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
+            self._push(pipeline, point)
+            if isinstance(owner, ComputePass):
+                self._dispatch(pipeline, threads, indirect, groups)
+            else:
+                self._draw(pipeline, threads, indirect, extent)
+            self._end_label()
+            self.mark(owner.name)
+
+        self._emit(emit)
+
+    def _emit(self, emit: Callable[[], None]) -> None:
+        """Records something now, or with what else stands between two barriers."""
+        if self._schedule == "reversed":
+            self._group.append(emit)
+            return
+        if self._schedule == "serial":
+            barrier(self.commands)
+        emit()
+
+    def _flush(self) -> None:
+        for emit in reversed(self._group):
+            barrier(self.commands)
+            emit()
+        self._group.clear()
 
     def _push(self, pipeline: Pipeline, point: int) -> None:
         if not pipeline.descriptors:
@@ -160,8 +197,12 @@ class Recorder:
         """Every 32-bit word of a buffer := word."""
         self.order(set(), {name})
         buffer = self.resources[name]
-        vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
-        self.mark(f"fill {name}")
+
+        def emit() -> None:
+            vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
+            self.mark(f"fill {name}")
+
+        self._emit(emit)
 
     def _label(self, name: str) -> None:
         if self.device.instance.debug_utils:
@@ -173,6 +214,7 @@ class Recorder:
             vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
 
     def end(self) -> Recorder:
+        self._flush()
         barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(self.commands)
         self.device.check_validation()

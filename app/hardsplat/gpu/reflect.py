@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-_NAME, _EXECUTION_MODE, _DECORATE, _MEMBER_DECORATE = 5, 16, 71, 72
+_NAME, _MEMBER_NAME, _EXECUTION_MODE, _DECORATE, _MEMBER_DECORATE = 5, 6, 16, 71, 72
 _TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_IMAGE, _TYPE_ARRAY, _TYPE_RUNTIME_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 25, 28, 29, 30, 32
 _CONSTANT, _VARIABLE = 43, 59
 _DEC_SPEC_ID, _DEC_ARRAY_STRIDE, _DEC_NON_WRITABLE, _DEC_NON_READABLE, _DEC_BINDING, _DEC_OFFSET = 1, 6, 24, 25, 33, 35
@@ -18,13 +18,13 @@ PLANE_SUFFIX = "_plane"  # of the reference types with which shaders open planes
 
 @dataclass(frozen=True)
 class Binding:
-    """How a shader opens a resource. stride: bytes between elements of a runtime array. offsets: of every number of an element, in order; empty for images."""
+    """How a shader opens a resource. stride: bytes between elements of a runtime array. layout: member and byte offset of every number of an element, in order."""
 
     kind: str  # buffer | uniform | sampled | storage | input
     reads: bool
     writes: bool
     stride: int | None
-    offsets: tuple[int, ...] = ()
+    layout: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass
@@ -37,6 +37,10 @@ class Reflection:
     spec_ids: dict[str, int] = field(default_factory=dict)  # LOCAL_SIZE: the one without a name, of local_size_x_id
 
 
+def _text(words: tuple[int, ...]) -> str:
+    return struct.pack(f"<{len(words)}I", *words).split(b"\0")[0].decode()
+
+
 class _Module:
     """The declarations of a module, by id."""
 
@@ -46,6 +50,7 @@ class _Module:
             raise ValueError("not a SPIR-V module")
         self.names: dict[int, str] = {}
         self.decorations: dict[int, dict[int, int]] = {}
+        self.member_names: dict[int, dict[int, str]] = {}
         self.member_marks: dict[int, set[int]] = {}
         self.member_offsets: dict[int, dict[int, int]] = {}
         self.types: dict[int, tuple[int, ...]] = {}
@@ -60,7 +65,9 @@ class _Module:
 
     def _take(self, op: int, args: tuple[int, ...]) -> None:
         if op == _NAME:
-            self.names[args[0]] = struct.pack(f"<{len(args) - 1}I", *args[1:]).split(b"\0")[0].decode()
+            self.names[args[0]] = _text(args[1:])
+        elif op == _MEMBER_NAME:
+            self.member_names.setdefault(args[0], {})[args[1]] = _text(args[2:])
         elif op == _EXECUTION_MODE and args[1] == _MODE_LOCAL_SIZE:
             self.local_size = tuple(args[2:5])
         elif op == _DECORATE:
@@ -76,19 +83,20 @@ class _Module:
         elif op == _VARIABLE:
             self.variables.append((args[0], args[1], args[2]))
 
-    def offsets(self, kind: int, start: int = 0) -> tuple[int, ...]:
-        """Byte offsets of the 32-bit numbers of a value of this type that begins at `start`; of an array without a length, those of one element."""
+    def layout(self, kind: int, name: str = "", start: int = 0) -> tuple[tuple[str, int], ...]:
+        """(innermost member, byte offset) of the 32-bit numbers of a value of this type that begins at `start`; of an array without a length, those of one element."""
         op, *args = self.types[kind]
         if op in (_TYPE_INT, _TYPE_FLOAT):
-            return (start,)
+            return ((name, start),)
         if op == _TYPE_VECTOR:
-            return tuple(start + 4 * i for i in range(args[1]))
+            return tuple((name, start + 4 * i) for i in range(args[1]))
         if op == _TYPE_RUNTIME_ARRAY:
-            return self.offsets(args[0], start)
+            return self.layout(args[0], name, start)
         if op == _TYPE_ARRAY:
             stride = self.decorations[kind][_DEC_ARRAY_STRIDE]
-            return tuple(o for i in range(self.constants[args[1]]) for o in self.offsets(args[0], start + i * stride))
-        return tuple(o for i, member in enumerate(args) for o in self.offsets(member, start + self.member_offsets[kind][i]))
+            return tuple(n for i in range(self.constants[args[1]]) for n in self.layout(args[0], name, start + i * stride))
+        names, offsets = self.member_names.get(kind, {}), self.member_offsets[kind]
+        return tuple(n for i, member in enumerate(args) for n in self.layout(member, names.get(i, name), start + offsets[i]))
 
 
 def reflect(spirv: bytes) -> Reflection:
@@ -116,7 +124,7 @@ def _binding(m: _Module, pointee: int, own: set[int], storage: int) -> Binding:
         array = m.types[member][0] == _TYPE_RUNTIME_ARRAY
         writes = storage == _STORAGE_BUFFER and _DEC_NON_WRITABLE not in marks
         stride = m.decorations[member][_DEC_ARRAY_STRIDE] if array else None
-        return Binding(_KINDS[storage], _DEC_NON_READABLE not in marks, writes, stride, m.offsets(member))
+        return Binding(_KINDS[storage], _DEC_NON_READABLE not in marks, writes, stride, m.layout(member))
     _, _, dim, _, _, _, sampled, *_ = m.types[pointee]
     kind = "input" if dim == _DIM_SUBPASS else "sampled" if sampled == 1 else "storage"
     marks = own if kind == "storage" else {_DEC_NON_WRITABLE}

@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from hardsplat.contract.glsl import header, headers
+from hardsplat.contract.glsl import header, is_header
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.paths import SHADERS, SPIRV
@@ -60,12 +60,12 @@ def expand(source: Source) -> str:
         for label in (f"include/{name}", name):
             if (SHADERS / label).is_file():
                 return label
-        if name in headers():
+        if is_header(name):
             return name
         raise ShaderError(f"{user}: include {name} is not in {SHADERS / 'include'} or {SHADERS}, nor a header of the contract")
 
     def text_of(label: str) -> str:
-        return header(label) if label in headers() else (SHADERS / label).read_text(encoding="utf-8")
+        return header(label) if is_header(label) else (SHADERS / label).read_text(encoding="utf-8")
 
     def lines(label: str):
         if label in seen:

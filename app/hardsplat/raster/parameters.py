@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -146,31 +146,37 @@ class Parameters:
     def _all_planes(self) -> Iterator[Buffer]:
         return (buffer for planes in self._planes.values() for buffers in planes.buffers.values() for buffer in buffers)
 
-    def grow(self, capacity: int, n: int) -> None:
-        """More capacity for the same n splats, plane by plane: old and new of one plane stand side by side, not of all. No step may be in flight.
+    def resize(self, capacity: int, n: int) -> None:
+        """Another capacity for the same n splats, plane by plane: old and new of one plane stand side by side, not of all. No step may be in flight.
 
-        Raises OutOfMemory where a plane does not fit; then nothing is lost and `capacity` is what it was.
+        Raises OutOfMemory where a plane does not fit; then nothing is lost, and the planes before it have the new size.
         """
         try:
             for name, old in self._follow.items():
-                if old.nbytes < capacity * contract.itemsize(name):
-                    self._follow[name] = self._moved(old, Buffer(self.device, capacity * contract.itemsize(name), name), n * contract.itemsize(name))
+                size = contract.itemsize(name)
+                self._follow[name] = self._moved(old, lambda name=name, size=size: Buffer(self.device, capacity * size, name), n * size, capacity * size)
             for planes in self._planes.values():
-                if planes.quantity.of != "splat" or planes.capacity >= capacity:
+                if planes.quantity.of != "splat":
                     continue
+                smaller = min(capacity, planes.capacity)
+                planes.capacity = smaller  # until all buffers have room for more
                 for role, buffers in planes.buffers.items():
                     size = self._itemsize(planes.quantity, role)
+                    kept = 0 if role == "gradient" else n * size
                     for k, old in enumerate(buffers):
-                        if old.nbytes < capacity * size:
-                            buffers[k] = self._moved(old, self._allocate(planes.quantity, role, capacity), 0 if role == "gradient" else n * size)
+                        buffers[k] = self._moved(old, lambda q=planes.quantity, role=role: self._allocate(q, role, capacity), kept, capacity * size)
                 planes.capacity = capacity
         finally:
             self._tell()
             self.set_count(n)
 
     @staticmethod
-    def _moved(old: Buffer, new: Buffer, nbytes: int) -> Buffer:
-        copy_regions(old, new, [(0, 0, nbytes)])
+    def _moved(old: Buffer, make: Callable[[], Buffer], kept: int, nbytes: int) -> Buffer:
+        """The buffer that `make` makes with the first `kept` bytes of the old one, or the old one where it has that size already."""
+        if -(-nbytes // 16) == -(-old.nbytes // 16):
+            return old
+        new = make()
+        copy_regions(old, new, [(0, 0, kept)])
         old.destroy()
         return new
 

@@ -11,7 +11,7 @@ from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.resolve import resolve
 from hardsplat.trained import Of
-from hardsplat.variants.moments import MOMENT_FORMATS
+from hardsplat.variants.moments import MOMENT_FORMATS, MomentFormat
 
 GROUP = contract.CONSTANTS["GROUP"]
 _ITEMS: dict[Of, str] = {"splat": "splats", "photograph": "photographs", "camera": "cameras", "scene": "scene"}  # files that fill <items>
@@ -42,9 +42,9 @@ def adam(moments: str = "float32", visible_only: bool = False, grows: bool = Tru
     return Sink(False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, own=("values", "moments"))
 
 
-def resolve_moments(device: Device, wanted: str) -> None:
-    """Raises UserError where the device lacks what this storage of moments needs."""
-    resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
+def resolve_moments(device: Device, wanted: str) -> MomentFormat:
+    """How moments are stored. Raises UserError where the device lacks what that needs."""
+    return resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
 
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hardsplat import contract
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 
@@ -59,11 +57,6 @@ def sort_bytes(splats: int) -> dict[str, int]:
     blocks = -(-splats // BLOCK)
     sizes = {"keys": splats, "keys_alt": splats, "order": splats, "order_alt": splats, "digit_counts": RADIX * blocks, "digit_totals": RADIX}
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
-
-
-def allocate_sort(device: Device, capacity: int) -> dict[str, Buffer]:
-    """Keys, order and scratch for up to `capacity` splats, which is the capacity that `counts` must hold."""
-    return allocate_all(device, sort_bytes(capacity))
 
 
 def record_sort(recorder: Recorder, run: dict[str, Pipeline], name: str = "sort", digits: int = _DIGITS, first: str = "splat_blocks", others: str = "visible_blocks") -> None:

@@ -211,14 +211,13 @@ class Session(BatchedSession):
             return
         self._release(keep_parameters=True)
         try:
-            self.parameters.grow(capacity, n)
+            self.parameters.resize(capacity, n)
             self._record()
         except OutOfMemory as error:
             self._refused = capacity  # not asked for again: failing to allocate is slow
             self.growth_stopped = f"growth stops at {before} splats: {error}"
             self._release(keep_parameters=True)
-            if self.parameters.capacity != before:
-                self.parameters.grow(before, n)
+            self.parameters.resize(before, n)
             self._record()
         self._set(n, self.step)
 

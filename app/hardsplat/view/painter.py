@@ -37,7 +37,7 @@ class Painter:
         self.device, self.width, self.height, self.transparent = device, width, height, transparent
         self._parts, self._recorders = [], {}
         try:
-            parameters = self._part(Parameters(device, max(len(gaussians), 1), gaussians.sh.shape[1]))
+            parameters = self._part(Parameters(device, max(len(gaussians), 1), gaussians.sh_degree))
             parameters.upload(gaussians)
             self.raster = self._part(backend.rasterizer(device, parameters, width, height, options, sink=None))
             self._shown = allocate_show(device, width, height)

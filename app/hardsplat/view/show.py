@@ -83,7 +83,7 @@ def view(target: str | Path, data_dir: str | Path | None = None, data_factor: in
     gpu = open_device(device or config.device, window.start())
     degree = shown.gaussians.sh_degree
     inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree) if shown.scene else Inputs(around(shown.gaussians), sh_degree=degree)
-    parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh.shape[1])
+    parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh_degree)
     parameters.upload(shown.gaussians)
     viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(config), inputs, folder=Path())
     try:
