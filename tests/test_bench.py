@@ -78,7 +78,7 @@ def test_sizes_and_thresholds(on_device, scene, model, tmp_path):
 
 def test_moments(on_device, scene, model, capsys):
     rows = bench(model, scene, views=[1], repeats=1, quiet=True, errors=True, moments=["float32", "bfloat16"])
-    assert varying(rows) == ["moments"] and [r.memory["optimizer"] for r in rows] == [2 * 300 * 23 * 4, 300 * 23 * 4]
+    assert varying(rows) == ["moments"] and [r.memory["optimizer"] for r in rows] == pytest.approx([2 * 300 * 23 * 4, 300 * 23 * 4], rel=0.01)
     assert rows[1].floors["optimizer"] < 0.8 * rows[0].floors["optimizer"]
     assert rows[0].errors == pytest.approx(rows[1].errors, rel=0.1)
     on_device.capabilities.withdraw("storage_16bit", "core feature x")
@@ -137,7 +137,7 @@ def test_a_size_that_the_device_cannot_hold_is_left_out(on_device, scene, model,
     rows = bench(model, scene, views=[1], repeats=1, quiet=True, splats=[100, 1])
     assert [(r.splats, r.floors) for r in rows] == [(300, {})]
     out, err = capsys.readouterr()
-    assert err.startswith("skipped 30000 splats, hardware: buffer sh needs 1 MiB") and "over their floor" not in out
+    assert err.startswith("skipped 30000 splats, hardware: buffer splats2d needs 1 MiB") and "over their floor" not in out
 
 
 def test_errors_are_relative_l2_and_cosine(device, scene, model, monkeypatch):

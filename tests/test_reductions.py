@@ -20,6 +20,7 @@ ASLEEP, IDLE, CONTRIBUTING = range(3)
 # A lane's key: 4 * splat + its state. Its moments are small integers, so that sums are exact in every order.
 KERNEL = """
 #include "common.glsl"
+#include "contract/sort.glsl"
 #include <atomics>
 #include <reduce>
 layout(local_size_x = GROUP) in;

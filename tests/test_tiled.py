@@ -144,7 +144,7 @@ def lists(renderer: Renderer) -> list[np.ndarray]:
     """The splats of every tile as the GPU listed them."""
     tiles = renderer.raster.tiles
     starts = renderer.resources["tile_starts"].download(np.uint32, tiles + 1)
-    splats = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["splat"]
+    splats = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))["splat"]
     ranks = renderer.resources["pair_splats"].download(np.uint32, int(starts[-1]))
     return [splats[ranks[a:b]] for a, b in zip(starts[:-1], starts[1:])]
 
@@ -278,7 +278,7 @@ def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
         renderer.forward(*gaussians_of(scene))
         first = renderer.backward(scene["weight"])
         counts = renderer.parameters.counts
-        firsts = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["first"][: counts["visible"]].astype(int)  # of one sort block
+        firsts = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))["first"][: counts["visible"]].astype(int)  # of one sort block
         touched = np.diff(firsts, append=counts["pairs"])
         assert (touched > device.subgroup_size).any() and (touched <= device.subgroup_size).any()
         assert np.diff(renderer.resources["tile_starts"].download(np.uint32, renderer.raster.tiles + 1).astype(int)).max() > 128

@@ -413,7 +413,7 @@ def test_splats_whose_buffers_grow(seen, device):
     seen.frames(1)
     device.wait_idle()
     more = some_gaussians(np.random.default_rng(), 100)
-    seen.parameters.grow(100, 40)
+    seen.parameters.resize(100, 40)
     seen.parameters.upload(more)
     seen.gaussians = more
     seen.shows(seen.headless())

@@ -21,6 +21,9 @@ bvec4 visible(uvec4 item, uint items) {
     return bvec4(visible(item.x, items), visible(item.y, items), visible(item.z, items), visible(item.w, items));
 }
 
+// Whether the SH degree in use has this plane.
+bool in_use(Plane plane) { return plane.source != GRADIENT_SH || plane.band < (frame.sh_degree + 1u) * (frame.sh_degree + 1u); }
+
 // The items that numbers 4 i to 4 i + 3 of a plane belong to.
 uvec4 items_at(uint i, uint width) {
     uvec4 number = 4u * i + uvec4(0u, 1u, 2u, 3u);

@@ -16,6 +16,7 @@ float estimate_of(Plane plane, uint plane_index, uint g, uint number) {
 vec4 gradients_of(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     bvec4 seen_ones = visible(item, items);
     vec4 d = vec4(0.0);
+    if (!in_use(plane)) return d;
     for (uint c = 0u; c < 4u; ++c)
         if (seen_ones[c]) d[c] = estimate_of(plane, plane_index, item[c], 4u * i + c - plane.width * item[c]);
     return d;
