@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -28,7 +28,7 @@ from hardsplat.io.colmap import read_model
 from hardsplat.io.images import image_size, read_pixels
 from hardsplat.io.lens import Lens, intrinsics
 from hardsplat.io.masks import FOLDER, mask_beside, masked, read_mask
-from hardsplat.io.source import Posed, Source
+from hardsplat.io.source import Posed, Source, stays_below
 from hardsplat.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 
 
@@ -170,9 +170,7 @@ def _image_folder(root, data_factor):
 
 def _paths(folder, names):
     for name in names:
-        # Read as a Windows path, both kinds of slash and a drive letter count.
-        parts = PureWindowsPath(name)
-        if parts.drive or parts.root or ".." in parts.parts:
+        if not stays_below(name):
             raise UserError(f"{folder}: the model's image name {name!r} leads out of this folder; rename it in the model")
     paths = [folder / name for name in names]
     missing = [path for path in paths if not os.path.isfile(path)]
