@@ -2,6 +2,8 @@
 
 import json
 import re
+import tracemalloc
+from dataclasses import replace
 
 import imageio_ffmpeg
 import numpy as np
@@ -336,6 +338,21 @@ POSE = np.eye(4).tolist()
 def test_camera_paths_that_are_none(tmp_path, top, words):
     with pytest.raises(UserError, match=re.escape(words)):
         read_camera_path(saved(tmp_path, top))
+
+
+def test_a_path_that_would_take_days_is_refused_before_memory_is(tmp_path):
+    """Three hundred bytes once asked for 37 GiB."""
+    keys = [{"c2w": POSE, "fov": 50, "time": t} for t in (-1e6, 1e6)]
+    path = read_camera_path(saved(tmp_path, {"keyframes": keys, "fps": 1000}))
+    tracemalloc.start()
+    with pytest.raises(UserError, match="--path p.json: would be 2000000001 frames, 2e.06 s at 1000 a second; there may be 100000"):
+        module.shots_of("p.json", path, None, splats())
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert len(module.shots_of("p.json", path, None, splats(), frames=7)) == 7
+    frames = replace(path, frames=True, c2w=np.tile(path.c2w[:1], (module.MOST_FRAMES + 1, 1, 1)))
+    with pytest.raises(UserError, match="would be 100001 frames, which it lists"):
+        module.shots_of("p.json", frames, None, splats())
 
 
 # -- files -------------------------------------------------------------------------------------------------------------------------

@@ -37,7 +37,8 @@ log = logging.getLogger("hardsplat")
 VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
 SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120  # of a path that says nothing else; degrees, vertical
 SAMPLES = 8  # frames that the ends of a palette are taken from
-LIMITS = {"frames": (1, 10**6), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
+MOST_FRAMES = 100_000  # of a path: 55 minutes at 30 a second; each takes a kilobyte before it is drawn
+LIMITS = {"frames": (1, MOST_FRAMES), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
 
 
 @dataclass(frozen=True)
@@ -158,9 +159,10 @@ def shots_of(
     base = _base(cameras[0] if cameras and not keys else None, keys, width, height, fov)
     if keys:
         if keys.frames and not frames:
+            _check_frames(path, len(keys.c2w), "which it lists")
             w2c, focal = np.linalg.inv(keys.c2w), keys.focal
         else:
-            w2c, focal = along(keys, frames or max(1, round((keys.times[-1] - keys.times[0]) * (keys.fps or fps)) + 1))
+            w2c, focal = along(keys, frames or _frames_of(path, keys, fps))
         poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
     else:
         setting = setting_of(gaussians, cameras, _direction(up))
@@ -176,6 +178,19 @@ def shots_of(
         except ValueError as error:
             raise UserError(f"--path {path}: frame {i}: {error}") from None
     return shots
+
+
+def _frames_of(path: str, keys: CameraPath, fps: float) -> int:
+    """As many as its seconds have at its pace, or at `fps` where it has none. UserError where nobody means that."""
+    seconds, pace = keys.times[-1] - keys.times[0], keys.fps or fps
+    frames = max(1, round(seconds * pace) + 1)
+    _check_frames(path, frames, f"{seconds:g} s at {pace:g} a second")
+    return frames
+
+
+def _check_frames(path: str, frames: int, why: str) -> None:
+    if frames > MOST_FRAMES:
+        raise UserError(f"--path {path}: would be {frames} frames, {why}; there may be {MOST_FRAMES}: correct the times of its keyframes, or add --frames N")
 
 
 def _base(camera: Camera | None, keys: CameraPath | None, width, height, fov) -> Camera:
