@@ -13,7 +13,7 @@ from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.io import lens as lens_module
 from hardsplat.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
-from hardsplat.io.images import image_size, read_rgb8, save_png, side_by_side
+from hardsplat.io.images import image_size, read_rgb8, save_png
 from hardsplat.io.scene import View, load_images, load_scene
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[1] / ".." / "shared"))
@@ -115,13 +115,6 @@ def test_png_of_floats_rounds_and_clamps(tmp_path):
     assert read_rgb8(tmp_path / "a.png")[0, :, 1].tolist() == [0, 0, 0, 1, 255, 255, 0, 255]
     (tmp_path / "file").write_text("")
     assert "cannot be written" in refusal(save_png, tmp_path / "file" / "a.png", values)
-
-
-def test_side_by_side():
-    both = side_by_side(np.full((2, 3, 3), 0.2), np.full((2, 3, 3), 7, np.uint8))
-    assert both.shape == (2, 6, 3) and both.dtype == np.uint8 and (both[:, :3] == 51).all() and (both[:, 3:] == 7).all()
-    with pytest.raises(ValueError, match="differ in shape"):
-        side_by_side(np.zeros((2, 3, 3)), np.zeros((2, 4, 3)))
 
 
 # --- scenes ---

@@ -20,6 +20,7 @@ from hardsplat.cli import main
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.io.camera_path import read_camera_path
+from hardsplat.io.colmap import read_model, write_model
 from hardsplat.io.images import read_pixels, to_uint8
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
@@ -449,19 +450,36 @@ def test_stills_of_held_out_views(result, scene, device):
     run(result, "--path", "held-out")
     out = sorted((result / "held-out").iterdir())
     opened = load_scene(scene)
-    assert [p.name for p in out] == [f"{opened.views[i].name.removesuffix('.jpg')}.png" for i in opened.test]
+    assert [p.name for p in out] == [f"{opened.views[i].name}.png" for i in opened.test]
     splats = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
     with Renderer(device) as renderer:
         image, _ = renderer.forward(splats, opened.views[opened.test[1]].camera, background=(1, 1, 1), near=0.2)
     assert np.abs(read_pixels(out[1]).astype(int) - to_uint8(image)).max() <= 1
 
 
+def test_views_whose_names_differ_in_folder_or_ending_alone(result, scene, tmp_path):
+    """They once shared one still."""
+    cameras, images, points = read_model(scene / "sparse/0")
+    renamed = ["a/b.jpg", "a_b.jpg", "a_b.png"]
+    few = dict(list(images.items())[:3])
+    for image, name in zip(few.values(), renamed):
+        (tmp_path / "s/images" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "s/images" / name).write_bytes((scene / "images" / image.name).read_bytes())
+        image.name = name
+    write_model(tmp_path / "s/sparse/0", cameras, few, points)
+    run(result, "--data-dir", tmp_path / "s", "--path", "train", "--output", tmp_path / "o", "--depth-raw")
+    found = sorted(p.relative_to(tmp_path / "o").as_posix() for p in (tmp_path / "o").rglob("*.*"))
+    assert found == ["a_b.jpg.depth.npy", "a_b.jpg.png", "a_b.png.depth.npy", "a_b.png.png"]  # the third is held out
+    run(result, "--data-dir", tmp_path / "s", "--path", "held-out", "--output", tmp_path / "o")
+    assert (tmp_path / "o/a/b.jpg.png").is_file()
+
+
 def test_several_modes_sizes_and_raw_depth(result):
     run(result, "--path", "train", "--frames", 3, "--width", 48, "--mode", "image", "alpha", "count", "--depth-raw", "--background", "transparent")
     names = sorted(p.name for p in (result / "train").iterdir())
-    assert len(names) == 12 and sum(n.endswith("_depth.npy") for n in names) == 3 and sum(n.endswith("_count.png") for n in names) == 3
-    depth = np.load(next((result / "train").glob("*_depth.npy")))
-    image = read_pixels(next((result / "train").glob("*_image.png")))
+    assert len(names) == 12 and sum(n.endswith(".jpg.depth.npy") for n in names) == 3 and sum(n.endswith(".jpg.count.png") for n in names) == 3
+    depth = np.load(next((result / "train").glob("*.depth.npy")))
+    image = read_pixels(next((result / "train").glob("*.image.png")))
     assert depth.dtype == np.float32 and depth.shape == (36, 48) and depth.max() > 0 and image.shape == (36, 48, 4)
 
 

@@ -4,10 +4,11 @@ import json
 
 import numpy as np
 import pytest
-from PIL import Image
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from hardsplat.presets import save_config
-from hardsplat.report.page import comparison, comparison_name, pictures, plot, spread
+from hardsplat.report.page import PARTS, comparison, comparison_name, pictures, plot, spread, view_of, write_comparison
 from hardsplat.report.run import _speed, write_report
 from hardsplat.report.stages import by_stage
 from hardsplat.train.report import Log
@@ -55,7 +56,7 @@ def finished(tmp_path):
         }
         (path / "metrics.json").write_text(json.dumps(metrics | changes))
         for i, name in enumerate(names):
-            Image.fromarray(np.concatenate([picture(i), picture(100 + i)], axis=1)).save(path / "renders" / comparison_name(name))
+            write_comparison(path / "renders", name, picture(i), picture(100 + i))
         return path
 
     return make
@@ -104,10 +105,31 @@ def test_an_interrupted_run_says_so_and_shows_no_older_renders(finished):
 
 def test_damaged_and_missing_renders_are_left_out(finished):
     folder = finished(names=("a.jpg", "b.jpg", "c.jpg"))
-    (folder / "renders/a.png").write_bytes((folder / "renders/a.png").read_bytes()[:200])
-    (folder / "renders/b.png").unlink()
+    damaged = folder / "renders/a.jpg.render.png"
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    (folder / "renders/b.jpg.photo.png").unlink()
     assert comparison(folder, "a.jpg") is None is comparison(folder, "b.jpg")
     assert len(parts(write_report(folder))[0]) == 2
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9), unique=True, min_size=2, max_size=5))
+@example(["a/b.jpg", "a_b.jpg", "a_b.png", "a/b", "a_b", "a/b.jpg.png", "a.render.png"])
+def test_no_two_views_share_a_file(views):
+    names = [(view, part) for view in views for part in PARTS]
+    files = [comparison_name(*name) for name in names]
+    assert len(set(files)) == len(names) and [view_of(file) for file in files] == names
+    for other in ("a.png", "a.render.jpg", "a", "render.png"):
+        with pytest.raises(ValueError):
+            view_of(other)
+
+
+def test_views_of_several_folders_keep_their_pictures(tmp_path):
+    names = ["a/b.jpg", "a_b.jpg", "a_b.png", "a/b.png"]
+    for i, name in enumerate(names):
+        write_comparison(tmp_path / "renders", name, picture(i), picture(i + 9))
+    for i, name in enumerate(names):
+        render, photo = comparison(tmp_path, name)
+        assert np.array_equal(render, picture(i)) and np.array_equal(photo, picture(i + 9))
 
 
 def test_pictures_fit_their_budget():

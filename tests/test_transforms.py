@@ -297,7 +297,7 @@ def test_a_synthetic_scene_trains_and_is_measured(tmp_path, on_device, backgroun
     measured = evaluate_run(str(tmp_path / "run"))
     assert [v["name"] for v in measured["views"]] == ["test/r_0.png", "test/r_1.png"]
     assert measured["psnr"] == pytest.approx(metrics["evaluations"][-1]["psnr"], abs=1e-3)
-    photo = np.array(Image.open(tmp_path / "run" / "renders" / "test_r_0.png"))[:, W:]
+    photo = np.array(Image.open(tmp_path / "run" / "renders" / "test" / "r_0.png.photo.png"))
     shown = (1.0, 1.0, 1.0) if background == "white" else (0.0, 0.0, 0.0)
     np.testing.assert_array_equal(photo, over(load_scene(tmp_path / "scene").views[0].load(), shown))
 

@@ -100,10 +100,3 @@ def save_png(path: str | Path, image: np.ndarray) -> None:
         Image.fromarray(np.ascontiguousarray(to_uint8(image))).save(path, format="PNG")
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def side_by_side(render: np.ndarray, photo: np.ndarray) -> np.ndarray:
-    """(H, 2W, 3) uint8 with the render on the left and its photograph on the right; each (H, W, 3), float in [0, 1] or uint8."""
-    if np.shape(render) != np.shape(photo):
-        raise ValueError(f"render {np.shape(render)} and photo {np.shape(photo)} differ in shape")
-    return np.concatenate([to_uint8(render), to_uint8(photo)], axis=1)

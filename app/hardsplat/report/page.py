@@ -14,11 +14,13 @@ from PIL import Image
 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
+from hardsplat.io.images import read_rgb8, save_png
 from hardsplat.report import charts
 
 BUDGET = 6_000_000  # bytes of a page's pictures before base64, which adds a third
 SIDES = (1280, 960, 640, 420, 280, 180, 120)  # px of a picture's longer side, the first at which all fit the budget
 MOST_VIEWS = 8
+PARTS = ("render", "photo")  # of a held-out view, below renders/
 _LOSSLESS = 1 << 16  # px of a picture that is small enough to be shown exactly
 
 
@@ -79,20 +81,32 @@ def _uri(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def comparison_name(view: str) -> str:
-    """Of the file in renders/ with a view's render beside its photograph; folders of the name become part of it, since they tell cameras of a rig apart."""
-    return "_".join(Path(view).with_suffix("").parts) + ".png"
+def comparison_name(view: str, part: str) -> str:
+    """The path below renders/ of a view's picture. part: one of PARTS. No two views share one: the view's own path, extension and all, comes first."""
+    return f"{view}.{part}.png"
+
+
+def view_of(name: str) -> tuple[str, str]:
+    """(view, part) of a path below renders/: what comparison_name was given. Raises ValueError for other names."""
+    view, part = name.removesuffix(".png").rsplit(".", 1)
+    if not name.endswith(".png") or part not in PARTS:
+        raise ValueError(f"{name} is no picture of a comparison")
+    return view, part
+
+
+def write_comparison(folder: Path, view: str, render: np.ndarray, photo: np.ndarray) -> None:
+    """Writes both pictures of a view, (H, W, 3) float in 0..1 or uint8, below `folder`. Raises UserError where one cannot be written."""
+    for part, image in zip(PARTS, (render, photo)):
+        save_png(folder / comparison_name(view, part), image)
 
 
 def comparison(folder: Path, view: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """(render, photograph), (H, W, 3) uint8 each, as a run left them; None where there is no such file, or a damaged one."""
+    """(render, photograph), (H, W, 3) uint8 each, as a run left them; None where one is missing or damaged, or they differ in size."""
     try:
-        with Image.open(folder / "renders" / comparison_name(view)) as picture:
-            both = np.asarray(picture.convert("RGB"))
-    except (OSError, ValueError, SyntaxError):
+        render, photo = (read_rgb8(folder / "renders" / comparison_name(view, part)) for part in PARTS)
+    except UserError:
         return None
-    half = both.shape[1] // 2
-    return both[:, :half], both[:, half:]
+    return (render, photo) if render.shape == photo.shape else None
 
 
 def spread(names: Sequence[str], most: int = MOST_VIEWS) -> list[str]:

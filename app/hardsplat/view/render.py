@@ -43,7 +43,7 @@ LIMITS = {"frames": (1, MOST_FRAMES), "fps": (0.01, 1000), "width": (1, 65536), 
 
 @dataclass(frozen=True)
 class Shot:
-    """name: of the file of its still, without the ending."""
+    """name: path of its still below the folder, without the last ending: a view's own path, or frame_00000."""
 
     name: str
     camera: Camera
@@ -154,7 +154,7 @@ def shots_of(
         indices = scene.test if path == "held-out" else scene.train
         chosen = np.unique(np.linspace(0, len(indices) - 1, min(frames or len(indices), len(indices))).round().astype(int))
         views = [scene.views[indices[i]] for i in chosen]
-        return [Shot("_".join(Path(v.name).with_suffix("").parts), fitted(v.camera, width, height)) for v in views]
+        return [Shot(v.name, fitted(v.camera, width, height)) for v in views]
     cameras = [scene.views[i].camera for i in scene.train] if scene else []
     base = _base(cameras[0] if cameras and not keys else None, keys, width, height, fov)
     if keys:
