@@ -78,8 +78,23 @@ def grouped(axes, labels: Sequence[str], series: dict[str, Sequence[float]], tit
     return True
 
 
+def take_literally(figure) -> None:
+    """Words of a figure are shown as they are: names of files may hold a $, which begins a formula for matplotlib, or bytes that are no text.
+
+    Labels of ticks stay as they are, since those of logarithmic axes are formulas.
+    """
+    texts = [*figure.texts, *(text for legend in figure.legends for text in legend.texts)]
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *(legend.texts if legend else ())]
+    for text in texts:
+        text.set_parse_math(False)
+        text.set_text(text.get_text().encode("utf-8", "replace").decode())
+
+
 def save(figure, path: Path) -> Path:
     """Writes a PNG. Raises UserError where it cannot be written."""
+    take_literally(figure)
     try:
         figure.savefig(path, dpi=130)
     except OSError as error:
@@ -91,6 +106,7 @@ def svg(figure) -> bytes:
     """The figure as SVG, with its words as text."""
     import matplotlib
 
+    take_literally(figure)
     out = io.BytesIO()
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})

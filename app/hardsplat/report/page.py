@@ -38,7 +38,7 @@ def write_page(path: Path, template: str, **values) -> Path:
     text = _templates().get_template(template).render(**values)
     try:
         with replacing(path) as partial:
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="replace")  # names of files may hold bytes that are no text
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
     return path
