@@ -1,6 +1,7 @@
 """Scenes of transforms.json in its three conventions: cameras by hand, the courtyard both ways, and every way a file can be wrong."""
 
 import json
+import os
 
 import cv2
 import numpy as np
@@ -11,7 +12,8 @@ from hardsplat.errors import UserError
 from hardsplat.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.images import over, save_png
 from hardsplat.io.lens import Lens
-from hardsplat.io.masks import downsampled, masked
+from hardsplat.io import masks as masks_module
+from hardsplat.io.masks import Masks, downsampled, masked
 from hardsplat.io.scene import load_scene
 from hardsplat.train.evaluate import evaluate_run
 from hardsplat.train.start import initial_gaussians
@@ -231,6 +233,43 @@ def test_masks(tmp_path):
 
     save_masks(tmp_path, keep.astype(float), ["0.png", "2.png.png"])
     assert [v.mask.name for v in load_scene(tmp_path).views] == ["0.png", "m.png", "2.png.png"]
+
+
+@pytest.mark.parametrize("photo, there, used", [
+    ("a.jpg", ["a.jpg"], "a.jpg"),
+    ("a.jpg", ["a.jpeg"], "a.jpeg"),
+    ("a.png", ["a.jpg"], "a.jpg"),
+    ("a.jpg", ["a.jpg.png"], "a.jpg.png"),
+    ("a.jpg", ["a.jpg.JPG"], "a.jpg.JPG"),
+    ("a.JPG", ["a.png"], "a.png"),
+    ("sub/a.jpg", ["a.png", "sub/a.PNG"], "sub/a.PNG"),
+    ("a.jpg", ["a.png", "a.jpg", "a.jpg.jpg", "a.jpg.png"], "a.jpg.png"),  # the first of several: the photograph's name and an ending more,
+    ("a.jpg", ["a.png", "a.jpg"], "a.jpg"),  # then its own name,
+    ("a.jpg", ["a.jpeg", "a.png", "a.webp"], "a.png"),  # then another ending
+    ("a.jpg", ["b.png", "a.txt", "a.jpg.txt", "sub/a.jpg"], None),
+    ("a.b.jpg", ["a.b.png", "a.png"], "a.b.png"),
+])  # fmt: skip
+def test_names_of_masks(tmp_path, photo, there, used):
+    for name in there:
+        (tmp_path / "masks" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "masks" / name).write_bytes(b"")
+    found = Masks(tmp_path).of(photo)
+    assert found == (used and tmp_path / "masks" / used)
+
+
+def test_a_mask_may_be_a_jpeg_and_is_decoded_once(tmp_path, monkeypatch):
+    keep = np.kron(np.random.default_rng(0).integers(0, 2, (3, 5)), np.ones((10, 8))).astype(bool)
+    (single(tmp_path) / "masks").mkdir()
+    Image.fromarray(np.where(keep, np.uint8(255), np.uint8(0))).save(tmp_path / "masks" / "1.jpeg")  # not quite black and white
+    view, read, reads = load_scene(tmp_path).views[1], masks_module.read_mask, []
+    monkeypatch.setattr(masks_module, "read_mask", lambda path: (reads.append(path), read(path))[1])
+    loaded = [view.load() for _ in range(3)]
+    assert reads == [tmp_path / "masks" / "1.jpeg"]
+    np.testing.assert_array_equal((loaded[0] == [255, 255, 255, 0]).all(axis=2), ~keep)
+    assert all(np.array_equal(again, loaded[0]) for again in loaded)
+    Image.fromarray(np.full((H, W), 255, np.uint8)).save(view.mask)
+    os.utime(view.mask, ns=(0, 1))
+    assert (view.load()[..., 3] == 255).all() and len(reads) == 2  # another file
 
 
 def test_masks_survive_downsampling():

@@ -3,7 +3,7 @@
 COLMAP, in the layout of MipNeRF-360:
 
     SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled
-    SCENE/masks                                   masks, white where a pixel counts: a.png or a.jpg.png for images/a.jpg
+    SCENE/masks                                   masks, white where a pixel counts: a.jpg.png, a.jpg or a.png for images/a.jpg, see Masks
     SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
 
 or transforms.json, see app/hardsplat/io/transforms.py.
@@ -18,7 +18,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import cv2
 import numpy as np
 from tqdm import tqdm
 
@@ -27,7 +26,7 @@ from hardsplat.errors import UserError
 from hardsplat.io.colmap import read_model
 from hardsplat.io.images import image_size, read_pixels
 from hardsplat.io.lens import Lens, intrinsics
-from hardsplat.io.masks import FOLDER, mask_beside, masked, read_mask
+from hardsplat.io.masks import FOLDER, Masks, fitted, masked, read_kept
 from hardsplat.io.source import Posed, Source, stays_below
 from hardsplat.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 
@@ -58,19 +57,8 @@ class View:
         found, expected = image.shape[1::-1], self.stored or size
         if found != expected:
             raise UserError(f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed since the scene was opened")
-        image = self._fitted(image)
-        if not self.mask:
-            return image
-        keep = self._fitted(read_mask(self.mask))
-        if not (keep == 255).any():
-            raise UserError(f"{self.mask}: keeps no pixel; white is what counts, black what is ignored")
-        return masked(image, keep)
-
-    def _fitted(self, image):
-        size = self.camera.width, self.camera.height
-        if image.shape[1::-1] != size:
-            image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-        return self.lens.undistort(image) if self.lens else image
+        image = fitted(image, *size, self.lens)
+        return masked(image, read_kept(self.mask, *size, self.lens)) if self.mask else image
 
 
 @dataclass(frozen=True)
@@ -149,11 +137,11 @@ def _read(root, data_factor) -> Source:
     cameras, images, points = read_model(model)
     folder, divisor = _image_folder(root, data_factor)
     paths = _paths(folder, [image.name for image in images.values()])
-    photographs = []
+    photographs, masks = [], Masks(root)
     for image, path in zip(images.values(), paths):
         camera = cameras[image.camera_id]
         pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
-        photographs.append(Posed(image.name, path, pinhole, camera, mask_beside(root, image.name), divisor))
+        photographs.append(Posed(image.name, path, pinhole, camera, masks.of(image.name), divisor))
     both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
     return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
 

@@ -25,7 +25,7 @@ from hardsplat.io.colmap_model import ColmapCamera, file_bytes
 from hardsplat.io.images import image_size
 from hardsplat.io.lens import intrinsics
 from hardsplat.io.ply import load_points
-from hardsplat.io.masks import mask_beside
+from hardsplat.io.masks import Masks
 from hardsplat.io.source import Posed, Source, stays_below
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
@@ -66,7 +66,7 @@ class _Reader:
     """Turns frames into posed photographs; numbers cameras with the same intrinsics alike, so that their maps of distortion are shared."""
 
     def __init__(self, root: Path, data_factor: int):
-        self.root, self.data_factor, self.ids = root, data_factor, {}
+        self.root, self.data_factor, self.ids, self.masks = root, data_factor, {}, Masks(root)
         self.names: dict[str, str] = {}  # file_path as written -> name
 
     def photographs(self, file: Path, top: dict, frames: list) -> list[Posed]:
@@ -108,7 +108,7 @@ class _Reader:
         """mask_path, else the file below masks/ of a photograph below images/."""
         named = values.get("mask_path")
         if named is None:
-            return mask_beside(self.root, name.removeprefix("images/")) if name.startswith("images/") else None
+            return self.masks.of(name.removeprefix("images/")) if name.startswith("images/") else None
         return _file_below(self.root, named, f"{where}: mask_path", "remove mask_path to train on the whole photograph")
 
     def _file(self, where: str, file_path: str) -> str:
