@@ -175,6 +175,8 @@ def test_scene_refusals(tmp_path):
     assert "no COLMAP model in sparse/0 or sparse, and no transforms.json" in refusal(load_scene, tmp_path)
     good = scene("good")
     assert "--data-factor 0: must be 1 or more" in refusal(load_scene, good, 0)
+    assert "--data-factor 100: leaves 1x1 pixels of a.png (64x48); choose 6 or less" == refusal(load_scene, good, 100)
+    assert load_scene(good, 6).views[0].camera.height == 8 and "choose 6 or less" in refusal(load_scene, good, 7)
     assert "no view is left to train on, all 3 are held out" in refusal(load_scene, good, 1, 1)
     assert "no folder images found" in refusal(load_scene, scene("folder", folder="photos"))
     assert "neither folder images_2 nor images found" in refusal(load_scene, tmp_path / "folder", 2)
@@ -229,6 +231,7 @@ def test_images_come_in_order_and_match_single_loads(tmp_path):
     distorted = ColmapCamera(1, "OPENCV", W, H, np.array([50.0, 60, 33, 22, -0.1, 0.02, 0.001, 0.002]))
     scene = load_scene(write_scene(tmp_path, names, distorted), 2)
     assert scene.notes == (
+        "--data-factor 2 leaves photographs of 32x24 pixels; a smaller factor shows more",
         "40 of 40 photographs are down-sampled on load, 000.png from 64x48 to 32x24",
         "40 of 40 photographs are undistorted on load, 000.png by camera 1 (OPENCV)",
     )

@@ -15,6 +15,7 @@ from hardsplat.io.lens import Lens
 from hardsplat.io import masks as masks_module
 from hardsplat.io.masks import Masks, downsampled, masked
 from hardsplat.io.scene import load_scene
+from hardsplat.presets import load_config
 from hardsplat.train.evaluate import evaluate_run
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.trainer import train
@@ -196,6 +197,12 @@ def test_without_points_the_start_is_random(tmp_path):
     config = settings(tmp_path, init_num_pts=50, init_extent=0.7)
     means = initial_gaussians(config, scene).means
     assert means.shape == (50, 3) and 0.5 < np.abs(means).max() <= 0.7
+
+
+def test_the_quick_preset_trains_a_scene_without_points(tmp_path, on_device):
+    """Its random start was once larger than its own cap."""
+    config = load_config("quick", {"data_dir": single(tmp_path / "s"), "result_dir": tmp_path / "out", "max_steps": 2, "quiet": True, "rasterizer": "hardware"})
+    assert train(config)["splats"] == config.init_num_pts <= config.cap_max / 2
 
 
 def test_lists_of_nerfstudio(tmp_path):

@@ -18,20 +18,25 @@ COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted, 143 terminated."""
+    program = argv is None
+    argv = sys.argv[1:] if program else argv
+    for stream in (sys.stdout, sys.stderr) if program else ():
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names of files may hold what the terminal cannot show
     try:
-        flags = _parsed(sys.argv[1:] if argv is None else argv)
+        flags = _parsed(argv)
         return COMMANDS[flags.pop("command")].handle(flags) or 0
     except UserError as error:
         if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
             raise
-        print(f"hardsplat: error: {error}", file=sys.stderr)
+        print(f"hardsplat: error: {_blamed(str(error), argv)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         print("hardsplat: terminated" if number == signal.SIGTERM else "hardsplat: interrupted", file=sys.stderr)
         return 128 + number
     finally:
-        if argv is None:  # a program that is about to end: a late Ctrl-C must not replace its exit code
+        if program:  # a program that is about to end: a late Ctrl-C must not replace its exit code
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -53,6 +58,12 @@ def _parsed(argv: list[str]) -> dict:
     if device := os.environ.get("HARDSPLAT_DEVICE"):
         flags.setdefault("device", device)
     return flags
+
+
+def _blamed(text: str, argv: list[str]) -> str:
+    """An error about the device names what chose it: the flag, or the environment."""
+    named = any(word.split("=")[0] == "--device" for word in argv)
+    return re.sub("^--device ", "HARDSPLAT_DEVICE=", text) if os.environ.get("HARDSPLAT_DEVICE") and not named else text
 
 
 def _dashed(argv: list[str]) -> list[str]:

@@ -91,4 +91,5 @@ def unknown_flag(words: list[str], parser: argparse.ArgumentParser) -> UserError
         return UserError(f"unexpected argument '{word}' (see {parser.prog} --help)")
     real = parser._option_string_actions  # argparse has no public list of flags
     names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real} | {o: o for o in real}
-    return UserError(f"unknown flag '{word}'{nearest(word, names) or f' (see {parser.prog} --help)'}")
+    bare = {o.lstrip("-"): offered for o, offered in names.items()}  # dashes, which all have, would make all alike
+    return UserError(f"unknown flag '{word}'{nearest(word.lstrip('-'), bare) or f' (see {parser.prog} --help)'}")

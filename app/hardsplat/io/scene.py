@@ -30,6 +30,9 @@ from hardsplat.io.masks import FOLDER, Masks, fitted, masked, read_kept
 from hardsplat.io.source import Posed, Source, stays_below
 from hardsplat.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 
+SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
+SMALL = 200  # px of the longer side of the largest photograph, below which --data-factor is likely a mistake
+
 
 @dataclass(frozen=True)
 class View:
@@ -105,7 +108,7 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
         raise UserError(f"{source.label}: all {len(train)} training cameras stand at one point, which gives the scene no scale; use more views")
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
         raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
-    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views)))
+    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views, data_factor)))
 
 
 def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
@@ -180,6 +183,9 @@ def _view(posed: Posed, data_factor: int) -> View:
         expected = f"{_by(full)}" if divisor == 1 else f"{_by(full)}, so {_by(_divided(full, divisor))} in {path.parent.name}"
         raise UserError(f"{path}: is {_by(found)}, but its camera {camera.id} in the model is {expected}; {_advice(found, full)}")
     size = _divided(found, data_factor // divisor)
+    if min(size) < SMALLEST and size != full:
+        most = max(1, min(full) // SMALLEST)
+        raise UserError(f"--data-factor {data_factor}: leaves {_by(size)} pixels of {posed.name} ({_by(full)}); choose {most} or less")
     pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
     if lens:
@@ -189,11 +195,14 @@ def _view(posed: Posed, data_factor: int) -> View:
     return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
 
 
-def _notes(views):
+def _notes(views, data_factor):
+    small = max(views, key=lambda view: max(view.camera.width, view.camera.height)).camera if data_factor > 1 else None
     resampled = [view for view in views if view.stored]
     distorted = [view for view in views if view.lens]
     with_mask = sum(view.mask is not None for view in views)
     notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are ignored"] if with_mask else []
+    if small and max(small.width, small.height) < SMALL:
+        notes.append(f"--data-factor {data_factor} leaves photographs of {_by((small.width, small.height))} pixels; a smaller factor shows more")
     if resampled:
         camera = resampled[0].camera
         sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"
