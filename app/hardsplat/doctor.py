@@ -6,6 +6,7 @@ import os
 
 from hardsplat.errors import UserError
 from hardsplat.footprint import most_splats
+from hardsplat.gpu import drivers
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
@@ -43,7 +44,7 @@ _SH_DEGREE = 3
 
 def report(device: str | int | None = None) -> tuple[str, int]:
     """What to print, and the exit code: 0 fit, 1 the chosen device cannot run hardsplat, 2 there is no such device, or none."""
-    tools = _tools()
+    tools = [*_tools(), *_drivers()]
     try:
         from hardsplat.gpu import context  # fails without a Vulkan loader
 
@@ -51,7 +52,7 @@ def report(device: str | int | None = None) -> tuple[str, int]:
         wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
         chosen = context.choose(devices, wanted)
     except UserError as error:
-        return "\n".join([*tools, "", f"not ready: {error}"]), 2
+        return "\n".join([*tools, "", f"not ready: {str(error).removesuffix(f'; {drivers.explain()}')}"]), 2  # that stands above
     validation = "installed (HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too)" if context.validation_layer() else "not installed (only developers need it)"
     lines = [*tools, f"validation layer  {validation}", "", "devices (choose with --device INDEX or part of the name)"]
     for i, d in enumerate(devices):
@@ -70,6 +71,12 @@ def _tools() -> list[str]:
         compiler = str(error)
     shipped = f"shipped in {shader.SPIRV}" if shader.SPIRV.is_dir() else f"compiled on first use into {shader.cache_dir()}"
     return [f"shader compiler   {compiler}", f"shaders           {shipped}"]
+
+
+def _drivers() -> list[str]:
+    """Manifests of drivers, and why the library of one does not load; without devices this is where to look."""
+    found = drivers.drivers()
+    return [f"driver manifest   {driver}" for driver in found] or [f"drivers           {drivers.explain()}"]
 
 
 def _about(index: int, physical) -> tuple[list[str], int]:
