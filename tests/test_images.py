@@ -7,13 +7,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.io import lens as lens_module
 from hardsplat.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
-from hardsplat.io.images import image_size, read_rgb8, save_png
+from hardsplat.io.images import image_size, read_pixels, read_rgb8, read_upright, save_png
 from hardsplat.io.scene import View, load_images, load_scene
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[1] / ".." / "shared"))
@@ -93,6 +93,32 @@ def test_exif_orientation_is_ignored(tmp_path):
     exif[0x0112] = 6  # turned by 90 degrees
     Image.fromarray(pixels()).save(tmp_path / "a.jpg", exif=exif)
     assert image_size(tmp_path / "a.jpg") == (W, H) and read_rgb8(tmp_path / "a.jpg").shape == (H, W, 3)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "I;16"])
+@pytest.mark.parametrize("orientation", range(10))
+def test_upright_pictures_are_as_pillow_turns_them(tmp_path, mode, orientation):
+    """For every orientation that EXIF has, and some that it has not; imageio alone mirrors grey ones along the wrong axis."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image = Image.fromarray(pixels(0, 7, 5) if mode != "I;16" else pixels(0, 7, 5)[..., 0].astype(np.uint16) * 257)
+    (image if mode == "I;16" else image.convert(mode)).save(tmp_path / "a.png", exif=exif)
+    with Image.open(tmp_path / "a.png") as image:
+        turned = ImageOps.exif_transpose(image)
+        turned.save(tmp_path / "b.png")
+    got, lying = read_upright(tmp_path / "a.png"), read_pixels(tmp_path / "a.png")
+    np.testing.assert_array_equal(got, read_pixels(tmp_path / "b.png"))
+    assert got.shape[:2] == ((7, 5) if 5 <= orientation <= 8 else (5, 7)) and lying.shape[:2] == (5, 7) and got.flags.c_contiguous
+
+
+def test_names_that_mean_something_to_imageio_are_names(tmp_path, monkeypatch):
+    """It downloads what begins with imageio:, and looks into archives."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("imageio:astronaut.png", "http:/x.png", "a.zip/b.png", "~a.png", "<bytes>"):
+        save_png(name, pixels())
+        np.testing.assert_array_equal(read_rgb8(name), pixels())
+        assert Path(name).is_file() and image_size(name) == (W, H)
+    assert "<screen>: image not found" in refusal(read_rgb8, "<screen>")
 
 
 def test_unreadable_images_name_the_file(tmp_path):

@@ -5,7 +5,6 @@ import re
 import tracemalloc
 from dataclasses import replace
 
-import imageio_ffmpeg
 import numpy as np
 import pytest
 from drawing import fresh_seed, gaussians_of
@@ -24,7 +23,7 @@ from hardsplat.io.colmap import read_model, write_model
 from hardsplat.io.images import read_pixels, to_uint8
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
-from hardsplat.io.video import CODECS, VideoWriter
+from hardsplat.io.video import frames
 from hardsplat.presets import save_config
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.base import frame_row
@@ -361,53 +360,13 @@ def test_a_path_that_would_take_days_is_refused_before_memory_is(tmp_path):
 
 def frames_of(path) -> list[np.ndarray]:
     if path.suffix == ".mp4":
-        reader = imageio_ffmpeg.read_frames(str(path))
-        width, height = next(reader)["source_size"]
-        return [np.frombuffer(f, np.uint8).reshape(height, width, 3) for f in reader]
+        return [image for _, image in frames(path)]
     with Image.open(path) as image:
         out = []
         for i in range(image.n_frames):
             image.seek(i)
             out.append(np.asarray(image.convert("RGB")))
         return out
-
-
-@pytest.mark.parametrize("size", [(64, 48), (61, 47)])
-@pytest.mark.parametrize("ending", CODECS)
-def test_videos_read_back(tmp_path, ending, size):
-    width, height = size
-    path = tmp_path / f"a b%d{ending}"
-    video = VideoWriter(path, width, height, 12.5)
-    written = []
-    for i in range(7):
-        y, x = np.mgrid[:height, :width]
-        written.append(np.stack([x * 255 // width, y * 255 // height, np.full_like(x, 36 * i)], axis=2).astype(np.uint8))
-        video.write(written[-1])
-    video.close()
-    video.close()
-    found = frames_of(path)
-    wanted = (height + height % 2, width + width % 2) if ending == ".mp4" else (height, width)
-    assert len(found) == 7 and {f.shape for f in found} == {(*wanted, 3)}
-    for a, b in zip(found, written):
-        assert np.abs(a[:height, :width].astype(int) - b).mean() < 8  # of 255: GIF's 256 colours, halved chroma
-    if ending == ".mp4" and width % 2:
-        assert np.abs(found[3][:height, -1].astype(int) - found[3][:height, -2]).mean() < 6  # the last column again
-    if ending == ".mp4":
-        assert abs(imageio_ffmpeg.count_frames_and_secs(str(path))[1] - 7 / 12.5) < 0.1
-
-
-def test_a_video_that_cannot_be_written(tmp_path, monkeypatch):
-    video = VideoWriter(tmp_path / "no/such/folder.mp4", 64, 48, 30)
-    with pytest.raises(UserError, match="folder.mp4: cannot be written: .*No such file or directory"):
-        for _ in range(200):
-            video.write(np.zeros((48, 64, 3), np.uint8))
-        video.close()
-    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: "/no/ffmpeg")
-    with pytest.raises(UserError, match="no ffmpeg to write it with .*pip install imageio-ffmpeg"):
-        VideoWriter(tmp_path / "a.mp4", 64, 48, 30)
-    with pytest.raises(ValueError, match="is \\(48, 64, 3\\) uint8"):
-        monkeypatch.undo()
-        VideoWriter(tmp_path / "a.gif", 64, 48, 30).write(np.zeros((47, 64, 3), np.uint8))
 
 
 def test_an_interrupt_leaves_what_was_drawn(tmp_path):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import functools
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import imageio.v3 as iio
 import numpy as np
-from PIL import Image
+from PIL import Image  # makes pictures smaller, for which imageio has nothing
 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
@@ -72,9 +72,9 @@ def pictures(images: Sequence[np.ndarray], budget: int = BUDGET) -> list[Picture
 def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
     picture = Image.fromarray(image)
     picture.thumbnail((side, side), Image.Resampling.BOX)
-    out = io.BytesIO()
-    picture.save(out, format="WEBP", lossless=picture.width * picture.height <= _LOSSLESS and picture.width == image.shape[1], quality=88)
-    return out.getvalue(), picture.size
+    lossless = picture.width * picture.height <= _LOSSLESS and picture.width == image.shape[1]
+    data = iio.imwrite("<bytes>", np.asarray(picture), plugin="pillow", extension=".webp", is_batch=False, lossless=lossless, quality=88)
+    return data, picture.size
 
 
 def _uri(kind: str, data: bytes) -> str:

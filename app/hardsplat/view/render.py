@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from PIL import ImageColor
+from PIL import ImageColor  # names of colours
 from tqdm import tqdm
 
 from hardsplat.camera import Camera

@@ -68,7 +68,13 @@ class Videos(_Sink):
         super().__init__(1)
         self.modes = modes
         files = [path] if len(modes) == 1 else [path.with_stem(f"{path.stem}_{mode}") for mode in modes]
-        self._writers = {mode: VideoWriter(file, camera.width, camera.height, fps) for mode, file in zip(modes, files)}
+        self._writers: dict[str, VideoWriter] = {}
+        try:
+            for mode, file in zip(modes, files):
+                self._writers[mode] = VideoWriter(file, camera.width, camera.height, fps)
+        except UserError:
+            self._closed()
+            raise
 
     def picture(self, name: str, mode: str, image: np.ndarray) -> None:
         self._later(self._writers[mode].write, image[..., :3])
