@@ -4,6 +4,7 @@ import json
 import re
 import tracemalloc
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from hardsplat.raster.base import frame_row
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view import render as module
+from hardsplat.view.legend import UNITS, Legend
 from hardsplat.view.painter import Painter
 from hardsplat.view.paths import along, fitted, look_at, orbit, setting_of, spiral
 from hardsplat.view.sink import Stills, Videos
@@ -276,6 +278,19 @@ def saved(tmp_path, top) -> str:
     return str(tmp_path / "path.json")
 
 
+@pytest.mark.parametrize("path", module.AROUND)
+def test_paths_around_small_cameras_are_wide_enough_to_look_at(path):
+    cameras = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))  # of 64x48
+
+    def size(*given, width=64, **named):
+        views = [SimpleNamespace(camera=fitted(c, width)) for c in cameras]
+        camera = module.shots_of(path, None, SimpleNamespace(views=views, train=range(len(views))), splats(), 3, *given, **named)[0].camera
+        return camera.width, camera.height, round(2 * np.degrees(np.arctan(camera.height / 2 / camera.K[1, 1])))
+
+    assert size() == (960, 720, 51) and size(fov=30) == (960, 720, 30)
+    assert size(width=1600) == (1600, 1200, 51) and size(30, 32)[:2] == (32, 24) and size(30, None, 30)[:2] == (40, 30)
+
+
 @pytest.mark.parametrize("n, loop", [(1, False), (2, False), (5, False), (2, True), (5, True)])
 def test_keyframes_are_passed_smoothly(tmp_path, n, loop):
     keys = keyframes(n, np.random.default_rng())
@@ -353,6 +368,47 @@ def test_a_path_that_would_take_days_is_refused_before_memory_is(tmp_path):
     frames = replace(path, frames=True, c2w=np.tile(path.c2w[:1], (module.MOST_FRAMES + 1, 1, 1)))
     with pytest.raises(UserError, match="would be 100001 frames, which it lists"):
         module.shots_of("p.json", frames, None, splats())
+
+
+# -- legends -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("picture", UNITS)
+@pytest.mark.parametrize("size", [(240, 120), (640, 480), (3840, 2160), (400, 2000)])
+def test_a_legend_is_in_its_corner(picture, size):
+    width, height = size
+    image = np.zeros((height, width, 4), np.uint8)
+    for span in ((0.0, 1.0), (-1.2345e-12, 2.3456e-7), (0.0, 123456.0)):
+        shown = Legend(picture, span, width, height).put_on(image)
+        rows, columns = np.nonzero(shown[..., 3])
+        assert not image.any() and (shown[rows, columns, 3] == 255).all()
+        box = shown[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+        assert box[..., 3].all() and columns.min() < width / 20 and height - rows.max() < height / 8  # the lower left
+        assert box.shape[0] < height / 3 and box.shape[1] < width
+        text = (box[: box.shape[0] // 2, :, :3] > 128).any(axis=(0, 2))
+        assert text.any() and not text[:2].any() and not text[-2:].any()  # nothing is cut off
+        bar = box[round(0.75 * box.shape[0]), :, :3]
+        ends = np.flatnonzero((bar != 24).any(axis=1))[[0, -1]]
+        palette = colormaps[PICTURES[picture].palette]([0, 255], bytes=True)[:, :3]
+        np.testing.assert_array_equal(bar[ends], palette)
+
+
+def test_a_small_picture_has_no_legend():
+    image = np.zeros((119, 400, 3), np.uint8)
+    assert Legend("depth", (0, 1), 400, 119).put_on(image) is image and Legend("depth", (0, 1), 239, 500).put_on(image) is image
+
+
+def test_pictures_of_numbers_say_their_range(result, tmp_path, capsys):
+    """In the picture, and in a line; without --legend the picture alone is what it was."""
+    for argv, folder in (((), "with"), (("--no-legend",), "without")):
+        run(result, "--frames", 1, "--width", 320, "--mode", "depth", "image", "--output", tmp_path / folder, "--range", 1, 9, *argv)
+    said = capsys.readouterr().out
+    assert said.count("\ncolours: depth from 1 to 9\n") == 2
+    for mode, differs in (("depth", True), ("image", False)):
+        a, b = (read_pixels(tmp_path / folder / f"frame_00000.{mode}.png") for folder in ("with", "without"))
+        assert np.array_equal(a, b) != differs and np.array_equal(a[:, 240:], b[:, 240:])  # the right side is free
+    run(result, "--path", "held-out", "--mode", "count", "--output", tmp_path / "c")
+    assert re.search(r"\ncolours: count from 0 to [\d.]+ \(--range LOW HIGH chooses others\)\n", capsys.readouterr().out)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------------------
@@ -443,7 +499,7 @@ def test_several_modes_sizes_and_raw_depth(result):
 
 
 def test_videos_along_paths(result, tmp_path):
-    run(result, "--frames", 5, "--mode", "image", "outlines", "--output", tmp_path / "new/o.mp4", "--sh-degree", 0)
+    run(result, "--frames", 5, "--width", 40, "--mode", "image", "outlines", "--output", tmp_path / "new/o.mp4", "--sh-degree", 0)
     assert {p.name: len(frames_of(p)) for p in (tmp_path / "new").iterdir()} == {"o_image.mp4": 5, "o_outlines.mp4": 5}
     run(result, "--path", "spiral", "--frames", 4, "--width", 31, "--height", 23, "--output", tmp_path / "s.gif", "--rasterizer", "tiled")
     assert [f.shape for f in frames_of(tmp_path / "s.gif")] == [(23, 31, 3)] * 4
@@ -463,7 +519,7 @@ def test_a_run_of_another_device(result, tmp_path):
 def test_folders_with_a_dot_and_videos_that_are_folders(result, tmp_path, capfd):
     for name in ("v1.0", "film.mp4"):
         (tmp_path / name).mkdir()
-    run(result, "--frames", 1, "--output", tmp_path / "v1.0")
+    run(result, "--frames", 1, "--width", 32, "--output", tmp_path / "v1.0")
     assert (tmp_path / "v1.0" / "frame_00000.png").is_file()
     assert main(["render", str(result), "--output", str(tmp_path / "film.mp4")]) == 2 and "film.mp4: cannot be written" in capfd.readouterr().err
 
@@ -496,7 +552,7 @@ def test_ctrl_c_in_the_command(result, tmp_path, monkeypatch, capfd):
         return draw(self, *given)
 
     monkeypatch.setattr(Painter, "draw", interrupted)
-    assert main(["render", str(result), "--output", str(tmp_path / "o.mp4")]) == 130
+    assert main(["render", str(result), "--width", "32", "--output", str(tmp_path / "o.mp4")]) == 130
     assert len(frames_of(tmp_path / "o.mp4")) == 3 and "stopped: 3 of 120 frames are in" in capfd.readouterr().err
 
 

@@ -29,6 +29,7 @@ from hardsplat.train.evaluate import BACKGROUNDS
 from hardsplat.train.result import find_model
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
+from hardsplat.view.legend import UNITS, Legend
 from hardsplat.view.paths import along, fitted, orbit, setting_of, spiral
 from hardsplat.view.painter import Painter
 from hardsplat.view.sink import Stills, Videos
@@ -36,6 +37,7 @@ from hardsplat.view.sink import Stills, Videos
 log = logging.getLogger("hardsplat")
 VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
 SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120  # of a path that says nothing else; degrees, vertical
+NARROWEST = 960  # px of an orbit or a spiral that is asked for without a size, where its cameras are smaller
 SAMPLES = 8  # frames that the ends of a palette are taken from
 MOST_FRAMES = 100_000  # of a path: 55 minutes at 30 a second; each takes a kilobyte before it is drawn
 LIMITS = {"frames": (1, MOST_FRAMES), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
@@ -68,6 +70,7 @@ def render(
     rasterizer: str | None = None,
     range: tuple[float, float] | None = None,
     depth_raw: bool = False,
+    legend: bool = True,
     device: str | None = None,
     quiet: bool = False,
 ) -> list[Path]:
@@ -75,6 +78,7 @@ def render(
 
     path: held-out, train, orbit, spiral or a JSON file (app/hardsplat/io/camera_path.py). With several modes each has files of its own, named after it.
     depth_raw: also float32 depth of every frame, (H, W) .npy, world units, 0 where there is nothing. range: numbers with the first and last colour.
+    legend: whether pictures of depth and count say what their colours stand for.
     Raises UserError for bad input, before anything is drawn, and for what cannot be written.
     """
     for name, value in {"frames": frames, "fps": fps, "width": width, "height": height, "fov": fov}.items():
@@ -103,23 +107,26 @@ def render(
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_row(degree, color, config.near_plane)
     painter = _painter(gpu, drawn_by, gaussians, canvas, modes, frame, transparent)
-    names = [n for n in modes if n in mode]
+    names, legends = [n for n in modes if n in mode], {}
     try:
         for name in names:
-            if PICTURES[name].value and not PICTURES[name].range:
-                low, high = range or _span(painter, name, shots)
-                log.info("%s: colours from %.4g to %.4g%s", name, low, high, "" if range else " (--range to choose others)")
-                painter.span(name, low, high)
+            if name in UNITS:
+                span = range or _span(painter, name, shots)
+                painter.span(name, *span)
+                legends[name] = {size: Legend(name, span, *size) for size in sizes}
         pace = fps or (keys.fps if keys else None) or FPS
         sink = Videos(out, names, shots[0].camera, pace) if is_video(out) else Stills(out, names, transparent)
-        _draw(painter, shots, modes, sink, depth_raw, quiet)
+        _draw(painter, shots, modes, sink, depth_raw, quiet, legends if legend else {})
+        said = [next(iter(of_sizes.values())).text for of_sizes in legends.values()]
+        if said:
+            print(f"colours: {', '.join(said)}{'' if range else ' (--range LOW HIGH chooses others)'}")
     finally:
         painter.destroy()
     return sink.written()
 
 
-def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | Videos, depth_raw: bool, quiet: bool) -> None:
-    """Every shot in every mode. After an interrupt the frames up to there are written."""
+def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | Videos, depth_raw: bool, quiet: bool, legends: dict[str, dict]) -> None:
+    """Every shot in every mode. After an interrupt the frames up to there are written. legends: by mode and size of the picture."""
     where, done = ", ".join(map(str, sink.written())), 0
     try:
         with sink:
@@ -127,7 +134,8 @@ def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | 
                 for name in modes:
                     image = painter.draw(name, shot.camera)
                     if name in sink.modes:
-                        sink.picture(shot.name, name, image)
+                        found = legends.get(name, {}).get((shot.camera.width, shot.camera.height))
+                        sink.picture(shot.name, name, found.put_on(image) if found else image)
                     if depth_raw and name == "depth":
                         sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
                 done += 1
@@ -199,6 +207,8 @@ def _base(camera: Camera | None, keys: CameraPath | None, width, height, fov) ->
         w, h = (keys.size if keys else None) or ((camera.width, camera.height) if camera else SIZE)
         focal = 0.5 * h / np.tan(np.radians(fov or FOV) / 2)
         camera = Camera(np.eye(4), np.array([[focal, 0, w / 2], [0, focal, h / 2], [0, 0, 1]]), w, h)
+    if not (width or height or (keys and keys.size)) and camera.width < NARROWEST:
+        width = NARROWEST
     return fitted(camera, width, height)
 
 
@@ -208,7 +218,7 @@ def _modes(mode, range, depth_raw) -> list[str]:
         if name not in PICTURES:
             raise UserError(f"--mode {name}: there is no such one; choose from {', '.join(PICTURES)}")
     modes = list(dict.fromkeys([*mode, *(["depth"] if depth_raw else [])]))
-    ranged = [name for name in modes if PICTURES[name].value and not PICTURES[name].range]
+    ranged = [name for name in modes if name in UNITS]
     if range and (len(ranged) != 1 or not (np.isfinite(range).all() and range[0] < range[1])):
         what = "LOW below HIGH, both finite" if ranged else "a --mode with a palette, depth or count"
         raise UserError(f"--range {range[0]:g} {range[1]:g}: expected {what if len(ranged) < 2 else 'one --mode with a palette, not ' + ' and '.join(ranged)}")
