@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from dataclasses import fields
 
 from hardsplat.errors import UserError
 from hardsplat.footprint import most_splats
@@ -40,6 +42,7 @@ REGISTRIES = (
 )
 _OPTIONAL = ("backward pass of tiles", "image fits")  # without any of these the default rasterizer still runs
 _SH_DEGREE = 3
+QUOTES = "'"
 
 
 def report(device: str | int | None = None) -> tuple[str, int]:
@@ -161,8 +164,24 @@ def _auto(device) -> list[str]:
         return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
     out = ["auto"] + ([] if device.timestamp_ns else ["  takes the first that runs: the device has no clock to time by"])
     for given, found in choose.remembered(device).items():
-        out += [f"  for {given}, timed {found['date']}", *(f"    {line}" for line in choose.lines(found))]
+        out += [f"  for {asked_with(given)}, timed {found['date']}", *(f"    {line}" for line in choose.lines(found))]
     return out if len(out) > 1 else ["auto", "  times the variants that run when it is first asked, and remembers the fastest"]
+
+
+def asked_with(given: str) -> str:
+    """What a remembered choice was asked with, as a person would say it: without options that are at their defaults, off or none."""
+    from hardsplat.raster import BACKENDS
+
+    for name, backend in BACKENDS.items():
+        defaults = {f.name: repr(f.default) for f in fields(backend.options)}
+
+        def spoken(found, name=name, defaults=defaults):
+            named = [key if value == "True" else f"{key} {value.strip(QUOTES)}" for key, value in re.findall(r"(\w+)=('[^']*'|[^,()]+)", found[1]) if defaults.get(key) != value]
+            return " ".join([name, *(["with", ", ".join(named)] if named else [])])
+
+        given = re.sub(rf"{backend.options.__name__}\((.*?)\)(?=; |$)", spoken, given)
+    words = [part for part in given.replace("settings ", "").split(", ") if not part.endswith((" False", " None"))]
+    return ", ".join(part.removesuffix(" True").replace("_", " ") for part in words)
 
 
 def _variants(capabilities) -> tuple[list[str], list[str]]:
