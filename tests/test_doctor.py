@@ -152,7 +152,7 @@ def test_the_report_has_no_python_in_it(capsys, monkeypatch):
     monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))
     text, _ = run(capsys)
     assert "for auto, hardware; tiled, timed 2026-01-01 10:00\n    rasterizer tiled: 2 ms, next hardware: 4 ms" in text
-    assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w=|[{}]", text)
+    assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w\(\w+=|[{}]", text)
 
 
 def test_bytes_per_splat():
