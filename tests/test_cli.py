@@ -1,6 +1,7 @@
 """The command line: flags from the settings, one-line errors, exit codes. Handlers' targets are stand-ins."""
 
 import os
+import re
 import subprocess
 import sys
 import types
@@ -214,9 +215,25 @@ def test_interrupt_is_130(stand_in, scene, capsys):
     assert capsys.readouterr().err == "hardsplat: interrupted\n"
 
 
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_help_shows_the_common_flags_and_says_how_to_see_all(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert stop.value.code == 0 and text.count("\n") < 60
+    assert "--max-steps" in text and "--config" in text and "--adam-eps" not in text
+    with pytest.raises(SystemExit):
+        main([command, "-h", "all"])
+    whole = capsys.readouterr().out
+    flags = [set(re.findall(r"^  (--[\w-]+)", t, re.M)) for t in (text, whole)]
+    assert flags[0] < flags[1] and text.rstrip().endswith(f" more flags: hardsplat {command} --help all")
+    assert int(re.search(r"(\d+) more flags", text)[1]) == len(flags[1]) - len(flags[0])
+    assert whole.index("--max-steps") < whole.index("--adam-eps")
+
+
 def test_help_shows_every_flag_with_help_default_and_unit(capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["train", "--help"])
+        main(["train", "--help", "all"])
     text = " ".join(capsys.readouterr().out.split())
     assert stop.value.code == 0
     for name, f in FIELDS.items():
@@ -234,7 +251,7 @@ def test_version(capsys):
 
 def test_help_loads_neither_vulkan_nor_numpy():
     code = ("import sys; from hardsplat.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-            "sys.exit(bool({'vulkan', 'numpy', 'cv2', 'matplotlib'} & sys.modules.keys()))")
+            "sys.exit(bool({'vulkan', 'numpy', 'scipy', 'cv2', 'PIL', 'imageio', 'av', 'tqdm', 'matplotlib'} & sys.modules.keys()))")
     root = Path(__file__).parents[1]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, stdout=subprocess.DEVNULL).returncode == 0
 

@@ -1,4 +1,5 @@
-"""The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS: its HELP, `add_flags(parser)` and `handle(flags)`.
+"""The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS: its HELP, `add_flags(parser)` and `handle(flags)`;
+where it has very many flags also COMMON, the names of those that --help shows without being asked for all.
 
 Handlers import what they run, so that help and mistyped flags answer at once and need no Vulkan.
 """
@@ -10,7 +11,7 @@ import sys
 
 from hardsplat import __version__
 from hardsplat.cli import bench, doctor, eval, fit, mesh, render, sweep, train, view
-from hardsplat.cli.flags import Parser, add_setting, unknown_flag
+from hardsplat.cli.flags import AddHelp, Parser, add_setting, unknown_flag
 from hardsplat.errors import UserError
 
 COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
@@ -48,7 +49,10 @@ def _parsed(argv: list[str]) -> dict:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands = {}
     for name, command in COMMANDS.items():
-        commands[name] = subparsers.add_parser(name, help=command.HELP, description=command.HELP[0].upper() + command.HELP[1:] + ".")
+        many = hasattr(command, "COMMON")  # flags, of which --help shows those alone
+        commands[name] = subparsers.add_parser(name, help=command.HELP, description=command.HELP[0].upper() + command.HELP[1:] + ".", add_help=not many)
+        if many:
+            commands[name].add_argument("-h", "--help", action=AddHelp)
         command.add_flags(commands[name])
 
     known, unknown = parser.parse_known_args(_dashed(argv))
