@@ -1,4 +1,4 @@
-"""What all plots share: greys, hatches, line styles and markers that tell series apart in print, and figures as files or within a page."""
+"""What all plots share: colours that a grey print tells apart too, greys, hatches, line styles and markers, and figures as files or within a page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from hardsplat.errors import UserError
 
+COLORS = ("#0b4f9e", "#e8891c", "#5f6670")  # of the series of a plot; on paper dark, light and between
 GREYS = ("0.15", "0.85", "0.4", "0.65", "0.95", "0.3", "0.75", "0.55", "1.0", "0.05")
 HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "", "++", "")
 MARKERS = "os^Dvx*P<>"
