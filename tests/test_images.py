@@ -1,7 +1,10 @@
 """Reading photographs, opening scenes, undistortion against analytic patterns, and every way a scene can contradict itself."""
 
 import os
+import struct
 import threading
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import cv2
@@ -133,6 +136,21 @@ def test_unreadable_images_name_the_file(tmp_path):
     assert "f.tiff: not a readable image: floating-point pixels" in refusal(read_rgb8, tmp_path / "f.tiff")
     Image.fromarray(np.full((4, 4), 70000, np.int32)).save(tmp_path / "i.tiff")
     assert "i.tiff: not a readable image: pixels of more than 16 bits" in refusal(read_rgb8, tmp_path / "i.tiff")
+
+
+def test_pictures_that_announce_more_than_they_can_hold(tmp_path):
+    """Sixty bytes once took 4 GB."""
+    Image.fromarray(pixels()).save(tmp_path / "a.png")
+    data = bytearray((tmp_path / "a.png").read_bytes())
+    struct.pack_into(">II", data, 16, 1 << 14, 10_000)  # width and height
+    struct.pack_into(">I", data, 29, zlib.crc32(bytes(data[12:29])))
+    (tmp_path / "a.png").write_bytes(data)
+    tracemalloc.start()
+    assert "a.png: not a readable image: it announces 16384x10000 pixels, too many for its bytes" in refusal(read_rgb8, tmp_path / "a.png")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    Image.new("1", (7000, 6000)).save(tmp_path / "b.png")  # as dense as PNG gets
+    assert read_rgb8(tmp_path / "b.png").shape == (6000, 7000, 3)
 
 
 def test_png_of_floats_rounds_and_clamps(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -12,7 +13,10 @@ from PIL import Image, UnidentifiedImageError  # for sizes alone: imageio takes 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 
+warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # phones take pictures of 108 million pixels; _pixels looks for damage itself
 _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
+_UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike
+_DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, has 8 256 of one bit
 _TURNS = {  # EXIF orientation -> the picture upright; imageio's own turns mirror grey and palette pictures along the wrong axis
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
@@ -75,8 +79,12 @@ def _reason(error: Exception, path) -> str:
 
 def _pixels(path) -> tuple[np.ndarray, int]:
     """As read_pixels, and the EXIF orientation."""
-    with open(path, "rb") as handle, iio.imopen(handle, "r", plugin="pillow") as file:  # a handle: imageio gives some names a meaning of their own
-        about = file.metadata(index=0, exclude_applied=False)
+    data = Path(path).read_bytes()  # imageio gives some names a meaning of their own, and damaged files ask for more bytes than they have
+    with iio.imopen(data, "r", plugin="pillow") as file:
+        height, width = file.properties(index=0).shape[:2]
+        if width * height > max(_UNDOUBTED, _DENSEST * len(data)):
+            raise ValueError(f"it announces {width}x{height} pixels, too many for its bytes")
+        about = file.metadata(index=0, exclude_applied=False)  # decodes a PNG
         return _as_pixels(file, about), about.get("Orientation", 1)
 
 
@@ -85,8 +93,8 @@ def _as_pixels(file, about: dict) -> np.ndarray:
     if mode == "F":
         raise ValueError("floating-point pixels; convert it to 8 bits a channel")
     if mode.startswith("I"):  # 16-bit grey; 32 bits wide in some files
-        grey = file.read(index=0).astype(np.int64)
-        if grey.min() < 0 or grey.max() > 65535:
+        grey = file.read(index=0)
+        if grey.dtype != np.uint16 and (grey.min() < 0 or grey.max() > 65535):
             raise ValueError("pixels of more than 16 bits; convert it to 8 bits a channel")
         return np.repeat((grey >> 8).astype(np.uint8)[..., None], 3, axis=2)
     if not (mode.endswith("A") or "transparency" in about):
