@@ -138,6 +138,7 @@ def test_unreadable_images_name_the_file(tmp_path):
     assert "i.tiff: not a readable image: pixels of more than 16 bits" in refusal(read_rgb8, tmp_path / "i.tiff")
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_pictures_that_announce_more_than_they_can_hold(tmp_path):
     """Sixty bytes once took 4 GB."""
     Image.fromarray(pixels()).save(tmp_path / "a.png")
