@@ -23,8 +23,8 @@ from hardsplat.io.masks import read_mask
 from hardsplat.io.scene import load_scene
 from hardsplat.io.video import VideoWriter, frames
 from hardsplat.mesh.files import load_mesh
-from hardsplat.view import render
-from hardsplat.view.render import shots_of
+from hardsplat.view import shots
+from hardsplat.view.shots import shots_of
 
 W, H = 24, 16
 SECONDS, MIB = 5.0, 400  # that one file may take: a picture may say that it is of 33 million pixels
@@ -160,7 +160,7 @@ def test_transforms_from_within(tmp_path):
 
 @pytest.mark.parametrize("kind", ["ours", "nerfstudio"])
 def test_camera_paths_from_within(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(render, "MOST_FRAMES", 500)
+    monkeypatch.setattr(shots, "MOST_FRAMES", 500)
     pose = np.eye(4)
     if kind == "ours":
         good = {"width": 64, "height": 48, "fps": 5, "loop": True, "keyframes": [{"c2w": pose.tolist(), "fov": 50, "time": float(i)} for i in range(3)]}
