@@ -141,10 +141,10 @@ class VideoWriter:
 
 
 def frames(path: str | Path, apart: float = 0.0) -> Iterator[tuple[float, np.ndarray]]:
-    """(seconds from the first frame, (H, W, 3) uint8) of a video, one after the other, turned as the file says; others than these are not converted.
+    """Reads a video frame by frame: (seconds from the first frame, (H, W, 3) uint8), turned upright as the file says.
 
-    apart: least seconds from one frame to the next. Times are the file's own, so those of a phone, which come as the light allows, are right.
-    Raises UserError where it cannot be read: at once, or after the frames before the damage.
+    apart: least seconds from one frame to the next; frames between are decoded but not converted. Times are the file's own, so they are right
+    for phones too, whose frames are not evenly spaced. Raises UserError where the video cannot be read: at once, or after the frames before the damage.
     """
     import av  # imageio's plugin, which is made of it, says times only by seeking to every frame
 
