@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from hardsplat import contract, trained
 from hardsplat.cli import main
+from hardsplat.config import TrainConfig
 from hardsplat.footprint import PURPOSES, by_purpose, purposes
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu import queue
@@ -20,6 +22,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats
+from hardsplat.presets import save_config
 from hardsplat.study import bench as module
 from hardsplat.study import measure
 from hardsplat.study.bench import bench, variants, views_of
@@ -246,6 +249,18 @@ def test_npz(tmp_path, capsys):
     assert "no array quats" in capsys.readouterr().err
     assert main(["bench", str(tmp_path), "--data-dir", str(tmp_path)]) == 2  # a result folder without splats
     assert f"{tmp_path / 'splats.ply'}: " in capsys.readouterr().err
+
+
+def test_a_result_knows_its_scene(on_device, scene, model, tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/splats.ply").write_bytes(Path(model).read_bytes())
+    assert main(["bench", str(tmp_path / "run"), "--quiet"]) == 2
+    assert capsys.readouterr().err.endswith("splats.ply: nothing says which scene it shows, and views are what is timed; add --data-dir SCENE\n")
+    save_config(TrainConfig(data_dir=scene, data_factor=2), tmp_path / "run/config.toml")
+    for flags, factor in (([], 2), (["--data-factor", "1"], 1), (["--data-dir", str(scene)], 1)):
+        assert main(["bench", str(tmp_path / "run"), "--quiet", "--views", "0", "--repeats", "1", "--result-dir", str(tmp_path / "out"), *flags]) == 0
+        about = json.loads((tmp_path / "out/bench.json").read_text())["about"]["scene"]
+        assert (about["folder"], about["data_factor"], about["width"]) == (str(scene), factor, 32 // factor)
 
 
 def test_a_result_folder_that_cannot_be_is_said_first(scene, model, tmp_path, capsys):

@@ -135,6 +135,26 @@ def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, momen
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said
 
 
+@pytest.mark.parametrize("changes, words", [({}, "auto, hardware; tiled"), ({"format": "unorm8", "antialiased": True}, "auto, hardware with format unorm8, antialiased; tiled")])
+def test_what_auto_was_asked_with_is_said_in_words(changes, words):
+    """It once was the repr of two dataclasses."""
+    given = "auto, settings " + "; ".join(repr(b.options(**(changes if name == "hardware" else {}))) for name, b in BACKENDS.items())
+    assert doctor.asked_with(given) == words
+    assert doctor.asked_with("hardware, format float16, state_format same, segments 1, antialiased False") == "hardware, format float16, state format same, segments 1"
+
+
+def test_the_report_has_no_python_in_it(capsys, monkeypatch):
+    from hardsplat.raster import choose
+
+    found = {"date": "2026-01-01 10:00", "rows": {"rasterizer": "tiled"}, "candidates": {"rasterizer": ["hardware", "tiled"]}, "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}}}
+    given = ["auto, settings " + "; ".join(repr(b.options()) for b in BACKENDS.values()), "tiled, tile_threshold 8, antialiased False"]
+    monkeypatch.setattr(choose, "wanted", lambda: True)
+    monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))
+    text, _ = run(capsys)
+    assert "for auto, hardware; tiled, timed 2026-01-01 10:00\n    rasterizer tiled: 2 ms, next hardware: 4 ms" in text
+    assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w\(\w+=|[{}]", text)
+
+
 def test_bytes_per_splat():
     each = needs(3)
     totals = {name: need.total for name, need in each.items()}

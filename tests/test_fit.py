@@ -1,13 +1,14 @@
 """Image fits: the 2D oracle by central differences, every rasterizer and reduction against it, whole fits of small images, bad input."""
 
+import errno
 import itertools
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
-import imageio_ffmpeg
 import numpy as np
 import pytest
 from tests.goldens import relative_l2
@@ -26,7 +27,7 @@ from hardsplat.fit.raster import STORE, FitOptions, open_rasterizer
 from hardsplat.fit.session import FitSession, canvas_row
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.images import over
-from hardsplat.io.video import CODECS, VideoWriter
+from hardsplat.io.video import CODECS
 from hardsplat.raster import tiled
 from hardsplat.raster.frame import frame_row
 from hardsplat.variants.atomics import ATOMICS
@@ -388,19 +389,24 @@ def test_the_command(fitted, tmp_path, capsys):
 def test_a_fit_outlives_its_time_lapse(fitted, tmp_path, monkeypatch, capsys, when):
     """An encoder that is not there, dies on the way, or cannot finish its file."""
     codec = CODECS[".mp4"]
+
+    def fail(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     if when == "started":
-        monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: "/no/ffmpeg")
+        monkeypatch.setitem(CODECS, ".mp4", replace(codec, open=fail))
     elif when == "written":
-        write = VideoWriter.write
-        monkeypatch.setattr(VideoWriter, "write", lambda self, frame: (self._process.kill(), self._process.wait(), [write(self, np.tile(frame, (1, 1, 1))) for _ in range(99)]))
+        monkeypatch.setitem(CODECS, ".mp4", replace(codec, write=fail))
     else:
-        monkeypatch.setitem(CODECS, ".mp4", [*codec[:-1], "nosuchformat"])
+        monkeypatch.setitem(CODECS, ".mp4", replace(codec, open=lambda *given: setattr(file := codec.open(*given), "close", fail) or file))
     Image.fromarray(photograph(64, 48)).save(tmp_path / "a.png")
     assert main(["fit", str(tmp_path / "a.png"), "--max-steps", "6", "--frames", "2", "--blobs", "9", "--quiet", "--result-dir", str(tmp_path / "out")]) == 0
     assert {"reconstruction.png", "blobs.npz", "metrics.json"} <= {f.name for f in (tmp_path / "out").iterdir()}
     said = capsys.readouterr()
-    assert said.out.count("\n") == 1 and said.out.startswith(f"note: {tmp_path / 'out/timelapse.mp4'}: ")
-    assert said.out.endswith("; the fit goes on without its time-lapse\n") and said.err == ""
+    lines = said.out.splitlines()
+    assert sorted(lines)[1] == f"note: {tmp_path / 'out/timelapse.mp4'}: cannot be written: No space left on device; the fit goes on without its time-lapse"
+    assert len(lines) == 2 and sorted(lines)[0].endswith(f"of the GPU; in {tmp_path / 'out'}") and said.err == ""  # --quiet leaves out the bar, not the result
+    assert not list((tmp_path / "out").glob("timelapse*"))
 
 
 def test_frames_are_seen_on_the_way(fitted, tmp_path):

@@ -464,7 +464,7 @@ LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "config", "
 BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),
-    "report": set(),
+    "report": {"io"},
     "raster": {"gpu"},
     "api": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},

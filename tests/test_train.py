@@ -78,9 +78,9 @@ def test_the_run_folder_is_complete(run, scene):
     assert len(load_ply(folder / "splats.ply")) == metrics["splats"]
     assert len(load_ply(folder / "splats_40.ply")) == metrics["evaluations"][1]["splats"]
     assert sorted(p.name for p in folder.glob("ckpts/*")) == ["ckpt_50.npz", "ckpt_80.npz"]
-    assert sorted(p.name for p in folder.glob("renders/*")) == ["view_0000.png", "view_0008.png"]
-    with Image.open(folder / "renders/view_0000.png") as picture:
-        photo = np.asarray(picture)[:, 32:]
+    assert sorted(p.name for p in folder.glob("renders/*")) == [f"view_000{i}.jpg.{part}.png" for i in (0, 8) for part in ("photo", "render")]
+    with Image.open(folder / "renders/view_0000.jpg.photo.png") as picture:
+        photo = np.asarray(picture)
     assert np.array_equal(photo, load_scene(scene).views[0].load())
 
 
@@ -191,7 +191,7 @@ def test_the_saved_splats_measure_as_in_training(run, on_device, tmp_path, capsy
     last = metrics["evaluations"][-1]
     assert table["psnr"] == pytest.approx(last["psnr"], abs=0.02) and table["ssim"] == pytest.approx(last["ssim"], abs=1e-3)
     assert json.loads((tmp_path / "new/folder/eval.json").read_text()) == table
-    assert (tmp_path / "new/folder/renders/view_0008.png").is_file()
+    assert (tmp_path / "new/folder/renders/view_0008.jpg.render.png").is_file()
     alone = tmp_path / "alone.ply"
     alone.write_bytes((config.result_dir / "splats.ply").read_bytes())
     assert evaluate_run(str(alone), data_dir=str(config.data_dir))["psnr"] == pytest.approx(table["psnr"], abs=1e-4)

@@ -172,8 +172,7 @@ class Run:
         }
         write_json(self.folder / "metrics.json", metrics)
         write_plot(self.folder / "psnr.png", self.path.name, self.steps, self.seconds, self.psnrs)
-        if not c.quiet:
-            tqdm.write(f"{psnr:.2f} dB, SSIM {ssim:.4f}: {len(blobs)} blobs after {session.step} steps in {self.gpu_seconds:.1f} s of the GPU; in {self.folder}")
+        tqdm.write(f"{psnr:.2f} dB, SSIM {ssim:.4f}: {len(blobs)} blobs after {session.step} steps in {self.gpu_seconds:.1f} s of the GPU; in {self.folder}")
         return metrics
 
 

@@ -14,7 +14,7 @@ try:
 except OSError as error:  # the loader itself is absent
     raise UserError("no Vulkan loader on this machine: install libvulkan1 (Debian/Ubuntu), the GPU vendor's driver, or the Vulkan SDK") from error
 
-from hardsplat.gpu import capabilities
+from hardsplat.gpu import capabilities, drivers
 
 _TYPES = {
     vk.VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: (0, "discrete GPU"),
@@ -86,7 +86,7 @@ class Instance:
         try:
             self.handle = vk.vkCreateInstance(info, None)
         except vk.VkErrorIncompatibleDriver:
-            raise UserError(NO_DEVICE) from None
+            raise UserError(f"{NO_DEVICE}; {drivers.explain()}") from None
         self.extensions = frozenset(extensions)
         self.debug_utils = "VK_EXT_debug_utils" in extensions
         self._messenger = None
@@ -160,7 +160,7 @@ class PhysicalDevice:
 def choose(devices: list[PhysicalDevice], wanted: str | None) -> PhysicalDevice:
     """By index, or by part of the name; the first (a discrete GPU where there is one) when nothing is asked for."""
     if not devices:
-        raise UserError(NO_DEVICE)
+        raise UserError(f"{NO_DEVICE}; {drivers.explain()}")
     if wanted in (None, ""):
         return devices[0]
     listing = ", ".join(f"{i}: {d.name}" for i, d in enumerate(devices))
