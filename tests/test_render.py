@@ -25,11 +25,12 @@ from hardsplat.io.video import CODECS, VideoWriter
 from hardsplat.presets import save_config
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.base import frame_row
+from hardsplat.setting import look_at, setting_of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view import render as module
 from hardsplat.view.painter import Painter
-from hardsplat.view.paths import along, fitted, look_at, orbit, setting_of, spiral
+from hardsplat.view.paths import along, fitted, orbit, spiral
 from hardsplat.view.sink import Stills, Videos
 
 BACKGROUND, SIZE, NEAR = (0.2, 0.5, 0.8), (61, 47), 0.01

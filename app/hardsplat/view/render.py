@@ -25,11 +25,12 @@ from hardsplat.io.splats import load_splats
 from hardsplat.io.video import CODECS
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.base import frame_row
+from hardsplat.setting import setting_of
 from hardsplat.train.evaluate import BACKGROUNDS
 from hardsplat.train.result import find_model
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
-from hardsplat.view.paths import along, fitted, orbit, setting_of, spiral
+from hardsplat.view.paths import along, fitted, orbit, spiral
 from hardsplat.view.painter import Painter
 from hardsplat.view.sink import Stills, Videos
 
