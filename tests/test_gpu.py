@@ -469,7 +469,7 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
     "api": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
-    "view": {"gpu", "raster", "io", "api", "train", "fit"},
+    "view": {"gpu", "raster", "io", "api", "train", "fit", "page"},
     "fit": {"gpu", "raster", "io", "train", "report"},
     "mesh": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},

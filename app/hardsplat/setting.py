@@ -82,3 +82,8 @@ def look_at(position: np.ndarray, target: np.ndarray, up: np.ndarray) -> np.ndar
 
 def unit(v: np.ndarray) -> np.ndarray:
     return v / np.linalg.norm(v)
+
+
+def direction(up: str | None) -> np.ndarray | None:
+    """The unit vector of an axis by its name, such as "-y"; None for None."""
+    return None if up is None else np.eye(3)["xyz".index(up[-1])] * (-1 if up[0] == "-" else 1)

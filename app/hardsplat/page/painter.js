@@ -2,7 +2,7 @@
 "use strict";
 
 const WIDTH = 2048;  // texels of a row of the textures of splats
-const DRAW_CALLS = 3;
+const SEGMENTS = 16, DRAW_CALLS = 2 * SEGMENTS + 1;
 
 class Painter {
   // header: of the scene. sources: GLSL by name. Throws where there is no WebGL2.
@@ -16,6 +16,7 @@ class Painter {
     const defines = `#define SH_TEXTURES ${shTextures}\n` + (header.antialiased ? "#define ANTIALIASED\n" : "");
     this.project = this.program(sources["cover.vert"], sources["project.frag"].replace(/\n/, `\n${defines}`));
     this.draw = this.program(sources["splat.vert"], sources["splat.frag"]);
+    this.close = this.program(sources["cover.vert"], sources["close.frag"]);
     this.show = this.program(sources["cover.vert"], sources["show.frag"]);
     gl.disable(gl.DITHER);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 4);
@@ -35,9 +36,9 @@ class Painter {
     gl.bindVertexArray(this.instances);
     const at = gl.getAttribLocation(this.draw.handle, "splat");
     gl.enableVertexAttribArray(at);
-    gl.vertexAttribIPointer(at, 1, gl.UNSIGNED_INT, 0, 0);
     gl.vertexAttribDivisor(at, 1);
     gl.bindVertexArray(null);
+    this.attribute = at;
     this.count = 0;
     const error = gl.getError();
     if (error) throw new Error(error === gl.OUT_OF_MEMORY ? "the scene does not fit into this graphics card's memory" : `WebGL error ${error}`);
@@ -73,16 +74,27 @@ class Painter {
     gl.uniform1f(u.largest, Math.sin(Math.PI / 8));
     gl.drawArrays(gl.TRIANGLES, 0, 3);
 
-    this.use(this.draw, this.target.framebuffer, w, h);
+    gl.bindFramebuffer(gl.FRAMEBUFFER, this.target.framebuffer);
     gl.clearBufferfv(gl.COLOR, 0, [0, 0, 0, 0]);
-    this.bind(this.draw, ["place", "paint"], this.outputs);
-    gl.uniform2f(this.draw.uniforms.size, w, h);
-    gl.enable(gl.BLEND);
-    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
-    gl.bindVertexArray(this.instances);
-    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, this.count);
-    gl.bindVertexArray(null);
-    gl.disable(gl.BLEND);
+    gl.clearBufferfv(gl.DEPTH, 0, [1]);
+    gl.enable(gl.DEPTH_TEST);
+    for (let part = 0; part < SEGMENTS; part++) {
+      const first = Math.floor(this.count * part / SEGMENTS), next = Math.floor(this.count * (part + 1) / SEGMENTS);
+      if (part) this.finish();
+      this.use(this.draw, this.target.framebuffer, w, h);
+      this.bind(this.draw, ["place", "paint"], this.outputs);
+      gl.uniform2f(this.draw.uniforms.size, w, h);
+      gl.depthMask(false);
+      gl.enable(gl.BLEND);
+      gl.blendFunc(gl.ONE_MINUS_DST_ALPHA, gl.ONE);  // under what is there
+      gl.bindVertexArray(this.instances);
+      gl.bindBuffer(gl.ARRAY_BUFFER, this.order);
+      gl.vertexAttribIPointer(this.attribute, 1, gl.UNSIGNED_INT, 0, 4 * first);
+      gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, next - first);
+      gl.bindVertexArray(null);
+      gl.disable(gl.BLEND);
+    }
+    gl.disable(gl.DEPTH_TEST);
 
     this.use(this.show, null, width, height);
     this.bind(this.show, ["drawn"], [this.target.texture]);
@@ -102,16 +114,29 @@ class Painter {
     return false;
   }
 
+  // Depth in front of all splats where a pixel is finished.
+  finish() {
+    const gl = this.gl, { width, height, depths, texture } = this.target;
+    this.use(this.close, depths, width, height);
+    this.bind(this.close, ["drawn"], [texture]);
+    gl.depthMask(true);
+    gl.drawArrays(gl.TRIANGLES, 0, 3);
+  }
+
   makeTarget(width, height) {
     const gl = this.gl;
     if (this.target) {
       gl.deleteTexture(this.target.texture);
-      gl.deleteFramebuffer(this.target.framebuffer);
+      gl.deleteRenderbuffer(this.target.depth);
+      for (const framebuffer of [this.target.framebuffer, this.target.depths]) gl.deleteFramebuffer(framebuffer);
     }
     const texture = this.texture(this.float ? gl.RGBA16F : gl.RGBA8, width, height);  // halves: hundreds of faint splats would round to bands in 8 bits
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.LINEAR);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.LINEAR);
-    this.target = { width, height, texture, framebuffer: this.framebuffer([texture]) };
+    const depth = gl.createRenderbuffer();
+    gl.bindRenderbuffer(gl.RENDERBUFFER, depth);
+    gl.renderbufferStorage(gl.RENDERBUFFER, gl.DEPTH_COMPONENT16, width, height);
+    this.target = { width, height, texture, depth, framebuffer: this.framebuffer([texture], depth), depths: this.framebuffer([], depth) };
   }
 
   texture(format, width, height, words = null) {
@@ -124,11 +149,12 @@ class Painter {
     return texture;
   }
 
-  framebuffer(textures) {
+  framebuffer(textures, depth = null) {
     const gl = this.gl, framebuffer = gl.createFramebuffer(), attachments = textures.map((_, i) => gl.COLOR_ATTACHMENT0 + i);
     gl.bindFramebuffer(gl.FRAMEBUFFER, framebuffer);
     textures.forEach((texture, i) => gl.framebufferTexture2D(gl.FRAMEBUFFER, attachments[i], gl.TEXTURE_2D, texture, 0));
-    gl.drawBuffers(attachments);
+    if (depth) gl.framebufferRenderbuffer(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.RENDERBUFFER, depth);
+    gl.drawBuffers(attachments.length ? attachments : [gl.NONE]);
     if (gl.checkFramebufferStatus(gl.FRAMEBUFFER) !== gl.FRAMEBUFFER_COMPLETE) throw new Error("this graphics driver refuses a render target that WebGL2 promises");
     return framebuffer;
   }

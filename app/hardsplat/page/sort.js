@@ -1,4 +1,4 @@
-// Worker, second half: the splats that a camera can see, far to near.
+// Worker, second half: the splats that a camera can see, near to far.
 "use strict";
 
 let positions, reach, depths, seen, keys;
@@ -24,9 +24,12 @@ function sort({ view, near, low, high, wide }, order) {
   }
   if (!count) return 0;
   const bits = new Uint32Array(depths.buffer), ends = new Uint32Array(new Float32Array([nearest, farthest]).buffer);
-  const first = ends[1], scale = (BUCKETS - 1) / Math.max(ends[1] - ends[0], 1);
+  const first = ends[0], scale = (BUCKETS - 1) / Math.max(ends[1] - ends[0], 1);
   starts.fill(0);
-  for (let i = 0; i < count; i++) starts[keys[i] = (first - bits[i]) * scale]++;  // the farthest first
+  for (let i = 0; i < count; i++) {
+    keys[i] = (bits[i] - first) * scale;
+    starts[keys[i]]++;
+  }
   for (let b = 0, sum = 0; b < BUCKETS; b++) {
     const n = starts[b];
     starts[b] = sum;

@@ -15,6 +15,8 @@ function startViewer(root) {
   let current = number(asked.get("camera")) ?? 0;
   const controls = new Controls(cameras[current], header.up, header.centre);
 
+  if (current) part("first")?.remove();  // a picture of another camera
+
   function stop(why) {
     root.dataset.state = "failed";
     message.textContent = why;

@@ -25,7 +25,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.io.video import CODECS
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.base import frame_row
-from hardsplat.setting import setting_of
+from hardsplat.setting import direction, setting_of
 from hardsplat.train.evaluate import BACKGROUNDS
 from hardsplat.train.result import find_model
 from hardsplat.variants.formats import FORMATS
@@ -164,7 +164,7 @@ def shots_of(
             w2c, focal = along(keys, frames or max(1, round((keys.times[-1] - keys.times[0]) * (keys.fps or fps)) + 1))
         poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
     else:
-        setting = setting_of(gaussians, cameras, _direction(up))
+        setting = setting_of(gaussians, cameras, direction(up))
         tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
         w2c = orbit(setting, frames or FRAMES, tan) if path == "orbit" else spiral(setting, frames or FRAMES)
         poses = [(pose, base.K[[0, 1], [0, 1]]) for pose in w2c]
@@ -220,10 +220,6 @@ def _background(wanted: str | None, config: TrainConfig) -> tuple[tuple[float, .
         return tuple(c / 255 for c in ImageColor.getrgb(wanted)[:3]), False
     except ValueError:
         raise UserError(f"--background {wanted}: expected a colour by name or as #rrggbb, or transparent") from None
-
-
-def _direction(up: str | None) -> np.ndarray | None:
-    return None if up is None else np.eye(3)["xyz".index(up[-1])] * (-1 if up[0] == "-" else 1)
 
 
 def _path_file(path: str) -> CameraPath:
