@@ -31,7 +31,7 @@ _FOV, _SIZE = np.radians(50.0), (1280, 720)  # of the camera that looks at splat
 _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
 _SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js")
 _WORKER = ("decode.js", "sort.js")
-_SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "close.frag", "show.frag")
+_SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag")
 
 
 @dataclass(frozen=True)

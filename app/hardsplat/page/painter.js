@@ -2,7 +2,8 @@
 "use strict";
 
 const WIDTH = 2048;  // texels of a row of the textures of splats
-const SEGMENTS = 16, DRAW_CALLS = 2 * SEGMENTS + 1;
+const BATCH = 256;  // splats of an instance: the smaller instances are, the more of the time goes into starting them
+const DRAW_CALLS = 3;
 
 class Painter {
   // header: of the scene. sources: GLSL by name. Throws where there is no WebGL2.
@@ -15,8 +16,7 @@ class Painter {
     const shTextures = Math.ceil(((header.degree + 1) ** 2 - 1) / 4);
     const defines = `#define SH_TEXTURES ${shTextures}\n` + (header.antialiased ? "#define ANTIALIASED\n" : "");
     this.project = this.program(sources["cover.vert"], sources["project.frag"].replace(/\n/, `\n${defines}`));
-    this.draw = this.program(sources["splat.vert"], sources["splat.frag"]);
-    this.close = this.program(sources["cover.vert"], sources["close.frag"]);
+    this.draw = this.program(sources["splat.vert"].replace(/\n/, `\n#define BATCH ${BATCH}\n`), sources["splat.frag"]);
     this.show = this.program(sources["cover.vert"], sources["show.frag"]);
     gl.disable(gl.DITHER);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 4);
@@ -24,21 +24,16 @@ class Painter {
 
   // The arrays of decode.js onto the GPU.
   upload({ places, shapes, sh }) {
+    for (const program of [this.project, this.draw, this.show]) this.linked(program);
     const gl = this.gl, rows = shapes.length / 2 / WIDTH;
     this.rows = rows;
     this.inputs = [this.texture(gl.RGBA32UI, WIDTH, rows, places), this.texture(gl.RG32UI, WIDTH, rows, shapes), ...sh.map(words => this.texture(gl.RGBA32UI, WIDTH, rows, words))];
     this.outputs = [this.texture(gl.RGBA32UI, WIDTH, rows), this.texture(gl.RGBA32UI, WIDTH, rows)];
     this.projected = this.framebuffer(this.outputs);
-    this.order = gl.createBuffer();
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.order);
-    gl.bufferData(gl.ARRAY_BUFFER, 4 * this.header.splats, gl.DYNAMIC_DRAW);
-    this.instances = gl.createVertexArray();
-    gl.bindVertexArray(this.instances);
-    const at = gl.getAttribLocation(this.draw.handle, "splat");
-    gl.enableVertexAttribArray(at);
-    gl.vertexAttribDivisor(at, 1);
-    gl.bindVertexArray(null);
-    this.attribute = at;
+    this.order = this.texture(gl.R32UI, WIDTH, rows);
+    const corners = Uint16Array.from({ length: 6 * BATCH }, (_, i) => 4 * Math.floor(i / 6) + [0, 1, 2, 2, 1, 3][i % 6]);
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
+    gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, corners, gl.STATIC_DRAW);
     this.count = 0;
     const error = gl.getError();
     if (error) throw new Error(error === gl.OUT_OF_MEMORY ? "the scene does not fit into this graphics card's memory" : `WebGL error ${error}`);
@@ -46,8 +41,8 @@ class Painter {
 
   sorted(order, count) {
     const gl = this.gl;
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.order);
-    gl.bufferSubData(gl.ARRAY_BUFFER, 0, order, 0, count);
+    gl.bindTexture(gl.TEXTURE_2D, this.order);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, WIDTH, Math.ceil(count / WIDTH), gl.RED_INTEGER, gl.UNSIGNED_INT, order);
     this.count = count;
   }
 
@@ -74,27 +69,15 @@ class Painter {
     gl.uniform1f(u.largest, Math.sin(Math.PI / 8));
     gl.drawArrays(gl.TRIANGLES, 0, 3);
 
-    gl.bindFramebuffer(gl.FRAMEBUFFER, this.target.framebuffer);
+    this.use(this.draw, this.target.framebuffer, w, h);
     gl.clearBufferfv(gl.COLOR, 0, [0, 0, 0, 0]);
-    gl.clearBufferfv(gl.DEPTH, 0, [1]);
-    gl.enable(gl.DEPTH_TEST);
-    for (let part = 0; part < SEGMENTS; part++) {
-      const first = Math.floor(this.count * part / SEGMENTS), next = Math.floor(this.count * (part + 1) / SEGMENTS);
-      if (part) this.finish();
-      this.use(this.draw, this.target.framebuffer, w, h);
-      this.bind(this.draw, ["place", "paint"], this.outputs);
-      gl.uniform2f(this.draw.uniforms.size, w, h);
-      gl.depthMask(false);
-      gl.enable(gl.BLEND);
-      gl.blendFunc(gl.ONE_MINUS_DST_ALPHA, gl.ONE);  // under what is there
-      gl.bindVertexArray(this.instances);
-      gl.bindBuffer(gl.ARRAY_BUFFER, this.order);
-      gl.vertexAttribIPointer(this.attribute, 1, gl.UNSIGNED_INT, 0, 4 * first);
-      gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, next - first);
-      gl.bindVertexArray(null);
-      gl.disable(gl.BLEND);
-    }
-    gl.disable(gl.DEPTH_TEST);
+    this.bind(this.draw, ["order", "place", "paint"], [this.order, ...this.outputs]);
+    gl.uniform1i(this.draw.uniforms.count, this.count);
+    gl.uniform2f(this.draw.uniforms.size, w, h);
+    gl.enable(gl.BLEND);
+    gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
+    gl.drawElementsInstanced(gl.TRIANGLES, 6 * BATCH, gl.UNSIGNED_SHORT, 0, Math.ceil(this.count / BATCH));
+    gl.disable(gl.BLEND);
 
     this.use(this.show, null, width, height);
     this.bind(this.show, ["drawn"], [this.target.texture]);
@@ -114,29 +97,16 @@ class Painter {
     return false;
   }
 
-  // Depth in front of all splats where a pixel is finished.
-  finish() {
-    const gl = this.gl, { width, height, depths, texture } = this.target;
-    this.use(this.close, depths, width, height);
-    this.bind(this.close, ["drawn"], [texture]);
-    gl.depthMask(true);
-    gl.drawArrays(gl.TRIANGLES, 0, 3);
-  }
-
   makeTarget(width, height) {
     const gl = this.gl;
     if (this.target) {
       gl.deleteTexture(this.target.texture);
-      gl.deleteRenderbuffer(this.target.depth);
-      for (const framebuffer of [this.target.framebuffer, this.target.depths]) gl.deleteFramebuffer(framebuffer);
+      gl.deleteFramebuffer(this.target.framebuffer);
     }
     const texture = this.texture(this.float ? gl.RGBA16F : gl.RGBA8, width, height);  // halves: hundreds of faint splats would round to bands in 8 bits
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.LINEAR);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.LINEAR);
-    const depth = gl.createRenderbuffer();
-    gl.bindRenderbuffer(gl.RENDERBUFFER, depth);
-    gl.renderbufferStorage(gl.RENDERBUFFER, gl.DEPTH_COMPONENT16, width, height);
-    this.target = { width, height, texture, depth, framebuffer: this.framebuffer([texture], depth), depths: this.framebuffer([], depth) };
+    this.target = { width, height, texture, framebuffer: this.framebuffer([texture]) };
   }
 
   texture(format, width, height, words = null) {
@@ -149,28 +119,34 @@ class Painter {
     return texture;
   }
 
-  framebuffer(textures, depth = null) {
+  framebuffer(textures) {
     const gl = this.gl, framebuffer = gl.createFramebuffer(), attachments = textures.map((_, i) => gl.COLOR_ATTACHMENT0 + i);
     gl.bindFramebuffer(gl.FRAMEBUFFER, framebuffer);
     textures.forEach((texture, i) => gl.framebufferTexture2D(gl.FRAMEBUFFER, attachments[i], gl.TEXTURE_2D, texture, 0));
-    if (depth) gl.framebufferRenderbuffer(gl.FRAMEBUFFER, gl.DEPTH_ATTACHMENT, gl.RENDERBUFFER, depth);
-    gl.drawBuffers(attachments.length ? attachments : [gl.NONE]);
+    gl.drawBuffers(attachments);
     if (gl.checkFramebufferStatus(gl.FRAMEBUFFER) !== gl.FRAMEBUFFER_COMPLETE) throw new Error("this graphics driver refuses a render target that WebGL2 promises");
     return framebuffer;
   }
 
+  // Begins to compile, which some drivers do beside; `linked` asks how it went.
   program(vertex, fragment) {
     const gl = this.gl, handle = gl.createProgram();
-    for (const [kind, source] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]]) {
+    const shaders = [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]].map(([kind, source]) => {
       const shader = gl.createShader(kind);
       gl.shaderSource(shader, source);
       gl.compileShader(shader);
       gl.attachShader(handle, shader);
-      if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS) && !gl.isContextLost()) throw new Error(`a shader does not compile: ${gl.getShaderInfoLog(shader)}`);
-    }
+      return shader;
+    });
     gl.linkProgram(handle);
-    if (!gl.getProgramParameter(handle, gl.LINK_STATUS) && !gl.isContextLost()) throw new Error(`shaders do not link: ${gl.getProgramInfoLog(handle)}`);
-    const uniforms = {};
+    return { handle, shaders, uniforms: {} };
+  }
+
+  linked({ handle, shaders, uniforms }) {
+    const gl = this.gl;
+    if (!gl.getProgramParameter(handle, gl.LINK_STATUS) && !gl.isContextLost()) {
+      throw new Error(`this browser does not compile the page's shaders: ${shaders.map(s => gl.getShaderInfoLog(s)).join(" ")} ${gl.getProgramInfoLog(handle)}`);
+    }
     for (let i = gl.getProgramParameter(handle, gl.ACTIVE_UNIFORMS); i--;) {
       const { name, size } = gl.getActiveUniform(handle, i);
       for (let k = 0; k < size; k++) {
@@ -178,7 +154,6 @@ class Painter {
         uniforms[one] = gl.getUniformLocation(handle, one);
       }
     }
-    return { handle, uniforms };
   }
 
   use(program, framebuffer, width, height) {

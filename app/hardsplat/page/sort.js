@@ -1,4 +1,4 @@
-// Worker, second half: the splats that a camera can see, near to far.
+// Worker, second half: the splats that a camera can see, far to near.
 "use strict";
 
 let positions, reach, depths, seen, keys;
@@ -24,10 +24,10 @@ function sort({ view, near, low, high, wide }, order) {
   }
   if (!count) return 0;
   const bits = new Uint32Array(depths.buffer), ends = new Uint32Array(new Float32Array([nearest, farthest]).buffer);
-  const first = ends[0], scale = (BUCKETS - 1) / Math.max(ends[1] - ends[0], 1);
+  const last = ends[1], scale = (BUCKETS - 1) / Math.max(ends[1] - ends[0], 1);
   starts.fill(0);
   for (let i = 0; i < count; i++) {
-    keys[i] = (bits[i] - first) * scale;
+    keys[i] = (last - bits[i]) * scale;  // the farthest first
     starts[keys[i]]++;
   }
   for (let b = 0, sum = 0; b < BUCKETS; b++) {
@@ -50,7 +50,7 @@ onmessage = async ({ data }) => {
       const { places, shapes, sh } = found;
       postMessage({ places, shapes, sh }, [places.buffer, shapes.buffer, ...sh.map(words => words.buffer)]);
     } else {
-      const order = data.order.length ? data.order : new Uint32Array(reach.length), began = performance.now();
+      const order = data.order.length ? data.order : new Uint32Array(Math.ceil(reach.length / WIDTH) * WIDTH), began = performance.now();
       const count = sort(data, order);
       postMessage({ order, count, ms: performance.now() - began }, [order.buffer]);
     }

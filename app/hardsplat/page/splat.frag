@@ -8,6 +8,6 @@ out vec4 blended;
 
 void main() {
     float alpha = color.a * exp(-0.5 * dot(at, at));
-    alpha = alpha < 1.0 / 255.0 ? 0.0 : min(alpha, 0.99);  // no discard: the depth test then comes first
+    alpha = alpha < 1.0 / 255.0 ? 0.0 : min(alpha, 0.99);
     blended = vec4(color.rgb * alpha, alpha);
 }

@@ -26,17 +26,20 @@ function startViewer(root) {
   let painter, worker;
   try {
     if (!window.DecompressionStream) throw new Error("this browser cannot unpack the scene; update it (Chrome 80, Firefox 113, Safari 16.4 or newer)");
+    worker = new Worker(URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" })));
+    worker.postMessage({ header, text: text("data") });  // unpacks while the shaders compile
+    part("data").remove();
     const sources = Object.fromEntries([...root.querySelectorAll(".hs-shader")].map(s => [s.dataset.name, s.textContent.trim()]));
     painter = new Painter(canvas, header, sources);
-    worker = new Worker(URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" })));
   } catch (error) {
+    worker?.terminate();
     return stop(error.message);
   }
   canvas.addEventListener("webglcontextlost", () => stop("the graphics card was taken away from this page; reload it"));
 
   // What the picture was last made of; what it should be made of.
   let order = new Uint32Array(0), sorting = null, sortedFor = "", ready = false, drawnFor = "", size = [0, 0];
-  let scale = 1, coarse = 1, drawnAt = 0, submitted = 0, moved = -Infinity, last = 0, asleep = true, pictureMs = 0, sortMs = 0, first = 0;
+  let coarse = still ? 1 : 0.5, drawnAt = 0, submitted = 0, moved = -Infinity, last = 0, asleep = true, pictureMs = 0, sortMs = 0, first = 0;
 
   worker.onerror = event => stop(`the page's worker failed: ${event.message || "this browser or server forbids it"}`);
   worker.onmessage = ({ data }) => {
@@ -57,8 +60,6 @@ function startViewer(root) {
     }
     wake();
   };
-  worker.postMessage({ header, text: text("data") });
-  part("data").remove();
 
   function wake() {
     if (!asleep) return;
@@ -93,7 +94,7 @@ function startViewer(root) {
       sorting = view;
       request();
     }
-    const moving = now - moved < REST, wanted = moving ? coarse : 1, picture = `${view} ${sortedFor} ${wanted}`;
+    const moving = now - moved < REST || !first && !still, wanted = moving ? coarse : 1, picture = `${view} ${sortedFor} ${wanted}`;
     if (ready && sortedFor && !painter.fence && drawnFor !== picture) {
       painter.paint(controls, ...size, wanted);
       drawnFor = picture;
@@ -111,7 +112,7 @@ function startViewer(root) {
   function finish(now) {
     if (!submitted) return;
     pictureMs = now - submitted;
-    if (drawnAt < 1 || pictureMs > SLOW) coarse = Math.min(1, Math.max(COARSEST, drawnAt * Math.min(1.3, Math.max(0.5, Math.sqrt(WANTED / pictureMs)))));
+    if (first && (drawnAt < 1 || pictureMs > SLOW)) coarse = Math.min(1, Math.max(COARSEST, drawnAt * Math.min(1.3, Math.max(0.5, Math.sqrt(WANTED / pictureMs)))));
     submitted = 0;
     if (!first) {
       first = now - began;
