@@ -117,9 +117,10 @@ class Controls {
     return true;
   }
 
-  // Intrinsics in pixels of an image of width x height that has the whole of the lens's image in its middle.
+  // Intrinsics in pixels of an image of width x height that has the whole of the lens's image in its middle; on narrow screens only as much as 90 degrees hold.
   fitted(width, height) {
-    const [fx, fy, cx, cy, w, h] = this.lens, scale = Math.min(width / w, height / h);
+    const [fx, fy, cx, cy, w, h] = this.lens, whole = Math.min(width / w, height / h), covered = Math.max(width / w, height / h);
+    const scale = Math.max(whole, Math.min(covered, Math.max(width / fx, height / fy) / 2));
     return { focal: [fx * scale, fy * scale], centre: [cx * scale + (width - scale * w) / 2, cy * scale + (height - scale * h) / 2] };
   }
 

@@ -91,13 +91,15 @@ def small_viewer(gaussians: Gaussians, shown: Shown, budget_bytes: int = SMALL_B
 
     The page around it needs `style()` and allows inline scripts, inline styles, images from data: and workers from blob: URLs. Raises UserError where no splat is left.
     """
-    cameras, splats = list(shown.cameras.values()), min(int(budget_bytes / _BASE64 / 16), MOST_SPLATS)
-    for _ in range(4):
-        chosen = kept(gaussians, cameras, splats, MIN_OPACITY, sh_degree=1)
-        fragment = _viewer(pack(chosen), chosen, shown, FEW_CAMERAS, whole=False) + f"\n<script>{_script()}</script>"
+    splats = min(int(budget_bytes / _BASE64 / 16), MOST_SPLATS)
+    for _ in range(5):
+        chosen = kept(gaussians, list(shown.cameras.values()), splats, MIN_OPACITY, sh_degree=1)
+        packed = pack(chosen)
+        fragment = f"{_viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)}\n<script>{_script()}</script>"
         if len(fragment) <= budget_bytes:
             break
-        splats = max(1, int(0.98 * len(chosen) * budget_bytes / len(fragment)))
+        data = _BASE64 * len(packed.data)
+        splats = max(1, int(0.98 * len(chosen) * (budget_bytes - len(fragment) + data) / data))
     return fragment
 
 

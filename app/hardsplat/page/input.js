@@ -55,8 +55,8 @@ function pointing(canvas, controls, wake, whole) {
   canvas.addEventListener("contextmenu", event => event.preventDefault());
   canvas.addEventListener("wheel", event => {
     if (!whole && document.activeElement !== canvas) return;  // then it scrolls the page around
-    event.preventDefault();
-    controls.dolly(Math.exp(NOTCH * Math.max(-400, Math.min(400, event.deltaY * (event.deltaMode ? 30 : 1)))));
+    event.preventDefault();  // two fingers apart on a touchpad come as a wheel with ctrl
+    controls.dolly(Math.exp(NOTCH * Math.max(-400, Math.min(400, event.deltaY * (event.deltaMode ? 30 : event.ctrlKey ? 8 : 1)))));
     wake();
   }, { passive: false });
 }

@@ -54,9 +54,9 @@ def pack(gaussians: Gaussians) -> Packed:
     with np.errstate(divide="ignore"):
         logs = np.log(scales.astype(np.float64))
     colors = 0.5 + SH_C0 * gaussians.sh[order, 0].astype(np.float64)
-    rest = gaussians.sh[order, 1:].astype(np.float64)
+    rest = gaussians.sh[order, 1:]
     scale_ends, color_ends, steps = _scale_ends(logs), _ends(np.quantile(colors, [0.0005, 0.9995])), _sh_steps(rest, degree)
-    sh = np.clip(128 + np.rint(rest / _per_coefficient(steps)[:, None]), 0, 255).astype(np.uint8)
+    sh = np.clip(128 + np.rint(rest / _per_coefficient(steps).astype(np.float32)[:, None]), 0, 255).astype(np.uint8)
     planes = [
         (positions & 255).astype(np.uint8),
         (positions >> 8).astype(np.uint8),
@@ -106,7 +106,7 @@ def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarra
     for at in range(0, len(quats), _BLOCK):
         q = quats[at : at + _BLOCK].astype(np.float64)
         q /= np.linalg.norm(q, axis=1, keepdims=True)
-        best = np.abs(q @ (_AXES * [1, -1, -1, -1]).T).argmax(axis=1)  # the real part of q times each of them
+        best = np.abs(q.astype(np.float32) @ (_AXES * [1, -1, -1, -1]).T.astype(np.float32)).argmax(axis=1)  # the real part of q times each of them
         q = _product(q, _AXES[best])
         out[at : at + _BLOCK] = q * np.where(q[:, :1] < 0, -1, 1)
         renamed[at : at + _BLOCK] = np.take_along_axis(scales[at : at + _BLOCK], _NAMES[best], axis=1)

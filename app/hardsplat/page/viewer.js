@@ -3,6 +3,7 @@
 
 const MOST_PIXELS = 2560 * 1600, MOST_RATIO = 2;  // of the canvas; of its pixels to those of the layout
 const SLOW = 50, WANTED = 33, COARSEST = 0.2, REST = 150;  // milliseconds of a picture; least share of pixels a side; milliseconds without motion
+const FADE = 400;  // milliseconds, as viewer.css has it
 const SLACK = 1.15;  // what is sorted reaches so much beyond the edges: a picture can be up to two sorts behind the camera
 
 function startViewer(root) {
@@ -15,7 +16,7 @@ function startViewer(root) {
   let current = number(asked.get("camera")) ?? 0;
   const controls = new Controls(cameras[current], header.up, header.centre);
 
-  if (current) part("first")?.remove();  // a picture of another camera
+  if (current || still) part("first")?.remove();  // a picture of another camera, or one that would fade into a screenshot
 
   function stop(why) {
     root.dataset.state = "failed";
@@ -119,6 +120,7 @@ function startViewer(root) {
       root.dataset.first = performance.now().toFixed(0);
       message.hidden = true;
       part("first")?.classList.add("hs-gone");
+      setTimeout(() => part("first")?.remove(), FADE);
     }
     stats.textContent = `${painter.count.toLocaleString("en")} of ${header.splats.toLocaleString("en")} splats, ${DRAW_CALLS} draw calls, `
       + `sort ${sortMs.toFixed(1)} ms, picture ${pictureMs.toFixed(0)} ms, ${Math.round(size[0] * drawnAt)}x${Math.round(size[1] * drawnAt)} px`;
@@ -177,6 +179,15 @@ function startViewer(root) {
 
 for (const root of document.querySelectorAll(".hs")) {
   const start = root.querySelector(".hs-start");
-  if (!start) startViewer(root);
-  else start.addEventListener("click", () => { start.remove(); startViewer(root); root.querySelector(".hs-canvas").focus(); }, { once: true });
+  if (!start) {
+    startViewer(root);
+    continue;
+  }
+  start.hidden = false;
+  start.addEventListener("click", () => {
+    start.remove();
+    root.querySelector(".hs-message").hidden = false;
+    startViewer(root);
+    root.querySelector(".hs-canvas").focus();
+  });
 }
