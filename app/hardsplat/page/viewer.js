@@ -115,6 +115,7 @@ function startViewer(root) {
     pictureMs = now - submitted;
     if (first && (drawnAt < 1 || pictureMs > SLOW)) coarse = Math.min(1, Math.max(COARSEST, drawnAt * Math.min(1.3, Math.max(0.5, Math.sqrt(WANTED / pictureMs)))));
     submitted = 0;
+    root.dataset.pictures = Number(root.dataset.pictures || 0) + 1;
     if (!first) {
       first = now - began;
       root.dataset.first = performance.now().toFixed(0);
