@@ -23,7 +23,7 @@ function between(a, b) {
   return { axis: unit([0, 1, 2].map(i => R[i][k] + (i === k ? 1 : 0))), angle: Math.PI };
 }
 
-const STEEPEST = Math.cos(Math.PI / 180), GLIDE = 700;  // cosine of the least angle between view and vertical; milliseconds from one camera to the next
+const STEEPEST = 89 * Math.PI / 180, GLIDE = 700;  // elevation of the view; milliseconds from one camera to the next
 
 class Controls {
   // up: unit vector, where horizons are level. centre: of the scene; what is orbited lies straight ahead, as far away as that.
@@ -39,9 +39,8 @@ class Controls {
     this.glide = null;
   }
 
-  // Goes there within GLIDE milliseconds, or at once where people have asked for less motion.
+  // Goes there within GLIDE milliseconds.
   goTo(camera, now) {
-    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return this.jump(camera);
     const to = this.poseOf(camera), { rotation, position, distance, lens } = this;
     this.glide = { from: { rotation, position, distance, lens }, to, began: now, ...between(rotation, to.rotation) };
   }
@@ -58,8 +57,8 @@ class Controls {
   // Turns on the spot, radians to the right and down.
   look(right, down) {
     this.glide = null;
-    const steep = dot(turned(this.rotation[2], this.rotation[0], -down), this.up);
-    if (Math.abs(steep) > STEEPEST && Math.abs(steep) > Math.abs(dot(this.rotation[2], this.up))) down = 0;
+    const elevation = Math.asin(Math.max(-1, Math.min(1, dot(this.rotation[2], this.up))));
+    down = Math.max(elevation - STEEPEST, Math.min(elevation + STEEPEST, down));
     this.rotation = this.rotation.map(row => turned(turned(row, this.rotation[0], -down), this.up, -right));
   }
 

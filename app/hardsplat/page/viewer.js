@@ -4,7 +4,7 @@
 const MOST_PIXELS = 2560 * 1600, MOST_RATIO = 2;  // of the canvas; of its pixels to those of the layout
 const SLOW = 50, WANTED = 33, COARSEST = 0.2, REST = 150;  // milliseconds of a picture; least share of pixels a side; milliseconds without motion
 const FADE = 400;  // milliseconds, as viewer.css has it
-const SLACK = 1.15;  // what is sorted reaches so much beyond the edges: a picture can be up to two sorts behind the camera
+const SLACK = 1.05, AHEAD = 1.5;  // how far beyond the edges splats are sorted: at rest, and in motion, where the order is a picture or two behind the camera
 
 function startViewer(root) {
   const part = name => root.querySelector(`.hs-${name}`), text = name => part(name).textContent;
@@ -40,7 +40,7 @@ function startViewer(root) {
 
   // What the picture was last made of; what it should be made of.
   let order = new Uint32Array(0), sorting = null, sortedFor = "", ready = false, drawnFor = "", size = [0, 0];
-  let coarse = still ? 1 : 0.5, drawnAt = 0, submitted = 0, moved = -Infinity, last = 0, asleep = true, pictureMs = 0, sortMs = 0, first = 0;
+  let jumped = still, coarse = 0.5, drawnAt = 0, submitted = 0, moved = -Infinity, last = 0, asleep = true, pictureMs = 0, sortMs = 0, first = 0;
 
   worker.onerror = event => stop(`the page's worker failed: ${event.message || "this browser or server forbids it"}`);
   worker.onmessage = ({ data }) => {
@@ -76,10 +76,10 @@ function startViewer(root) {
   }
 
   // What the worker needs to know of the view on a canvas of that size.
-  function request() {
+  function request(slack) {
     const [w, h] = size, { focal, centre } = controls.fitted(w, h), half = [w / 2 / focal[0], h / 2 / focal[1]];
     const middle = [(w / 2 - centre[0]) / focal[0], (h / 2 - centre[1]) / focal[1]];
-    const low = middle.map((m, i) => m - SLACK * half[i]), high = middle.map((m, i) => m + SLACK * half[i]);
+    const low = middle.map((m, i) => m - slack * half[i]), high = middle.map((m, i) => m + slack * half[i]);
     const wide = middle.map((m, i) => Math.hypot(1, Math.abs(m) + 1.3 * half[i]));
     worker.postMessage({ view: controls.view, near: header.near, low, high, wide, order }, order.length ? [order.buffer] : []);
   }
@@ -91,21 +91,22 @@ function startViewer(root) {
     measure();
     const view = JSON.stringify([controls.view, controls.lens, size]);
     if (ready && !painter.busy) finish(now);
+    const moving = now - moved < REST, wanted = moving || !first && !still ? coarse : 1, picture = `${view} ${sortedFor} ${wanted}`;
     if (ready && sorting === null && sortedFor !== view) {
       sorting = view;
-      request();
+      request(moving ? AHEAD : SLACK);
     }
-    const moving = now - moved < REST || !first && !still, wanted = moving ? coarse : 1, picture = `${view} ${sortedFor} ${wanted}`;
-    if (ready && sortedFor && !painter.fence && drawnFor !== picture) {
+    if (ready && sortedFor && !painter.fence && drawnFor !== picture && (sortedFor === view || !jumped)) {
       painter.paint(controls, ...size, wanted);
+      jumped = still;
       drawnFor = picture;
       drawnAt = wanted;
       submitted = now;
     }
-    const settled = ready && sorting === null && sortedFor === view && drawnFor === picture && !painter.fence && !moving && !held && !gliding;
+    const settled = ready && sorting === null && sortedFor === view && drawnFor === picture && !painter.fence && wanted === 1 && !held && !gliding;
     if (settled) root.dataset.state = "ready";
     else if (root.dataset.state === "ready") root.dataset.state = "busy";
-    asleep = settled || root.dataset.state === "failed";
+    asleep = settled || !ready || root.dataset.state === "failed";
     if (!asleep) requestAnimationFrame(tick);
   }
 
@@ -139,8 +140,12 @@ function startViewer(root) {
   function go(index) {
     current = (index + cameras.length) % cameras.length;
     list.value = current;
-    if (still) controls.jump(cameras[current]);
-    else controls.goTo(cameras[current], performance.now());
+    if (still || matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      controls.jump(cameras[current]);
+      jumped = true;  // the order of elsewhere would show holes
+    } else {
+      controls.goTo(cameras[current], performance.now());
+    }
     wake();
   }
   const toggle = (element, on = element.hidden) => { element.hidden = !on; };
