@@ -19,7 +19,7 @@ from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.io.ply import save_ply
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import Shown, small_viewer, write_page
-from tests.devtools import Browser
+from tools.devtools import Browser, chromium
 
 FOLDER = Path(export.__file__).parent
 STATE = "document.querySelector('.hs')?.dataset.state"
@@ -260,6 +260,8 @@ def test_what_the_command_refuses(tmp_path, monkeypatch, capsys, words, message)
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
+    if not chromium():
+        pytest.skip("no Chromium on this machine to open pages in (apt-get install chromium)")
     with Browser(tmp_path_factory.mktemp("browser"), SIZE) as opened:
         yield opened
 

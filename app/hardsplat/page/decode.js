@@ -42,31 +42,41 @@ async function inflate(compressed, size) {
 // {places, shapes, sh: textures of WIDTH texels a row; positions: x, y, z; reach: world units from a mean within which its splat can be seen}
 function arrays(header, data) {
   const n = header.splats, texels = Math.ceil(n / WIDTH) * WIDTH, coefficients = (header.degree + 1) ** 2 - 1;
-  const chunks = Math.ceil(n / CHUNK), bounds = new DataView(data.buffer, 0, 24 * chunks);
-  let next = 24 * chunks;
+  const bounds = new DataView(data.buffer, 0, 24 * Math.ceil(n / CHUNK));
+  let next = bounds.byteLength;
   const planes = count => Array.from({ length: count }, () => data.subarray(next, next += n));
-  const low = planes(3), high = planes(3), scale = planes(3), turn = planes(3), [opacity] = planes(1), color = planes(3), rest = planes(3 * coefficients);
-  const rgb = ([r, g, b], i) => (r[i] + g[i] & 255) | g[i] << 8 | (b[i] + g[i] & 255) << 16;
+  const low = planes(3), high = planes(3), [s0, s1, s2] = planes(3), [x, y, z] = planes(3), [opacity] = planes(1), color = planes(3), rest = planes(3 * coefficients);
 
-  const positions = new Float32Array(3 * n), reach = new Float32Array(n);
-  const places = new Uint32Array(4 * texels), coordinates = new Float32Array(places.buffer), shapes = new Uint32Array(2 * texels);
-  const size = (header.scale[1] - header.scale[0]) / 255;
-  for (let i = 0; i < n; i++) {
-    const chunk = 24 * Math.floor(i / CHUNK);
-    for (let k = 0; k < 3; k++) {
-      const from = bounds.getFloat32(chunk + 4 * k, true), to = bounds.getFloat32(chunk + 12 + 4 * k, true);
-      positions[3 * i + k] = coordinates[4 * i + k] = from + (to - from) * (low[k][i] + 256 * high[k][i]) / POSITION_STEPS;
+  const positions = new Float32Array(3 * n), places = new Uint32Array(4 * texels), coordinates = new Float32Array(places.buffer);
+  for (let k = 0; k < 3; k++) {
+    const fine = low[k], coarse = high[k];
+    for (let start = 0; start < n; start += CHUNK) {
+      const at = 24 * start / CHUNK + 4 * k, from = bounds.getFloat32(at, true), step = (bounds.getFloat32(at + 12, true) - from) / POSITION_STEPS;
+      for (let i = start, end = Math.min(start + CHUNK, n); i < end; i++) {
+        positions[3 * i + k] = coordinates[4 * i + k] = from + step * (fine[i] + 256 * coarse[i]);
+      }
     }
-    places[4 * i + 3] = rgb(color, i) | opacity[i] << 24;
-    shapes[2 * i] = scale[0][i] | scale[1][i] << 8 | scale[2][i] << 16;
-    shapes[2 * i + 1] = turn[0][i] | turn[1][i] << 8 | turn[2][i] << 16;
-    reach[i] = 3.33 * Math.exp(header.scale[0] + size * Math.max(scale[0][i], scale[1][i], scale[2][i]));  // sqrt(2 ln 255) sigma
+  }
+  interleave(color, places, 3, 4, opacity);
+
+  const shapes = new Uint32Array(2 * texels), reach = new Float32Array(n);
+  const reaches = Float32Array.from({ length: 256 }, (_, byte) => 3.33 * Math.exp(header.scale[0] + byte * (header.scale[1] - header.scale[0]) / 255));  // sqrt(2 ln 255) sigma
+  for (let i = 0; i < n; i++) {
+    const a = s0[i], b = s1[i], c = s2[i];
+    shapes[2 * i] = a | b << 8 | c << 16;
+    shapes[2 * i + 1] = x[i] | y[i] << 8 | z[i] << 16;
+    reach[i] = reaches[a > b ? a > c ? a : c : b > c ? b : c];
   }
 
   const sh = Array.from({ length: Math.ceil(coefficients / 4) }, () => new Uint32Array(4 * texels));
-  for (let c = 0; c < coefficients; c++) {
-    const words = sh[c >> 2], of = rest.slice(3 * c, 3 * c + 3);
-    for (let i = 0; i < n; i++) words[4 * i + (c & 3)] = rgb(of, i);
-  }
+  for (let c = 0; c < coefficients; c++) interleave(rest.slice(3 * c, 3 * c + 3), sh[c >> 2], c & 3, 4);
   return { places, shapes, sh, positions, reach };
+}
+
+// Red, green and blue, the first and last of which are stored less green, into the words first, first + stride, ...; with a fourth plane into their top bytes.
+function interleave([red, green, blue], words, first, stride, top = null) {
+  for (let i = 0, at = first; i < green.length; i++, at += stride) {
+    const g = green[i];
+    words[at] = red[i] + g & 255 | g << 8 | (blue[i] + g & 255) << 16 | (top ? top[i] << 24 : 0);
+  }
 }

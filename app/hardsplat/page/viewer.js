@@ -63,6 +63,7 @@ function startViewer(root) {
   };
 
   function wake() {
+    if (root.dataset.state === "ready") root.dataset.state = "busy";
     if (!asleep) return;
     asleep = false;
     last = performance.now();
@@ -105,7 +106,6 @@ function startViewer(root) {
     }
     const settled = ready && sorting === null && sortedFor === view && drawnFor === picture && !painter.fence && wanted === 1 && !held && !gliding;
     if (settled) root.dataset.state = "ready";
-    else if (root.dataset.state === "ready") root.dataset.state = "busy";
     asleep = settled || !ready || root.dataset.state === "failed";
     if (!asleep) requestAnimationFrame(tick);
   }

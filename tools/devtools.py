@@ -10,27 +10,30 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
-from tests.browser import NAMES
-
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS = (
     "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader --hide-scrollbars --no-first-run --disable-background-networking"
     " --disable-component-update --disable-sync --disable-quic --disable-dev-shm-usage --remote-debugging-pipe"
 ).split()
 
 
-class Browser:
-    """One page of a headless Chromium with WebGL in software. Skips without Chromium. complaints: what pages logged as warnings or errors. requests: URLs asked for.
+def chromium() -> str | None:
+    """The browser's executable, where this machine has one."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
 
-    Raises AssertionError where Chromium does not answer in time.
+
+class Browser:
+    """One page of a headless Chromium with WebGL in software, whose files are in `folder`. complaints: what pages logged as warnings or errors. requests: URLs asked for.
+
+    Raises AssertionError where Chromium does not answer in time, RuntimeError where there is none.
     """
 
     def __init__(self, folder: Path, size: tuple[int, int] = (640, 480), flags: tuple[str, ...] = ()):
-        found = next((path for name in NAMES if (path := shutil.which(name))), None)
+        found = chromium()
         if found is None:
-            pytest.skip("no Chromium on this machine to open pages in (apt-get install chromium)")
+            raise RuntimeError("no Chromium on this machine to open pages in (apt-get install chromium)")
         (theirs_in, self._write), (self._read, theirs_out) = os.pipe(), os.pipe()
         command = [found, *_FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}", "about:blank"]
         shell = f"exec \"$@\" 3<&{theirs_in} 4>&{theirs_out}"
