@@ -27,6 +27,7 @@ MIN_OPACITY = 0.005  # at which training removes splats, too
 MOST_CAMERAS, FEW_CAMERAS = 500, 60  # of a page, of a small viewer
 SMALL_BYTES = 3_000_000  # of a viewer within a report
 _BASE64 = 4 / 3
+_PER_SPLAT, _AROUND = 17.0, 55_000  # bytes of a packed splat with SH of degree 1, and of scripts and cameras: a first guess
 _FOV, _SIZE = np.radians(50.0), (1280, 720)  # of the camera that looks at splats without any: vertical, px
 _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
 _SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js")
@@ -91,16 +92,21 @@ def small_viewer(gaussians: Gaussians, shown: Shown, budget_bytes: int = SMALL_B
 
     The page around it needs `style()` and allows inline scripts, inline styles, images from data: and workers from blob: URLs. Raises UserError where no splat is left.
     """
-    splats = min(int(budget_bytes / _BASE64 / 16), MOST_SPLATS)
-    for _ in range(5):
+
+    def fragment(splats: int) -> tuple[str, int]:
+        """With that many splats, and the bytes that these take."""
         chosen = kept(gaussians, list(shown.cameras.values()), splats, MIN_OPACITY, sh_degree=1)
         packed = pack(chosen)
-        fragment = f"{_viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)}\n<script>{_script()}</script>"
-        if len(fragment) <= budget_bytes:
+        return f"{_viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
+
+    around = _AROUND if shown.picture is None else _AROUND + len(_picture(shown.picture))
+    splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
+    for _ in range(5):
+        text, data = fragment(min(splats, MOST_SPLATS))
+        if len(text) <= budget_bytes:
             break
-        data = _BASE64 * len(packed.data)
-        splats = max(1, int(0.98 * len(chosen) * (budget_bytes - len(fragment) + data) / data))
-    return fragment
+        splats = max(1, int(0.98 * splats * (budget_bytes - len(text) + data) / data))
+    return text
 
 
 def style() -> str:
