@@ -2,8 +2,8 @@
 
 python -m tools.page_report results/courtyard --out out/courtyard.html [--picture docs/images/web.jpg] [--export "--max-splats 900000"]
 
-Prints a row of the table in docs/results/page.md. The first picture is timed from the start of navigation to its last pixel, in three new browsers, while nothing else
-should run; PSNR is of screenshots at the size of the training cameras against `hardsplat.Renderer` drawing the splats as they were trained.
+Prints a row of the table in docs/results/page.md. The first picture is timed from the start of navigation to its last pixel, in five new browsers, and the
+processor time until then is said, which tells more on a machine that has other work; PSNR is of screenshots at the size of the training cameras against `hardsplat.Renderer` drawing the splats as they were trained.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from tools.devtools import Browser
 
 STATE = "document.querySelector('.hs')?.dataset.state == 'ready'"
+FIRST = "document.querySelector('.hs')?.dataset.first"
 STATS = "document.querySelector('.hs-stats').textContent"
 
 
@@ -42,12 +43,15 @@ def report(result: Path, page: Path, data_dir: Path | None, flags: list[str], vi
     cameras = [scene.views[i].camera for i in scene.train]
     width, height = (round(scale * side) for side in (cameras[0].width, cameras[0].height))
 
-    first = []
-    for _ in range(3):
+    first, work = [], []
+    for _ in range(5):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Browser(Path(folder), (width, height)) as browser:
+            before = browser.cpu_seconds()
             browser.open(page.resolve().as_uri())
+            browser.wait(FIRST, 300)
+            work.append(browser.cpu_seconds() - before)
             browser.wait(STATE, 300)
-            first.append(int(browser.run("document.querySelector('.hs').dataset.first")) / 1000)
+            first.append(int(browser.run(FIRST)) / 1000)
             stats = browser.run(STATS)
             assert not browser.complaints, browser.complaints
 
@@ -72,7 +76,7 @@ def report(result: Path, page: Path, data_dir: Path | None, flags: list[str], vi
     print(f"load average {os.getloadavg()[0]:.1f}; last line of the page: {stats}")
     return (
         f"| {result.name} | {len(gaussians):,} | {all_splats} | {page.stat().st_size / 1e6:.2f} MB | {seconds:.1f} s | {statistics.mean(quality):.1f} dB ({min(quality):.1f} to {max(quality):.1f}) |"
-        f" {statistics.median(first):.1f} s ({min(first):.1f} to {max(first):.1f}) | {drawn} | {statistics.median(sorts):.1f} ms | {width}x{height} |"
+        f" {statistics.median(first):.1f} s ({min(first):.1f} to {max(first):.1f}) | {statistics.median(work):.1f} s ({min(work):.1f} to {max(work):.1f}) | {drawn} | {statistics.median(sorts):.1f} ms | {width}x{height} |"
     )
 
 
