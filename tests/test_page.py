@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hardsplat import contract
 from hardsplat.api import Renderer
 from hardsplat.camera import Camera
 from hardsplat.cli import main
@@ -19,6 +18,9 @@ from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.io.ply import save_ply
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import Shown, small_viewer, write_page
+from hardsplat.paths import SHADERS
+from tests.oracle import splat
+from tests.oracle.render import ALPHA_MAX
 from tools.devtools import Browser, chromium
 
 FOLDER = Path(export.__file__).parent
@@ -211,10 +213,11 @@ def test_a_viewer_fits_its_budget():
 
 def test_shaders_have_the_numbers_of_the_project():
     text = (FOLDER / "project.frag").read_text()
-    for name in ("DILATION", "FRUSTUM_SLACK"):
-        assert float(re.search(rf"{name} = ([0-9.]+);", text)[1]) == contract.CONSTANTS[name][0]
-    assert contract.CONSTANTS["ALPHA_MIN"][0] == pytest.approx(1 / 255) and "ALPHA_MIN = 1.0 / 255.0;" in text
-    assert f"min(alpha, {contract.CONSTANTS['ALPHA_MAX'][0]})" in (FOLDER / "splat.frag").read_text()
+    for name, value in (("DILATION", splat.DILATION), ("FRUSTUM_SLACK", splat.FOV_MARGIN)):
+        assert float(re.search(rf"{name} = ([0-9.]+);", text)[1]) == value
+    assert splat.ALPHA_MIN == 1 / 255 and "ALPHA_MIN = 1.0 / 255.0;" in text and f"min(alpha, {ALPHA_MAX})" in (FOLDER / "splat.frag").read_text()
+    basis = (SHADERS / "include/sh.glsl").read_text()
+    assert all(digits in basis for digits in re.findall(r"[0-9]\.[0-9]{10,}", text))
     decode = (FOLDER / "decode.js").read_text()
     assert f"CHUNK = {pack.CHUNK}, POSITION_STEPS = 2 ** {pack.POSITION_BITS} - 1, WIDTH = 2048;" in decode and pack.MOST_SPLATS == 2048 * 2048
 
