@@ -460,16 +460,17 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "config", "presets", "errors", "files", "paths", "variants"}
+LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "setting", "config", "presets", "errors", "files", "paths", "variants"}
 BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),
-    "report": {"io"},
+    "page": {"io"},
+    "report": {"io", "page"},
     "raster": {"gpu"},
     "api": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
-    "view": {"gpu", "raster", "io", "api", "train", "fit"},
+    "view": {"gpu", "raster", "io", "api", "train", "fit", "page"},
     "fit": {"gpu", "raster", "io", "train", "report"},
     "mesh": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},

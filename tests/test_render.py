@@ -28,12 +28,13 @@ from hardsplat.io.video import frames
 from hardsplat.presets import save_config
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import frame_row
+from hardsplat.setting import look_at, setting_of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view import render as module
 from hardsplat.view.legend import UNITS, Legend
 from hardsplat.view.painter import Painter
-from hardsplat.view.paths import along, fitted, look_at, orbit, setting_of, spiral
+from hardsplat.view.paths import along, fitted, orbit, spiral
 from hardsplat.view.shots import AROUND, MOST_FRAMES, shots_of
 from hardsplat.view.sink import Stills, Videos
 

@@ -210,6 +210,9 @@ def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, m
     assert len(seconds) == len(metrics["curve"]["step"]) and seconds == sorted(seconds) and 0 < seconds[0] and seconds[-1] <= metrics["seconds"]["training"]
     text = (tmp_path / "report.html").read_text()
     assert "Interrupted" not in text and "view_0008.jpg" in text
+    assert text.count('class="hs-data"') == 1 and "worker-src blob:" in text and parts(tmp_path / "report.html")
+    (tmp_path / "splats.ply").write_bytes(b"ply, or what is left of it")
+    assert "hs-data" not in write_report(tmp_path).read_text()  # a report all the same
 
 
 def test_runs_of_older_checkpoints_have_no_times():

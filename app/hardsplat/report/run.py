@@ -1,19 +1,25 @@
-"""report.html of a training run, made of the files that the run left: metrics.json, config.toml, renders/."""
+"""report.html of a training run, made of the files that the run left: metrics.json, config.toml, renders/, splats.ply."""
 
 from __future__ import annotations
 
 import json
+import logging
 import tomllib
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.config import FIELDS, GROUPS
+from hardsplat.errors import UserError
+from hardsplat.io.ply import load_ply
+from hardsplat.io.scene import load_scene
+from hardsplat.page.export import Shown, small_viewer, style
 from hardsplat.presets import SAVED_NAME
 from hardsplat.report.charts import COLORS, figure
 from hardsplat.report.page import comparison, pictures, plot, spread, write_page
 from hardsplat.report.stages import by_stage
 
+log = logging.getLogger("hardsplat")
 NAME = "report.html"
 
 
@@ -42,6 +48,8 @@ def write_report(folder: Path) -> Path:
         memory_bars=plot(_bars({purpose: n / 2**20 for purpose, n in memory.items()}, "Memory by purpose", "MiB")),
         about={"computer": metrics["device"]["host"], **{name.replace("_", " "): value for name, value in metrics["variants"].items()}},
         config=_settings(config),
+        viewer=_viewer(folder, config, next((v["name"] for v in shown), None)),
+        viewer_style=style(),
     )
 
 
@@ -63,6 +71,24 @@ def _views(folder: Path, last: dict | None) -> tuple[list[dict], list[dict]]:
     found = {name: both for name in spread(list(views)) if (both := comparison(folder, name))}
     embedded = iter(pictures([image for both in found.values() for image in both]))
     return last["views"], [{**views[name], "render": next(embedded), "photo": next(embedded), "size": both[0].shape[1::-1]} for name, both in found.items()]
+
+
+def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
+    """The splats that the run left, to look around in: it begins at the held-out view `name`, whose render is there already, or else at the first training camera.
+    None where splats or scene are gone."""
+    file = folder / "splats.ply"
+    if not file.is_file() or "data_dir" not in config:
+        return None
+    try:
+        gaussians, scene = load_ply(file), load_scene(config["data_dir"], config["data_factor"], config["test_every"])
+        first = [i for i in scene.test if scene.views[i].name == name]
+        cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
+        both = comparison(folder, name) if first else None
+        background = (1.0, 1.0, 1.0) if config["background"] == "white" else (0.0, 0.0, 0.0)
+        return small_viewer(gaussians, Shown(scene.name, cameras, config["near_plane"], background, config["antialiased"], picture=both[0] if both else None))
+    except UserError as error:
+        log.info("note: %s has no view in 3D: %s", folder / NAME, error)
+        return None
 
 
 def _settings(config: dict) -> list[tuple[str, list[dict]]]:

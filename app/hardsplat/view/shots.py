@@ -11,7 +11,8 @@ from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.camera_path import CameraPath
 from hardsplat.io.scene import Scene
-from hardsplat.view.paths import along, fitted, orbit, setting_of, spiral
+from hardsplat.setting import direction, setting_of
+from hardsplat.view.paths import along, fitted, orbit, spiral
 
 VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
 SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120  # of a path that says nothing else; degrees, vertical
@@ -55,7 +56,7 @@ def shots_of(
             w2c, focal = along(keys, frames or _frames_of(path, keys, fps))
         poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
     else:
-        setting = setting_of(gaussians, cameras, _direction(up))
+        setting = setting_of(gaussians, cameras, direction(up))
         tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
         w2c = orbit(setting, frames or FRAMES, tan) if path == "orbit" else spiral(setting, frames or FRAMES)
         poses = [(pose, base.K[[0, 1], [0, 1]]) for pose in w2c]
@@ -92,7 +93,3 @@ def _base(camera: Camera | None, keys: CameraPath | None, width, height, fov) ->
     if not (width or height or (keys and keys.size)) and camera.width < NARROWEST:
         width = NARROWEST
     return fitted(camera, width, height)
-
-
-def _direction(up: str | None) -> np.ndarray | None:
-    return None if up is None else np.eye(3)["xyz".index(up[-1])] * (-1 if up[0] == "-" else 1)

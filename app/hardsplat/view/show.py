@@ -17,12 +17,13 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
 from hardsplat.raster.parameters import Parameters
+from hardsplat.setting import setting_of
 from hardsplat.train.result import find_model
 from hardsplat.train.start import initial_gaussians
 from hardsplat.view import window
 from hardsplat.view.controls import Controls
 from hardsplat.view.inputs import Inputs
-from hardsplat.view.paths import orbit, setting_of
+from hardsplat.view.paths import orbit
 from hardsplat.view.preview import inputs_of, look_of
 from hardsplat.view.viewer import Viewer
 
