@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hardsplat.gpu.passes import ComputePass, DrawPass
-from hardsplat.raster.projection import Perspective, Projection, for_images
-from hardsplat.raster.sinks import Sink
+from hardsplat.raster.projection import Perspective, Projection, for_images, for_score, scored
+from hardsplat.raster.sinks import SCORES, Sink
 from hardsplat.variants.blocks import Block
 from hardsplat.variants.formats import Format
 from hardsplat.variants.pictures import PICTURES, Picture
@@ -29,7 +29,7 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     forward = _forward_passes(rows, canvas, PICTURES[picture])
     if picture == "image":
         forward = for_images(around, forward)
-    backward = _backward_passes(rows, canvas, threshold) if around.differentiates else []
+    backward = _backward_passes(rows, canvas, threshold, around.sink.scores) if around.differentiates else []
     gather = _gather_draws(rows, canvas, threshold, around) if rows.gather and rows.gather.draws else around.gather_passes()
     return [*around.passes(rows.shape.command, picture), *forward, *backward, *gather]
 
@@ -103,7 +103,7 @@ def _gather_draws(rows: Rows, canvas: dict, threshold: int, around: Projection) 
     return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.estimator.gradient_pairs)]
 
 
-def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePass | DrawPass]:
+def _backward_passes(rows: Rows, canvas: dict, threshold: int, scores: bool) -> list[ComputePass | DrawPass]:
     slots, limit = _sums(rows, threshold)
     draw = DrawPass(
         **outline(rows.shape),
@@ -120,7 +120,7 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
     )
     layered = dict(spec={"SEGMENTS": canvas["SEGMENTS"]}, bind={} if canvas["SEGMENTS"] > 1 else {"layers": "target"})
     if rows.block.pixels == 1:
-        return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), **layered), draw]
+        return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), **layered), *scored(draw, scores)]
     across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
     spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
     state = {"state": rows.state_format.packing}
@@ -138,7 +138,7 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
         slots={**slots, **state, "section": rows.ordering.section},
         macros={},
     )
-    return [begin, blocks]
+    return [begin, *(for_score(begin, name) for name in SCORES if scores), *scored(blocks, scores)]
 
 
 def blocks_of(block: Block, width: int, height: int) -> tuple[int, int]:

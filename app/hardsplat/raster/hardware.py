@@ -222,11 +222,17 @@ class HardwareRasterizer:
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""
-        run = self.pipelines
-        across, down = blocks_of(self.rows.block, self.width, self.height)
-        recorder.run(run["begin backward"], threads=(across, down))
-        recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
-        self.projection.record_backward(recorder, run, self._capacity)
+        self._record_draw_backward(recorder)
+        self.projection.record_backward(recorder, self.pipelines, self._capacity)
+
+    def record_score(self, recorder: Recorder, score: str) -> None:
+        """d_image or weights, target -> d_splats2d, which must be clean. score: one of SCORES."""
+        self._record_draw_backward(recorder, f" {score}")
+
+    def _record_draw_backward(self, recorder: Recorder, word: str = "") -> None:
+        run, (across, down) = self.pipelines, blocks_of(self.rows.block, self.width, self.height)
+        recorder.run(run.get(f"begin backward{word}", run["begin backward"]), threads=(across, down))
+        recorder.run(run[f"draw backward{word}"], indirect="draw", extent=(across, down * self.segments))
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""
