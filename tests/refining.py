@@ -66,6 +66,7 @@ class Refining:
         n = state["means"].shape[1]
         for buffer in (*self.parameters._all_planes(), self.parameters.all["grow_stats"], *self.scratch.values()):
             buffer.fill(POISON)
+        self.scratch["ticket_counts"].fill(0)  # as every refinement leaves them
         for quantity, planes in as_planes(state).items():
             self.parameters.write(quantity, planes)
         rows = np.zeros((1, n, contract.itemsize("grow_stats") // 4), np.float32)
