@@ -464,6 +464,7 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
     "gpu": set(),
     "io": set(),
     "report": set(),
+    "sfm": {"io"},
     "raster": {"gpu"},
     "api": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},

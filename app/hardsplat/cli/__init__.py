@@ -13,7 +13,7 @@ from hardsplat.cli import bench, doctor, eval, fit, mesh, render, sfm, sweep, tr
 from hardsplat.cli.flags import Parser, add_setting, unknown_flag
 from hardsplat.errors import UserError
 
-COMMANDS = {"sfm": sfm, "train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
+COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "sfm": sfm, "doctor": doctor}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 
 COLMAP, in the layout of MipNeRF-360:
 
-    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled
+    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the photographs lie in SCENE itself
     SCENE/masks                                   masks, white where a pixel counts: a.png or a.jpg.png for images/a.jpg
     SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
 
@@ -145,9 +145,9 @@ def _read(root, data_factor) -> Source:
     if model is None and has_transforms(root):
         return read_transforms(root, data_factor)
     if model is None:
-        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; run COLMAP on the photographs first")
+        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; make a model from photographs: hardsplat sfm {root}")
     cameras, images, points = read_model(model)
-    folder, divisor = _image_folder(root, data_factor)
+    folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
     paths = _paths(folder, [image.name for image in images.values()])
     photographs = []
     for image, path in zip(images.values(), paths):
@@ -158,21 +158,27 @@ def _read(root, data_factor) -> Source:
     return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
 
 
-def _image_folder(root, data_factor):
-    """The folder to read and how many times smaller than the model's cameras its pictures are."""
+def _image_folder(root, data_factor, name):
+    """The folder to read and how many times smaller than the model's cameras its pictures are. name: of one of them."""
     if data_factor > 1 and (root / f"images_{data_factor}").is_dir():
         return root / f"images_{data_factor}", data_factor
     if not (root / "images").is_dir():
+        if _inside(name) and (root / name).is_file():
+            return root, 1
         wanted = f"images_{data_factor} nor images" if data_factor > 1 else "images"
         raise UserError(f"{root}: {'neither' if data_factor > 1 else 'no'} folder {wanted} found; the photographs belong there")
     return root / "images", 1
 
 
+def _inside(name: str) -> bool:
+    """Whether a model's image name stays below its folder. Read as a Windows path, both kinds of slash and a drive letter count."""
+    parts = PureWindowsPath(name)
+    return not (parts.drive or parts.root or ".." in parts.parts)
+
+
 def _paths(folder, names):
     for name in names:
-        # Read as a Windows path, both kinds of slash and a drive letter count.
-        parts = PureWindowsPath(name)
-        if parts.drive or parts.root or ".." in parts.parts:
+        if not _inside(name):
             raise UserError(f"{folder}: the model's image name {name!r} leads out of this folder; rename it in the model")
     paths = [folder / name for name in names]
     missing = [path for path in paths if not os.path.isfile(path)]

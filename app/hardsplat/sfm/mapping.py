@@ -17,7 +17,8 @@ SMALLEST_MODEL = 3  # photographs
 MODELS = 10  # tried where photographs do not connect
 _TRIALS = 3000, 1.0  # RANSAC's most trials, and how many it takes over those it needs; with COLMAP's 10 000 and 3.0 it finds the same in thrice the time
 _MANY = 100  # photographs from which all poses are adjusted after 40 % more photographs instead of 10 %
-_SWEEPS = 50  # most iterations of the last adjustment
+_SWEEPS, _SETTLED = 50, 1e-6  # the last adjustments: most iterations, and the relative change of the cost at which they end
+_MISSED = 3.0  # median residuals, beyond which an observation is dropped then
 _MIN_ANGLE = 1.5  # degrees between the rays to a point, COLMAP's default
 
 
@@ -71,29 +72,25 @@ def _largest_first(models: dict) -> list:
     return sorted(models.values(), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
 
 
-def refine(model: pycolmap.Reconstruction, error: float, threads: int) -> None:
-    """Adjusts all poses, points and cameras once more with a Cauchy loss as wide as the median residual, then drops observations that miss by `error` px.
+def refine(model: pycolmap.Reconstruction, threads: int) -> None:
+    """Adjusts all poses, points and cameras with a Cauchy loss as wide as the median residual, drops observations that miss by thrice that, and adjusts again.
 
     The mappers' own adjustments are least squares: wrong matches that pass their filters pull on them. On courtyard this halves the error of the poses.
     """
-    residuals = _residuals(model)
-    if not len(residuals):
-        return
-    options = pycolmap.BundleAdjustmentOptions()
-    options.print_summary = False
-    options.ceres.loss_function_type = pycolmap.LossFunctionType.CAUCHY
-    options.ceres.loss_function_scale = max(float(np.median(residuals)), 1e-3)
-    options.ceres.solver_options.max_num_iterations = _SWEEPS
-    options.ceres.solver_options.num_threads = threads
-    pycolmap.bundle_adjustment(model, options)
-    pycolmap.ObservationManager(model).filter_all_points3D(error, _MIN_ANGLE)
+    for _ in range(2):
+        model.update_point_3d_errors()
+        residuals = np.array([point.error for point in model.points3D.values()])
+        if not len(residuals):
+            return
+        width = max(float(np.median(residuals)), 1e-3)
+        options = pycolmap.BundleAdjustmentOptions()
+        options.print_summary = False
+        options.ceres.loss_function_type, options.ceres.loss_function_scale = pycolmap.LossFunctionType.CAUCHY, width
+        solver = options.ceres.solver_options
+        solver.max_num_iterations, solver.function_tolerance, solver.num_threads = _SWEEPS, _SETTLED, threads
+        pycolmap.bundle_adjustment(model, options)
+        pycolmap.ObservationManager(model).filter_all_points3D(_MISSED * width, _MIN_ANGLE)
     model.update_point_3d_errors()
-
-
-def _residuals(model) -> np.ndarray:
-    """(M,) px of at most some ten thousand observations."""
-    model.update_point_3d_errors()
-    return np.array([point.error for point in model.points3D.values() if point.error >= 0])
 
 
 def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None:

@@ -197,9 +197,8 @@ class Worker:
         if not models:
             raise UserError(self._no_model(verified))
         best = models[0]
-        errors = [match_error(c.width, c.height, self.job["image_size"]) for c in best.cameras.values()]
         self.send(phase="last adjustment")
-        mapping.refine(best, max(errors), self.job["threads"])
+        mapping.refine(best, self.job["threads"])
         self.send(phase="colours")
         mapping.colour(best, self.images, self.pool)
         mapping.write_models(models, self.scene, self.work)
