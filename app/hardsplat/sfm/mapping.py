@@ -69,7 +69,7 @@ def _fresh(folder: Path) -> Path:
 
 
 def _largest_first(models: dict) -> list:
-    return sorted(models.values(), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
+    return sorted((m for m in models.values() if m.num_reg_images() >= SMALLEST_MODEL), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
 
 
 def refine(model: pycolmap.Reconstruction, threads: int) -> None:

@@ -27,10 +27,10 @@ def require_pycolmap() -> None:
 
 
 class Progress:
-    """Bars on a terminal, one for each stage, and a line when a stage ends. seconds: expected, by stage."""
+    """Bars on a terminal, one for each stage, and a line when a stage ends. seconds: expected, by stage. intention: said before the first that has work to do."""
 
-    def __init__(self, seconds: dict[str, float], quiet: bool):
-        self._seconds, self._quiet, self._bar, self._begun, self._pace = seconds, quiet, None, {}, 1.0
+    def __init__(self, seconds: dict[str, float], quiet: bool, intention: str):
+        self._seconds, self._quiet, self._intention, self._bar, self._begun, self._pace = seconds, quiet, intention, None, {}, 1.0
         self.spent: dict[str, float] = {}
 
     def say(self, text: str) -> None:
@@ -39,6 +39,9 @@ class Progress:
 
     def begin(self, stage: str, total: int, done: int = 0) -> None:
         self.close()
+        if done < total and self._intention:
+            self.say(self._intention)
+            self._intention = ""
         expected = self._seconds.get(stage, 0) * self._pace * (1 - done / max(total, 1))
         about = f" about {spoken(expected)}" if expected > 10 and done < total else ""
         self._begun = {"stage": stage, "total": total, "done": done}
@@ -58,8 +61,8 @@ class Progress:
         """What one stage took against what was expected tells how fast this machine is, for those that follow."""
         self.close()
         share = 1 - self._begun.get("done", 0) / max(self._begun.get("total", 1), 1)
-        if seconds > 2 and share > 0.5 and self._seconds.get(stage):
-            self._pace = seconds / share / self._seconds[stage]
+        if seconds > 4 and share > 0.5 and self._seconds.get(stage):
+            self._pace = min(max(seconds / share / self._seconds[stage], 0.3), 4.0)
         self.spent[stage] = self.spent.get(stage, 0) + seconds
         if seconds >= 0.05 and stage != "similar":
             stages = list(self._seconds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -39,20 +40,25 @@ def sfm(config: SfmConfig) -> Outcome:
     require_pycolmap()
     scene, video = scene_of(data, config.out), not data.is_dir()
     state = State(scene / WORK)
+    copied = not video and scene.resolve() != data.resolve()
+    if not video:
+        find_photographs(data)  # or an error, before anything is written
     try:
-        (scene / WORK).mkdir(parents=True, exist_ok=True)
         _make_room(scene, state, config.overwrite)
-        (scene / WORK / LOG).unlink(missing_ok=True)
         if video:
             _take_frames(data, scene, state, config)
-        elif config.out and scene.resolve() != data.resolve():
+        elif copied:
             _copy(data, scene)
+        photographs = find_photographs(scene, "single" if video and config.camera_mode == "auto" else config.camera_mode)
+        if len(photographs.items) < 2:
+            raise UserError(f"{photographs.folder}: only one photograph; poses are found by comparing photographs, so take many, from all around")
+        (scene / WORK).mkdir(parents=True, exist_ok=True)
+        (scene / WORK / LOG).unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"{error.filename or scene}: {error.strerror or error}") from error
-    photographs = find_photographs(scene, "single" if video and config.camera_mode == "auto" else config.camera_mode)
     plan = make_plan(config, [(p.width, p.height) for p in photographs.items], video or bool(state.get("frames")))
-    progress = Progress(plan.seconds, config.quiet)
-    for line in _introduction(photographs, plan):
+    progress = Progress(plan.seconds, config.quiet, _intention(plan))
+    for line in _introduction(photographs):
         progress.say(line)
     found = work(_job(scene, photographs, plan, config), scene / WORK, progress)
     kept = found.pop("kept", False)
@@ -95,13 +101,19 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
         return
     if names and taken.get("names") != names and not config.overwrite:
         raise UserError(f"{images}: has photographs that are not of {video.name}; name another scene with --out SCENE, or add --overwrite to replace them")
-    progress = Progress({}, config.quiet)
+    progress = Progress({}, config.quiet, "")
     progress.begin("frames", 1)
     fresh, started = scene / WORK / "frames", time.monotonic()
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     try:
         count = extract_frames(video, fresh, config.num_frames, progress.at)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        with suppress(OSError):  # where nothing else is in them
+            fresh.parent.rmdir()
+            scene.rmdir()
+        raise
     finally:
         progress.close()
     shutil.rmtree(images, ignore_errors=True)
@@ -139,7 +151,7 @@ def _job(scene: Path, photographs: Photographs, plan: Plan, config: SfmConfig) -
     }
 
 
-def _introduction(photographs: Photographs, plan: Plan) -> list[str]:
+def _introduction(photographs: Photographs) -> list[str]:
     items, cameras = photographs.items, photographs.cameras
     sizes = sorted({f"{p.width}x{p.height}" for p in items})
     known = sum(camera.focal is not None for camera in cameras)
@@ -147,10 +159,15 @@ def _introduction(photographs: Photographs, plan: Plan) -> list[str]:
     size = sizes[0] if len(sizes) == 1 else f"{len(sizes)} sizes"
     lines = [f"{len(items)} photographs in {photographs.folder}, {size}, {len(cameras)} camera{'s' * (len(cameras) > 1)}, {focal}"]
     if photographs.left_out:
-        lines.append(f"{len(photographs.left_out)} files cannot be used, see below")
-    total = spoken(sum(plan.seconds.values()))
-    lines.append(f"{plan.method} matching of about {plan.pairs} pairs, {plan.mapper} mapping: about {total} on {plan.threads} threads")
+        name, reason = next(iter(photographs.left_out.items()))
+        more = f" and {len(photographs.left_out) - 1} more" if len(photographs.left_out) > 1 else ""
+        lines.append(f"left out: {name} ({reason}){more}")
     return lines
+
+
+def _intention(plan: Plan) -> str:
+    total = spoken(sum(plan.seconds.values()))
+    return f"{plan.method} matching, about {plan.pairs} pairs, and {plan.mapper} mapping: about {total} on {plan.threads} threads"
 
 
 def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[str]:
@@ -165,7 +182,8 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
         if len(names) > _LISTED:
             lines.append(f"  and {len(names) - _LISTED} more, all in {scene / WORK / REPORT}")
     if outcome.others:
-        lines.append(f"note: {len(outcome.others)} more models, of {', '.join(map(str, outcome.others))} photographs, do not connect to this one: {scene / WORK / 'models'}")
+        sizes = ", ".join(map(str, outcome.others))
+        lines.append(f"note: other models, of {sizes} photographs, do not connect to this one; they are in {scene / WORK / 'models'}")
     if len(outcome.registered) < _FEW:
         lines.append(f"note: {len(outcome.registered)} photographs are few for splats; 30 to 200 are usual")
     if len(outcome.registered) < 0.7 * total:

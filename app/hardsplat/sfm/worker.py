@@ -133,7 +133,8 @@ class Worker:
         self.names = [p["name"] for p in self.photographs if p["name"] in ids]
         self.ids = [ids[name] for name in self.names]
         if len(self.names) < 2:
-            raise UserError(f"{self.images}: {_only(len(self.names))}; poses are found by comparing photographs, so take many, from all around")
+            name, reason = next(iter(self.unreadable.items()))
+            raise UserError(f"{self.images}: {len(self.unreadable)} of {len(self.photographs)} photographs cannot be read, which leaves too few; {name}: {reason}")
         key = fingerprint(self.state.get("features"), self.names, self.job["method"], self.job["seed"])
         if self.state.get("matches").get("key") == key:
             return
@@ -225,9 +226,9 @@ class Worker:
             with Headings(Path(self.job["log"]), self.send):
                 return mapping.map_globally(self.path, self.images, self.work / "mapping", error, threads, seed)
         posed = itertools.count(1)
-        return mapping.map_incrementally(
-            self.path, self.images, self.work / "mapping", len(self.names), error, threads, seed, lambda: self.send(done=min(next(posed), len(self.names)))
-        )
+        count = len(self.names)
+        work = self.work / "mapping"
+        return mapping.map_incrementally(self.path, self.images, work, count, error, threads, seed, lambda: self.send(done=min(next(posed), count)))
 
     def _no_model(self, verified: np.ndarray) -> str:
         where = f"{self.images}: no poses found for these {len(self.names)} photographs"
@@ -274,10 +275,6 @@ def _unit(rows: np.ndarray) -> np.ndarray:
     """Descriptors as float32 of length 1."""
     rows = rows.astype(np.float32)
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
-
-
-def _only(count: int) -> str:
-    return "no photograph can be read" if count == 0 else "only one photograph" if count == 1 else f"only {count} photographs"
 
 
 def main() -> None:
