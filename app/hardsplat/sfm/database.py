@@ -43,11 +43,3 @@ def write_image(database: pycolmap.Database, image_id: int, name: str, camera_id
 def ids_by_name(database: pycolmap.Database) -> dict[str, int]:
     """Of the images that have features."""
     return {image.name: image.image_id for image in database.read_all_images() if database.exists_descriptors(image.image_id)}
-
-
-def verified_pairs(database: pycolmap.Database) -> tuple[np.ndarray, np.ndarray]:
-    """(P, 2) image ids of the pairs whose matches fit a geometry, and (P,) how many matches do."""
-    ids, inliers = database.read_two_view_geometry_num_inliers()
-    pairs = np.array([pycolmap.pair_id_to_image_pair(pair) for pair in ids], np.int64).reshape(-1, 2)
-    inliers = np.array(inliers, np.int64)
-    return pairs[inliers > 0], inliers[inliers > 0]

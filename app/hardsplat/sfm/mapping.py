@@ -16,7 +16,7 @@ from hardsplat.sfm.matching import FEWEST
 SMALLEST_MODEL = 3  # photographs
 MODELS = 10  # tried where photographs do not connect
 _TRIALS = 3000, 1.0  # RANSAC's most trials, and how many it takes over those it needs; with COLMAP's 10 000 and 3.0 it finds the same in thrice the time
-_MANY = 100  # photographs from which all poses are adjusted after 40 % more photographs instead of 10 %
+_ANGLE = 16.0  # degrees, COLMAP's default
 _SWEEPS, _SETTLED = 50, 1e-6  # the last adjustments: most iterations, and the relative change of the cost at which they end
 _MISSED = 3.0  # median residuals, beyond which an observation is dropped then
 _MIN_ANGLE = 1.5  # degrees between the rays to a point, COLMAP's default
@@ -31,20 +31,32 @@ def two_view_geometry(cameras, points, matches: np.ndarray, error: float, seed: 
     return pycolmap.estimate_two_view_geometry(cameras[0], points[0], cameras[1], points[1], matches, options)
 
 
-def map_incrementally(database: Path, images: Path, work: Path, count: int, error: float, threads: int, seed: int, on_image: Callable[[], None]) -> list:
-    """COLMAP's incremental mapper; the models that it finds. error: px, see plan.match_error. on_image is called when a photograph got its pose."""
+def map_incrementally(
+    database: Path, images: Path, work: Path, *, error: float, threads: int, seed: int, names: Sequence[str] = (), angle: float = _ANGLE,
+    start: Path | None = None, many: bool = False, on_image: Callable[[], None] | None = None,
+) -> list:
+    """COLMAP's incremental mapper; the models that it finds, largest first.
+
+    error: px, see plan.match_error. names: the photographs to map, by default all. angle: degrees, least one between the rays of the first pair.
+    start: folder of a model to go on from. many: poses are all adjusted after 40 % more photographs instead of 10 %. on_image is called for each that got its pose.
+    """
     options = pycolmap.IncrementalPipelineOptions()
     options.min_model_size, options.max_num_models = SMALLEST_MODEL, MODELS
     options.num_threads, options.random_seed = threads, seed
     options.extract_colors = False
+    options.image_names = list(names)
     mapper, triangulation = options.mapper, options.triangulation
+    mapper.random_seed = triangulation.random_seed = seed
     mapper.init_max_error = mapper.filter_max_reproj_error = error
     mapper.abs_pose_max_error = 3 * error
+    mapper.init_min_tri_angle = angle
     triangulation.merge_max_reproj_error = triangulation.complete_max_reproj_error = error
-    if count > _MANY:
+    if many:
         options.ba_global_frames_ratio = options.ba_global_points_ratio = 1.4
         options.ba_global_max_refinements = 2
-    models = pycolmap.incremental_mapping(database, images, _fresh(work), options, initial_image_pair_callback=on_image, next_image_callback=on_image)
+    pycolmap.set_random_seed(seed)
+    called = {"initial_image_pair_callback": on_image, "next_image_callback": on_image} if on_image else {}
+    models = pycolmap.incremental_mapping(database, images, _fresh(work), options, **({"input_path": start} if start else {}), **called)
     return _largest_first(models)
 
 
@@ -110,21 +122,16 @@ def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None
         model.points3D[point].color = np.rint(sums[:3] / sums[3]).astype(np.uint8)
 
 
-def write_models(models: Sequence[pycolmap.Reconstruction], scene: Path, work: Path) -> Path:
-    """The first model as SCENE/sparse/0, in the place of the one there, the others as WORK/models/1 and so on; the folder of the first. Raises OSError."""
-    rest = _fresh(work / "models")
-    for number, model in enumerate(models[1:], 1):
-        (rest / str(number)).mkdir()
-        model.write(rest / str(number))
+def write_model(model: pycolmap.Reconstruction, scene: Path, work: Path) -> None:
+    """Writes it as SCENE/sparse/0, in the place of the one there, which it replaces as a whole. Raises OSError."""
     target, new, old = scene / "sparse" / "0", _fresh(work / "new"), work / "old"
-    models[0].write(new)
+    model.write(new)
     target.parent.mkdir(exist_ok=True)
     shutil.rmtree(old, ignore_errors=True)
     if target.is_dir():
         target.rename(old)
     new.rename(target)
     shutil.rmtree(old, ignore_errors=True)
-    return target
 
 
 def describe(camera: pycolmap.Camera) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+DOUBTFUL = 0.5  # share of the matches that a model should explain
 TOO_FEW = 50  # features without which a photograph hardly matches anything
 
 
@@ -16,7 +17,7 @@ class Outcome:
     """registered: names of the photographs in the model. missing: name and reason of each other one, unreadable ones too.
 
     points: of the model. error: px, mean reprojection error. track: photographs that see a point, mean. cameras: a line each.
-    others: photographs in each further model, which does not connect to the first. mapper: which one found it. seconds: by stage.
+    explained: share of the verified matches that the model explains. mapper: which one found it. seconds: by stage.
     """
 
     registered: list[str]
@@ -25,7 +26,7 @@ class Outcome:
     error: float = 0.0
     track: float = 0.0
     cameras: list[str] = field(default_factory=list)
-    others: list[int] = field(default_factory=list)
+    explained: float = 0.0
     mapper: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
 

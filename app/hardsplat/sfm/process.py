@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,12 +120,14 @@ def _show(message: dict[str, Any], progress: Progress) -> None:
 
 
 def _end(process: subprocess.Popen) -> None:
-    process.stdin.close() if process.poll() is not None else process.terminate()
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+    """It ends when its input closes; where it does not, it is made to."""
+    for stop in (process.stdin.close, process.terminate, process.kill):
+        with suppress(OSError):
+            stop()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(3)
+            break
+    process.wait()
     process.stdout.close()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.sfm.config import SfmConfig
-from hardsplat.sfm.outcome import Outcome
+from hardsplat.sfm.outcome import DOUBTFUL, Outcome
 from hardsplat.sfm.photographs import WORK, Photographs, find_photographs, image_folder, is_video, listed
 from hardsplat.sfm.plan import Plan, make_plan, spoken
 from hardsplat.sfm.process import LOG, Progress, require_pycolmap, work
@@ -181,9 +181,8 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
         lines += [f"  {name}: {outcome.missing[name]}" for name in names[:_LISTED]]
         if len(names) > _LISTED:
             lines.append(f"  and {len(names) - _LISTED} more, all in {scene / WORK / REPORT}")
-    if outcome.others:
-        sizes = ", ".join(map(str, outcome.others))
-        lines.append(f"note: other models, of {sizes} photographs, do not connect to this one; they are in {scene / WORK / 'models'}")
+    if outcome.explained < DOUBTFUL:
+        lines.append(f"note: the model explains only {100 * outcome.explained:.0f} % of the matches, so it may be wrong; look alike parts of the scene do that, or too few photographs")
     if len(outcome.registered) < _FEW:
         lines.append(f"note: {len(outcome.registered)} photographs are few for splats; 30 to 200 are usual")
     if len(outcome.registered) < 0.7 * total:

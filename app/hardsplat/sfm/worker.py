@@ -10,271 +10,18 @@ What libraries print goes to the log, which is this process's stderr. It ends at
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sys
 import threading
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import cv2
-import numpy as np
-import pycolmap
 
 from hardsplat.errors import UserError
-from hardsplat.sfm import database as db
-from hardsplat.sfm import mapping, pairs
-from hardsplat.sfm.features import find_features
-from hardsplat.sfm.matching import FEWEST, match
-from hardsplat.sfm.outcome import Outcome, reasons
-from hardsplat.sfm.photographs import WORK
-from hardsplat.sfm.plan import match_error
-from hardsplat.sfm.state import State, fingerprint, stamps
-
-_CHUNK = 64  # pairs that are written at once
-_FOCAL = 1.2  # first guess where EXIF says nothing: focal length over the longer side, as in COLMAP
-_CACHED = 200  # photographs whose descriptors are held as floats
-
-
-class Worker:
-    """A job's stages, each of which goes on where an earlier process was stopped, or is left out when it is done."""
-
-    def __init__(self, job: dict[str, Any], send):
-        self.job, self.send = job, send
-        self.scene, self.images = Path(job["scene"]), Path(job["images"])
-        self.work = self.scene / WORK
-        self.work.mkdir(parents=True, exist_ok=True)
-        self.path, self.model, self.state = self.work / db.NAME, self.scene / "sparse" / "0", State(self.work)
-        self.photographs = job["photographs"]
-        self.pool = ThreadPoolExecutor(job["threads"])
-        self.unreadable: dict[str, str] = {}
-
-    def run(self) -> dict[str, Any]:
-        with pycolmap.Database.open(self._prepared()) as self.database:
-            self._find_features()
-            self._find_matches()
-        return self._find_poses()
-
-    # -- features ---------------------------------------------------------------------------------------------------------------
-
-    def _prepared(self) -> Path:
-        """The database, begun anew where photographs changed or features are to be found in another way; new photographs are added to an old one."""
-        settings = fingerprint({k: self.job[k] for k in ("camera_model", "image_size", "max_features")}, 1)
-        wanted = {"key": settings, "cameras": self.job["cameras"], "photographs": {p["name"]: [p["stamp"], p["camera"]] for p in self.photographs}}
-        found = self.state.get("features")
-        same = found.get("key") == settings and found.get("cameras") == wanted["cameras"][: len(found.get("cameras", []))]
-        same = same and all(wanted["photographs"].get(name) == was for name, was in found.get("photographs", {}).items())
-        if not same or not self.path.is_file():
-            db.remove(self.work)
-            for stage in ("matches", "model"):
-                self.state.put(stage, None)
-        self.state.put("features", wanted)
-        return self.path
-
-    def _find_features(self) -> None:
-        started = time.monotonic()
-        there = {camera.camera_id for camera in self.database.read_all_cameras()}
-        for number, camera in enumerate(self.job["cameras"], 1):
-            if number not in there:
-                first = next(p for p in self.photographs if p["camera"] == number - 1)
-                focal = camera["focal"] or self._focal_by_sensor(camera, first)
-                size = camera["width"], camera["height"]
-                db.write_camera(self.database, number, self.job["camera_model"], *size, focal or _FOCAL * max(size), bool(focal))
-        done = db.ids_by_name(self.database)
-        todo = [p for p in self.photographs if p["name"] not in done]
-        self.send(stage="features", total=len(self.photographs), done=len(self.photographs) - len(todo))
-        ids = itertools.count(max([image.image_id for image in self.database.read_all_images()], default=0) + 1)
-        for number, (photograph, found) in enumerate(zip(todo, self._ahead(self._features_of, todo)), len(self.photographs) - len(todo) + 1):
-            if isinstance(found, str):
-                self.unreadable[photograph["name"]] = found
-            else:
-                db.write_image(self.database, next(ids), photograph["name"], photograph["camera"] + 1, *found)
-            self.send(done=number)
-        self.send(end="features", seconds=time.monotonic() - started if todo else 0)
-
-    def _ahead(self, work, items):
-        """work(item) for each, in order, by the pool's threads, of which none is more than a few items ahead."""
-        pending = []
-        for item in items:
-            pending.append(self.pool.submit(work, item))
-            if len(pending) > 2 * self.job["threads"]:
-                yield pending.pop(0).result()
-        while pending:
-            yield pending.pop(0).result()
-
-    def _features_of(self, photograph):
-        """Features, or why there are none."""
-        path = self.images / photograph["name"]
-        try:
-            return find_features(path, Path(photograph["mask"]) if photograph["mask"] else None, self.job["image_size"], self.job["max_features"])
-        except UserError as error:
-            return str(error).removeprefix(f"{path}: ")
-
-    def _focal_by_sensor(self, camera: dict, photograph: dict) -> float | None:
-        """Focal length in px from COLMAP's list of sensors, for a device that EXIF names."""
-        if not camera["named"]:
-            return None
-        try:
-            found = pycolmap.infer_camera_from_image(self.images / photograph["name"])
-        except (RuntimeError, ValueError):
-            return None
-        known = found.has_prior_focal_length and (found.width, found.height) == (camera["width"], camera["height"])
-        return float(found.params[found.focal_length_idxs()[0]]) if known else None
-
-    # -- matches ----------------------------------------------------------------------------------------------------------------
-
-    def _find_matches(self) -> None:
-        ids = db.ids_by_name(self.database)
-        self.names = [p["name"] for p in self.photographs if p["name"] in ids]
-        self.ids = [ids[name] for name in self.names]
-        if len(self.names) < 2:
-            name, reason = next(iter(self.unreadable.items()))
-            raise UserError(f"{self.images}: {len(self.unreadable)} of {len(self.photographs)} photographs cannot be read, which leaves too few; {name}: {reason}")
-        key = fingerprint(self.state.get("features"), self.names, self.job["method"], self.job["seed"])
-        if self.state.get("matches").get("key") == key:
-            return
-        started = time.monotonic()
-        stored = [self.database.read_descriptors(i).data.reshape(-1, 128) for i in self.ids]
-        wanted = self._pairs(stored)
-        have = {tuple(sorted(pycolmap.pair_id_to_image_pair(pair))) for pair in self.database.read_num_matches()[0]}
-        todo = [(i, j) for i, j in wanted if tuple(sorted((self.ids[i], self.ids[j]))) not in have]
-        self.send(stage="matches", total=len(wanted), done=len(wanted) - len(todo))
-        compare = self._comparison(stored)
-        for first in range(0, len(todo), _CHUNK):
-            chunk = todo[first : first + _CHUNK]
-            results = list(self.pool.map(compare, chunk))
-            with pycolmap.DatabaseTransaction(self.database):
-                for (i, j), (matches, geometry) in zip(chunk, results):
-                    self.database.write_matches(self.ids[i], self.ids[j], matches)
-                    if geometry is not None:
-                        self.database.write_two_view_geometry(self.ids[i], self.ids[j], geometry)
-            self.send(done=len(wanted) - len(todo) + first + len(chunk))
-        self.state.put("matches", {"key": key})
-        self.send(end="matches", seconds=time.monotonic() - started)
-
-    def _pairs(self, stored: list[np.ndarray]) -> list[tuple[int, int]]:
-        """Indices into self.names."""
-        count = len(stored)
-        if self.job["method"] == "exhaustive":
-            return pairs.exhaustive(count)
-        self.send(stage="similar", total=count, done=0)
-        similarity = pairs.similarities([_unit(rows[: pairs.PROBES]) for rows in stored], self.pool, lambda done: self.send(done=done))
-        self.send(end="similar", seconds=0)
-        return pairs.sequential(count, similarity) if self.job["method"] == "sequential" else pairs.retrieval(similarity)
-
-    def _comparison(self, stored: list[np.ndarray]):
-        """A function from a pair of indices to its matches and their geometry, None where there are too few."""
-        cameras = {camera.camera_id: camera for camera in self.database.read_all_cameras()}
-        of = [cameras[self.database.read_image(i).camera_id] for i in self.ids]
-        points = [self.database.read_keypoints(i)[:, :2].astype(np.float64) for i in self.ids]
-        errors = [match_error(camera.width, camera.height, self.job["image_size"]) for camera in of]
-        unit = lru_cache(_CACHED)(lambda i: _unit(stored[i]))
-
-        def compare(pair: tuple[int, int]):
-            i, j = pair
-            matches = match(unit(i), unit(j))
-            if len(matches) < FEWEST:
-                return matches, None
-            return matches, mapping.two_view_geometry((of[i], of[j]), (points[i], points[j]), matches, (errors[i] + errors[j]) / 2, self.job["seed"])
-
-        return compare
-
-    # -- poses ------------------------------------------------------------------------------------------------------------------
-
-    def _find_poses(self) -> dict[str, Any]:
-        key = fingerprint(self.state.get("matches"), self.job["mapper"], self.job["seed"], 1)
-        record = self.state.get("model")
-        if record.get("key") == key and record.get("files") == stamps(self.model):
-            return record["outcome"] | {"kept": True}
-        started = time.monotonic()
-        verified, inliers = self._verified()
-        self.send(stage="poses", total=len(self.names), done=0)
-        models = self._map()
-        if not models:
-            raise UserError(self._no_model(verified))
-        best = models[0]
-        self.send(phase="last adjustment")
-        mapping.refine(best, self.job["threads"])
-        self.send(phase="colours")
-        mapping.colour(best, self.images, self.pool)
-        mapping.write_models(models, self.scene, self.work)
-        outcome = self._outcome(models, verified, inliers)
-        seconds = time.monotonic() - started
-        self.state.put("model", {"key": key, "files": stamps(self.model), "outcome": outcome.as_dict()})
-        self.send(end="poses", seconds=seconds)
-        return outcome.as_dict()
-
-    def _verified(self) -> tuple[np.ndarray, np.ndarray]:
-        """(P, 2) indices into self.names, and (P,) matches."""
-        index = {image: i for i, image in enumerate(self.ids)}
-        with pycolmap.Database.open(self.path) as database:
-            found, inliers = db.verified_pairs(database)
-            self.features = [database.num_keypoints_for_image(i) for i in self.ids]
-        inside = np.array([a in index and b in index for a, b in found], bool)
-        return np.array([(index[a], index[b]) for a, b in found[inside]], np.int64).reshape(-1, 2), inliers[inside]
-
-    def _map(self) -> list:
-        errors = [match_error(c["width"], c["height"], self.job["image_size"]) for c in self.job["cameras"]]
-        error, threads, seed = max(errors), self.job["threads"], self.job["seed"]
-        pycolmap.set_random_seed(seed)
-        if self.job["mapper"] == "global":
-            with Headings(Path(self.job["log"]), self.send):
-                return mapping.map_globally(self.path, self.images, self.work / "mapping", error, threads, seed)
-        posed = itertools.count(1)
-        count = len(self.names)
-        work = self.work / "mapping"
-        return mapping.map_incrementally(self.path, self.images, work, count, error, threads, seed, lambda: self.send(done=min(next(posed), count)))
-
-    def _no_model(self, verified: np.ndarray) -> str:
-        where = f"{self.images}: no poses found for these {len(self.names)} photographs"
-        if not len(verified):
-            return f"{where}: no two of them show the same thing; take many of one place, each overlapping the next by two thirds"
-        few = "; these are few, take 30 or more" if len(self.names) < 10 else ""
-        return f"{where}: {len(verified)} pairs match, but from too nearly the same point or with too little in common; move sideways between photographs{few}"
-
-    def _outcome(self, models, verified: np.ndarray, inliers: np.ndarray) -> Outcome:
-        best = models[0]
-        registered = sorted(image.name for image in best.images.values() if image.has_pose)
-        missing = self.unreadable | reasons(self.names, self.features, verified, inliers, set(registered))
-        used = {image.camera_id for image in best.images.values() if image.has_pose}
-        cameras = [mapping.describe(camera) for number, camera in sorted(best.cameras.items()) if number in used]
-        error, track = best.compute_mean_reprojection_error(), best.compute_mean_track_length()
-        others = [model.num_reg_images() for model in models[1:]]
-        return Outcome(registered, missing, best.num_points3D(), error, track, cameras, others, self.job["mapper"])
-
-
-class Headings:
-    """While it is open, what the library's log calls its steps is sent on: the global mapper has no callbacks that would tell."""
-
-    def __init__(self, log: Path, send):
-        self._log, self._send, self._stop = log, send, threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-
-    def __exit__(self, *error):
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self):
-        with open(self._log, errors="replace") as log:
-            log.seek(0, os.SEEK_END)
-            while not self._stop.wait(0.5):
-                for line in log:
-                    if "=== Running " in line:
-                        self._send(phase=line.split("=== Running ")[1].split(" ===")[0])
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    """Descriptors as float32 of length 1."""
-    rows = rows.astype(np.float32)
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
+from hardsplat.sfm.stages import Stages
 
 
 def main() -> None:
@@ -288,9 +35,10 @@ def main() -> None:
                 out.flush()
 
         job = json.loads(sys.stdin.readline())
-        threading.Thread(target=_end_with, args=(sys.stdin,), daemon=True).start()
+        threading.Thread(target=_end_with_input, daemon=True).start()
+        threading.Thread(target=_tell_headings, args=(Path(job["log"]), send), daemon=True).start()
         try:
-            send(result=Worker(job, send).run())
+            send(result=Stages(job, send).run())
         except UserError as error:
             send(error=str(error))
         except OSError as error:
@@ -300,10 +48,22 @@ def main() -> None:
             send(error=f"COLMAP failed: {str(error).splitlines()[0] if str(error) else type(error).__name__}; all it said is in {job['log']}")
 
 
-def _end_with(stream) -> None:
-    """Ends this process when nobody holds the other end of `stream` any more."""
-    stream.read()
+def _end_with_input() -> None:
+    """Ends this process when nobody holds the other end of its input any more."""
+    while os.read(0, 4096):
+        pass
     os._exit(1)
+
+
+def _tell_headings(log: Path, send) -> None:
+    """Sends on what the global mapper's log calls its steps, as it has no callbacks that would tell."""
+    with open(log, errors="replace") as said:
+        said.seek(0, os.SEEK_END)
+        while True:
+            time.sleep(0.5)
+            for line in said:
+                if "=== Running " in line:
+                    send(phase=line.split("=== Running ")[1].split(" ===")[0])
 
 
 if __name__ == "__main__":
