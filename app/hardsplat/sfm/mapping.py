@@ -17,7 +17,8 @@ SMALLEST_MODEL = 3  # photographs
 MODELS = 10  # tried where photographs do not connect
 _TRIALS = 3000, 1.0  # RANSAC's most trials, and how many it takes over those it needs; with COLMAP's 10 000 and 3.0 it finds the same in thrice the time
 _ANGLE = 16.0  # degrees, COLMAP's default
-_SWEEPS, _SETTLED = 50, 1e-6  # the last adjustments: most iterations, and the relative change of the cost at which they end
+_SWEEPS, _SWEEPS_OF_MANY = 50, 15  # most iterations of each last adjustment
+_SETTLED = 1e-6  # relative change of the cost at which they end
 _MISSED = 3.0  # median residuals, beyond which an observation is dropped then
 _MIN_ANGLE = 1.5  # degrees between the rays to a point, COLMAP's default
 
@@ -84,10 +85,11 @@ def _largest_first(models: dict) -> list:
     return sorted((m for m in models.values() if m.num_reg_images() >= SMALLEST_MODEL), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
 
 
-def refine(model: pycolmap.Reconstruction, threads: int) -> None:
+def refine(model: pycolmap.Reconstruction, threads: int, many: bool) -> None:
     """Adjusts all poses, points and cameras with a Cauchy loss as wide as the median residual, drops observations that miss by thrice that, and adjusts again.
 
     The mappers' own adjustments are least squares: wrong matches that pass their filters pull on them. On courtyard this halves the error of the poses.
+    many: fewer iterations, as each takes a second or more.
     """
     for _ in range(2):
         model.update_point_3d_errors()
@@ -99,7 +101,7 @@ def refine(model: pycolmap.Reconstruction, threads: int) -> None:
         options.print_summary = False
         options.ceres.loss_function_type, options.ceres.loss_function_scale = pycolmap.LossFunctionType.CAUCHY, width
         solver = options.ceres.solver_options
-        solver.max_num_iterations, solver.function_tolerance, solver.num_threads = _SWEEPS, _SETTLED, threads
+        solver.max_num_iterations, solver.function_tolerance, solver.num_threads = _SWEEPS_OF_MANY if many else _SWEEPS, _SETTLED, threads
         pycolmap.bundle_adjustment(model, options)
         pycolmap.ObservationManager(model).filter_all_points3D(_MISSED * width, _MIN_ANGLE)
     model.update_point_3d_errors()

@@ -26,7 +26,7 @@ from hardsplat.sfm.state import State, fingerprint, stamps
 
 _CHUNK = 64  # pairs that are written at once
 _FOCAL = 1.2  # first guess where EXIF says nothing: focal length over the longer side, as in COLMAP
-_MANY = 100  # photographs from which all poses are adjusted less often
+_MANY = 100  # photographs, beyond which all poses are adjusted less often
 _CACHED = 200  # photographs whose descriptors are held as floats
 
 
@@ -189,7 +189,7 @@ class Stages:
         self.send(stage="poses", total=len(self.names), done=0)
         best, share = self._map_globally() if self.job["mapper"] == "global" else self._map_incrementally()
         self.send(phase="last adjustment")
-        mapping.refine(best, self.job["threads"])
+        mapping.refine(best, self.job["threads"], len(self.names) > _MANY)
         self.send(phase="colours")
         mapping.colour(best, self.images, self.pool)
         mapping.write_model(best, self.scene, self.work)
