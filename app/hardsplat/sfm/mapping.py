@@ -19,6 +19,7 @@ _TRIALS = 3000, 1.0  # RANSAC's most trials, and how many it takes over those it
 _ANGLE = 16.0  # degrees, COLMAP's default
 _SWEEPS, _SWEEPS_OF_MANY = 50, 15  # most iterations of each last adjustment
 _SETTLED = 1e-6  # relative change of the cost at which they end
+_TWO_VIEW_ANGLE = 3.0  # degrees between the two rays to a point that two photographs see
 _MISSED = 3.0  # median residuals, beyond which an observation is dropped then
 _MIN_ANGLE = 1.5  # degrees between the rays to a point, COLMAP's default
 
@@ -105,6 +106,21 @@ def refine(model: pycolmap.Reconstruction, threads: int, many: bool) -> None:
         pycolmap.bundle_adjustment(model, options)
         pycolmap.ObservationManager(model).filter_all_points3D(_MISSED * width, _MIN_ANGLE)
     model.update_point_3d_errors()
+
+
+def add_points(model: pycolmap.Reconstruction, database: Path, images: Path, work: Path, error: float, threads: int, seed: int) -> pycolmap.Reconstruction:
+    """The model with points that two photographs alone see, its poses left as they are.
+
+    Mappers leave them out, since they say little about poses; splats that begin from them cover what few photographs show. error: px, the most that they may miss by.
+    """
+    options = pycolmap.IncrementalPipelineOptions()
+    options.extract_colors = False
+    options.num_threads, options.random_seed = threads, seed
+    options.triangulation.ignore_two_view_tracks = False
+    options.triangulation.min_angle = options.mapper.filter_min_tri_angle = _TWO_VIEW_ANGLE
+    options.mapper.filter_max_reproj_error = error
+    options.triangulation.merge_max_reproj_error = options.triangulation.complete_max_reproj_error = error
+    return pycolmap.triangulate_points(model, database, images, _fresh(work), False, options)
 
 
 def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None:
