@@ -172,6 +172,13 @@ def test_similarity_is_found_again():
     assert scale == pytest.approx(2.5) and np.allclose(found, rotation) and np.allclose(moved, shift)
 
 
+def test_photographs_may_lie_in_the_scene_itself(scene, tmp_path):
+    bare = Path(shutil.copytree(scene / "images", tmp_path / "bare"))
+    shutil.copytree(scene / "sparse", bare / "sparse")
+    assert [v.path.parent for v in load_scene(bare).views] == [bare] * 9
+    assert all((v.camera.width, v.stored) == (16, (32, 24)) for v in load_scene(bare, data_factor=2).views)
+
+
 # -- video -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -331,7 +338,8 @@ def test_another_folder_gets_copies(reconstructed, tmp_path):
     (out / "sparse" / "cameras.txt").touch()
     with pytest.raises(UserError, match="did not make"):
         sfm(SfmConfig(data=folder, out=out, quiet=True))
-    found = sfm(SfmConfig(data=folder, out=out, overwrite=True, quiet=True, camera_model="SIMPLE_PINHOLE", camera_mode="single"))
+    own = dict(camera_model="SIMPLE_PINHOLE", camera_mode="single", matching_method="retrieval")
+    found = sfm(SfmConfig(data=folder, out=out, overwrite=True, quiet=True, **own))
     assert len(found.registered) == len(VIEWS) and (out / "sparse_1/cameras.txt").is_file() and "SIMPLE_PINHOLE" in found.cameras[0]
     assert (out / "images" / VIEWS[0]).read_bytes() == (folder / VIEWS[0]).read_bytes()
     assert before == {p: p.stat().st_mtime_ns for p in folder.rglob("*")}

@@ -62,8 +62,8 @@ def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
     """Names of the files with these endings in `folder` and below, sorted, with slashes; hidden ones and those in a scene's other folders are left out."""
     names = []
     for root, folders, files in os.walk(folder):
-        top = Path(root) == folder
-        folders[:] = [f for f in folders if not (f.startswith(".") or (top and _NOT_PHOTOGRAPHS.fullmatch(f)))]
+        of_scene = Path(root) == folder and folder.name != "images"
+        folders[:] = [f for f in folders if not (f.startswith(".") or (of_scene and _NOT_PHOTOGRAPHS.fullmatch(f)))]
         names += [(Path(root) / f).relative_to(folder).as_posix() for f in files if Path(f).suffix.lower() in endings and not f.startswith(".")]
     return sorted(names)
 
@@ -84,13 +84,13 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
             name.encode()
             if re.search(r"[\x00-\x1f\x7f]", name):
                 raise ValueError
-            size = image_size(path)
-            devices.append(_device(path))
+            size, device = _looked_at(path)
         except UserError as error:
             found.left_out[name] = str(error).removeprefix(f"{path}: ")
         except ValueError:  # also what cannot be written as UTF-8
             found.left_out[name] = "its name has characters that files of COLMAP cannot hold; rename it"
         else:
+            devices.append(device)
             found.items.append(Photograph(name, path, *size, mask=mask_beside(scene, name)))
     if not found.items:
         raise UserError(_nothing(scene, folder, found.left_out))
@@ -100,14 +100,16 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
     return found
 
 
-def _device(path: Path) -> Device:
+def _looked_at(path: Path) -> tuple[tuple[int, int], Device]:
+    """Size and device of a photograph, from its header. Raises UserError where it is no image."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF
+        warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF, and of large pictures
+        size = image_size(path)
         try:
             with Image.open(path) as image:
-                return device_of(image)
+                return size, device_of(image)
         except Exception:
-            return Device()
+            return size, Device()
 
 
 def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:

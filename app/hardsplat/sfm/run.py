@@ -41,15 +41,15 @@ def sfm(config: SfmConfig) -> Outcome:
     scene, video = scene_of(data, config.out), not data.is_dir()
     state = State(scene / WORK)
     copied = not video and scene.resolve() != data.resolve()
-    if not video:
-        find_photographs(data)  # or an error, before anything is written
+    photographs = None if video else find_photographs(data, config.camera_mode)  # or an error, before anything is written
     try:
         _make_room(scene, state, config.overwrite)
         if video:
             _take_frames(data, scene, state, config)
         elif copied:
             _copy(data, scene)
-        photographs = find_photographs(scene, "single" if video and config.camera_mode == "auto" else config.camera_mode)
+        if video or copied:
+            photographs = find_photographs(scene, "single" if video and config.camera_mode == "auto" else config.camera_mode)
         if len(photographs.items) < 2:
             raise UserError(f"{photographs.folder}: only one photograph; poses are found by comparing photographs, so take many, from all around")
         (scene / WORK).mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def _make_room(scene: Path, state: State, overwrite: bool) -> None:
         number = next(n for n in range(1, 10_000) if not (scene / f"sparse_{n}").exists())
         folder.rename(scene / f"sparse_{number}")
     if overwrite:
-        for stage in ("features", "matches", "model"):
+        for stage in ("frames", "features", "matches", "model"):
             state.put(stage, None)
 
 
@@ -125,7 +125,8 @@ def _take_frames(video: Path, scene: Path, state: State, config: SfmConfig) -> N
 def _copy(data: Path, scene: Path) -> None:
     """The photographs, and their masks, into SCENE/images and SCENE/masks; what is there already is left."""
     source = image_folder(data)
-    pairs = [(source / name, scene / "images" / name) for name in listed(source)]
+    names = [name for name in listed(source) if not (source / name).absolute().is_relative_to(scene.absolute())]  # the scene may lie among the photographs
+    pairs = [(source / name, scene / "images" / name) for name in names]
     if (data / "masks").is_dir():
         pairs += [(path, scene / "masks" / path.relative_to(data / "masks")) for path in (data / "masks").rglob("*") if path.is_file()]
     for old, new in pairs:

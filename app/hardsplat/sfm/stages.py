@@ -6,28 +6,25 @@ import itertools
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pycolmap
 
 from hardsplat.errors import UserError
 from hardsplat.sfm import database as db
 from hardsplat.sfm import mapping, pairs
+from hardsplat.sfm.comparing import Comparison
 from hardsplat.sfm.features import find_features
-from hardsplat.sfm.matching import FEWEST, match
-from hardsplat.sfm.outcome import DOUBTFUL, Outcome, reasons
+from hardsplat.sfm.outcome import DOUBTFUL, TOO_FEW, Outcome, reasons
 from hardsplat.sfm.photographs import WORK
 from hardsplat.sfm.plan import match_error
 from hardsplat.sfm.start import explained, find_start, read_matches
 from hardsplat.sfm.state import State, fingerprint, stamps
 
-_CHUNK = 64  # pairs that are written at once
 _FOCAL = 1.2  # first guess where EXIF says nothing: focal length over the longer side, as in COLMAP
 _MANY = 100  # photographs, beyond which all poses are adjusted less often
-_CACHED = 200  # photographs whose descriptors are held as floats
+_SECOND_LOOK = 10  # photographs without a pose, or a tenth of all, that are compared with all others
 
 
 class Stages:
@@ -128,50 +125,24 @@ class Stages:
         if self.state.get("matches").get("key") == key:
             return
         started = time.monotonic()
-        stored = [self.database.read_descriptors(i).data.reshape(-1, 128) for i in self.ids]
-        wanted = self._pairs(stored)
-        have = {tuple(sorted(pycolmap.pair_id_to_image_pair(pair))) for pair in self.database.read_num_matches()[0]}
-        todo = [(i, j) for i, j in wanted if tuple(sorted((self.ids[i], self.ids[j]))) not in have]
-        self.send(stage="matches", total=len(wanted), done=len(wanted) - len(todo))
-        compare = self._comparison(stored)
-        for first in range(0, len(todo), _CHUNK):
-            chunk = todo[first : first + _CHUNK]
-            results = list(self.pool.map(compare, chunk))
-            with pycolmap.DatabaseTransaction(self.database):
-                for (i, j), (matches, geometry) in zip(chunk, results):
-                    self.database.write_matches(self.ids[i], self.ids[j], matches)
-                    if geometry is not None:
-                        self.database.write_two_view_geometry(self.ids[i], self.ids[j], geometry)
-            self.send(done=len(wanted) - len(todo) + first + len(chunk))
+        comparison = Comparison(self.database, self.ids, self.job["image_size"], self.job["seed"])
+        wanted = self._pairs(comparison)
+        todo = comparison.left(wanted)
+        done = len(wanted) - len(todo)
+        self.send(stage="matches", total=len(wanted), done=done)
+        comparison.run(todo, self.pool, lambda more: self.send(done=done + more))
         self.state.put("matches", {"key": key})
         self.send(end="matches", seconds=time.monotonic() - started)
 
-    def _pairs(self, stored: list[np.ndarray]) -> list[tuple[int, int]]:
+    def _pairs(self, comparison: Comparison) -> list[tuple[int, int]]:
         """Indices into self.names."""
-        count = len(stored)
+        count = len(self.ids)
         if self.job["method"] == "exhaustive":
             return pairs.exhaustive(count)
         self.send(stage="similar", total=count, done=0)
-        similarity = pairs.similarities([_unit(rows[: pairs.PROBES]) for rows in stored], self.pool, lambda done: self.send(done=done))
+        similarity = pairs.similarities([comparison.first_rows(i, pairs.PROBES) for i in range(count)], self.pool, lambda done: self.send(done=done))
         self.send(end="similar", seconds=0)
         return pairs.sequential(count, similarity) if self.job["method"] == "sequential" else pairs.retrieval(similarity)
-
-    def _comparison(self, stored: list[np.ndarray]):
-        """A function from a pair of indices to its matches and their geometry, None where there are too few."""
-        cameras = {camera.camera_id: camera for camera in self.database.read_all_cameras()}
-        of = [cameras[self.database.read_image(i).camera_id] for i in self.ids]
-        points = [self.database.read_keypoints(i)[:, :2].astype(np.float64) for i in self.ids]
-        errors = [match_error(camera.width, camera.height, self.job["image_size"]) for camera in of]
-        unit = lru_cache(_CACHED)(lambda i: _unit(stored[i]))
-
-        def compare(pair: tuple[int, int]):
-            i, j = pair
-            matches = match(unit(i), unit(j))
-            if len(matches) < FEWEST:
-                return matches, None
-            return matches, mapping.two_view_geometry((of[i], of[j]), (points[i], points[j]), matches, (errors[i] + errors[j]) / 2, self.job["seed"])
-
-        return compare
 
     # -- poses ------------------------------------------------------------------------------------------------------------------
 
@@ -181,13 +152,13 @@ class Stages:
         if record.get("key") == key and record.get("files") == stamps(self.model):
             return record["outcome"] | {"kept": True}
         started = time.monotonic()
-        with pycolmap.Database.open(self.path) as database:
-            self.matches = read_matches(database, self.ids)
-            self.features = [database.num_keypoints_for_image(i) for i in self.ids]
+        self._read_matches()
         if not len(self.matches.pairs):
             raise UserError(self._no_model())
         self.send(stage="poses", total=len(self.names), done=0)
         best, share = self._map_globally() if self.job["mapper"] == "global" else self._map_incrementally()
+        if self._look_again(best):
+            best, share = self._go_on(best)
         self.send(phase="last adjustment")
         mapping.refine(best, self.job["threads"], len(self.names) > _MANY)
         self.send(phase="points and colours")
@@ -200,6 +171,34 @@ class Stages:
         shutil.rmtree(self.work / "mapping", ignore_errors=True)
         self.send(end="poses", seconds=time.monotonic() - started)
         return outcome.as_dict()
+
+    def _read_matches(self) -> None:
+        with pycolmap.Database.open(self.path) as database:
+            self.matches = read_matches(database, self.ids)
+            self.features = [database.num_keypoints_for_image(i) for i in self.ids]
+
+    def _look_again(self, model) -> bool:
+        """Compares photographs that got no pose with all others, where only some pairs were compared; whether that found any matches."""
+        posed = {image.name for image in model.images.values() if image.has_pose}
+        missing = [i for i, name in enumerate(self.names) if name not in posed and self.features[i] >= TOO_FEW]
+        if not missing or len(missing) > max(_SECOND_LOOK, len(self.names) // 10):
+            return False
+        self.send(phase="a second look")
+        before = len(self.matches.pairs)
+        with pycolmap.Database.open(self.path) as database:
+            comparison = Comparison(database, self.ids, self.job["image_size"], self.job["seed"])
+            comparison.run(comparison.left(sorted({tuple(sorted((i, j))) for i in missing for j in range(len(self.ids)) if i != j})), self.pool, lambda done: None)
+        self._read_matches()
+        return len(self.matches.pairs) > before
+
+    def _go_on(self, model):
+        """The model with more photographs, and the share of the matches that it explains."""
+        start = self.work / "mapping" / "first"
+        start.mkdir(parents=True, exist_ok=True)
+        model.write(start)
+        models = mapping.map_incrementally(self.path, self.images, self.work / "mapping" / "all", start=start, many=len(self.names) > _MANY, **self._settings())
+        best = models[0] if models else model
+        return best, explained(best, self.matches)
 
     def _settings(self) -> dict[str, Any]:
         """Of both mappers."""
@@ -250,9 +249,3 @@ class Stages:
         cameras = [mapping.describe(camera) for number, camera in sorted(model.cameras.items()) if number in used]
         error, track = model.compute_mean_reprojection_error(), model.compute_mean_track_length()
         return Outcome(registered, missing, model.num_points3D(), error, track, cameras, share, self.job["mapper"])
-
-
-def _unit(rows: np.ndarray) -> np.ndarray:
-    """Descriptors as float32 of length 1."""
-    rows = rows.astype(np.float32)
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
