@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass
+from pathlib import Path
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -76,6 +77,25 @@ class Gaussians:
         """From the trained parameters: log scales and logit opacities. Values are not checked: training may leave some that are not finite."""
         opacities = 1 / (1 + np.exp(-np.asarray(logit_opacities, np.float64)))
         return cls(means, quats, np.exp(np.asarray(log_scales, np.float64)), opacities, sh, check=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Gaussians:
+        """From a file: .ply, .npz, .splat, .spz, .sog, .glb, or a checkpoint of training. Raises UserError where it has no splats.
+
+        Splats that cannot be drawn, with NaN for example, are left out, and the log says how many there were.
+        """
+        from hardsplat.io.splats import load_splats
+
+        return load_splats(path)
+
+    def save(self, path: str | Path, antialiased: bool = False) -> None:
+        """Into a file of the format that its name ends with: .ply, .compressed.ply, .npz, .splat, .spz, .sog or .glb.
+
+        antialiased: the file says that they were trained so, if its format can. Raises UserError where the file cannot be written.
+        """
+        from hardsplat.io.splats import save_splats
+
+        save_splats(path, self, antialiased)
 
     @classmethod
     def from_points(cls, points: np.ndarray, colors: np.ndarray, sh_degree: int = 3, opacity: float = 0.1) -> Gaussians:

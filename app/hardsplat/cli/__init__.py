@@ -9,11 +9,11 @@ import signal
 import sys
 
 from hardsplat import __version__
-from hardsplat.cli import bench, doctor, eval, fit, mesh, render, sweep, train, view
+from hardsplat.cli import bench, convert, doctor, eval, fit, mesh, render, sweep, train, view
 from hardsplat.cli.flags import Parser, add_setting, unknown_flag
 from hardsplat.errors import UserError
 
-COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
+COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "convert": convert, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
 
 
 def main(argv: list[str] | None = None) -> int:

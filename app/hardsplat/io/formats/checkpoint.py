@@ -1,0 +1,34 @@
+"""Splats of a training's checkpoint, `ckpts/ckpt_N.npz`: its parameters without the moments."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+from hardsplat.gaussians import Gaussians
+from hardsplat.io.formats.base import Splats, in_memory, trained
+
+
+def holds(path: Path) -> bool:
+    """Whether an .npz is a checkpoint."""
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"step.npy", "version.npy", "sh_planes.npy"} <= set(archive.namelist())
+    except Exception:  # a damaged archive is no checkpoint; the reader of .npz says what is wrong with it
+        return False
+
+
+def read(path: Path) -> Splats:
+    """All of it at once, as training does."""
+    return in_memory(_gaussians(path))
+
+
+def _gaussians(path: Path) -> Gaussians:
+    """The one place that knows how training keeps its checkpoints. Imported here, for all else in `io` is below `train`."""
+    from hardsplat.train.checkpoint import load
+
+    buffers = load(path).buffers
+    means, quats, log_scales, logits = (buffers[name][0] for name in ("means", "quats", "log_scales", "logit_opacities"))
+    return trained(means, quats, log_scales, logits[:, 0], buffers["sh"].transpose(1, 0, 2))
