@@ -17,7 +17,8 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import (
-    COEFFICIENTS, PIECE, Splats, check_count, check_expansion, finite_log_scales, from_smallest_three, reading, size_of, smallest_three, spans, writing,
+    COEFFICIENTS, Splats, check_count, check_expansion, finite_log_scales, from_smallest_three, joined, reading, rows, size_of, smallest_three, spans,
+    writing,
 )
 from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
 
@@ -25,6 +26,8 @@ _CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN
 _PIXELS = sum(_CHANNELS.values())  # bytes of a splat once the images are unpacked
 _COLUMNS = 64  # palette entries in a row of pixels
 _MOST_ENTRIES = 1 << 16
+_LEVELS = {"scales": 128, "sh0": 128, "shN": 16}  # of codebooks, which could have 256: the loss stays below that of the palette, and images compress better
+_BOOK = 256  # numbers in a codebook, where programs expect so many; unused ones repeat the last
 _SAMPLE = 1 << 19  # splats that codebooks are learned from
 _LONGEST_META = 1 << 20  # bytes; ours take 12 kB
 
@@ -149,28 +152,28 @@ def _palette(path: Path, archive: zipfile.ZipFile, meta: _Meta) -> np.ndarray:
 def write(path: Path, splats: Splats) -> None:
     """Positions to 1/65535 of the scene's extent in ln(1 + |x|); scales and colours by codebooks of 256, SH bands by a palette. Small only in Morton order."""
     low, high, sample = _surveyed(splats)
-    rng = np.random.default_rng(0)
-    scales, sh0 = scalar_codebook(finite_log_scales(sample)), scalar_codebook(sample.sh[:, 0])
+    scales, sh0 = scalar_codebook(finite_log_scales(sample), _LEVELS["scales"]), scalar_codebook(sample.sh[:, 0], _LEVELS["sh0"])
     bands = sample.sh[:, 1:].reshape(len(sample), -1)
-    palette = Palette(bands, palette_size(splats.count), int(rng.integers(1 << 32))) if splats.sh_degree else None
+    palette = Palette(bands, palette_size(splats.count)) if splats.sh_degree else None
 
     side = 4 * math.ceil(math.sqrt(splats.count) / 4)
     height = 4 * math.ceil(splats.count / side / 4)
     images = {name: np.zeros((height * side, channels), np.uint8) for name, channels in _CHANNELS.items() if palette or name != "shN_labels"}
     at = 0
     for g in splats.pieces():
-        rows = slice(at, at := at + len(g))
+        span = slice(at, at + len(g))
+        at += len(g)
         steps = np.rint((_logs(g.means) - low) / np.where(high > low, high - low, 1) * 65535).astype(np.uint16)
-        images["means_l"][rows], images["means_u"][rows] = steps & 255, steps >> 8
-        images["scales"][rows] = scalar_labels(finite_log_scales(g), scales)
+        images["means_l"][span], images["means_u"][span] = steps & 255, steps >> 8
+        images["scales"][span] = scalar_labels(finite_log_scales(g), scales)
         which, others = smallest_three(g.quats)
-        images["quats"][rows, :3] = np.rint((others * math.sqrt(2) * 0.5 + 0.5) * 255)
-        images["quats"][rows, 3] = 252 + which
-        images["sh0"][rows, :3] = scalar_labels(g.sh[:, 0], sh0)
-        images["sh0"][rows, 3] = np.rint(g.opacities * 255)
+        images["quats"][span, :3] = np.rint((others * math.sqrt(2) * 0.5 + 0.5) * 255)
+        images["quats"][span, 3] = 252 + which
+        images["sh0"][span, :3] = scalar_labels(g.sh[:, 0], sh0)
+        images["sh0"][span, 3] = np.rint(g.opacities * 255)
         if palette:
             labels = palette.labels(g.sh[:, 1:].reshape(len(g), -1))
-            images["shN_labels"][rows, 0], images["shN_labels"][rows, 1] = labels & 255, labels >> 8
+            images["shN_labels"][span, 0], images["shN_labels"][span, 1] = labels & 255, labels >> 8
 
     meta = {
         "version": 2,
@@ -178,30 +181,33 @@ def write(path: Path, splats: Splats) -> None:
         "count": splats.count,
         "antialias": splats.antialiased,
         "means": {"mins": low.tolist(), "maxs": high.tolist(), "files": ["means_l.webp", "means_u.webp"]},
-        "scales": {"codebook": scales.tolist(), "files": ["scales.webp"]},
+        "scales": {"codebook": _listed(scales), "files": ["scales.webp"]},
         "quats": {"files": ["quats.webp"]},
-        "sh0": {"codebook": sh0.tolist(), "files": ["sh0.webp"]},
+        "sh0": {"codebook": _listed(sh0), "files": ["sh0.webp"]},
     }
     with writing(path), zipfile.ZipFile(path, "w") as archive:
         for name in list(images):
             _add(archive, name, images.pop(name).reshape(height, side, -1))
         if palette:
-            book = scalar_codebook(palette.entries)
+            book = scalar_codebook(palette.entries, _LEVELS["shN"])
             _add(archive, "shN_centroids", _palette_image(scalar_labels(palette.entries, book), splats.sh_degree))
             files = ["shN_centroids.webp", "shN_labels.webp"]
-            meta["shN"] = {"count": len(palette.entries), "bands": splats.sh_degree, "codebook": book.tolist(), "files": files}
-        archive.writestr("meta.json", json.dumps(meta))
+            meta["shN"] = {"count": len(palette.entries), "bands": splats.sh_degree, "codebook": _listed(book), "files": files}
+        archive.writestr("meta.json", json.dumps(meta, separators=(",", ":")), zipfile.ZIP_DEFLATED)
+
+
+def _listed(book: np.ndarray) -> list[float]:
+    """All entries, with no more digits than float32 has."""
+    return [float(f"{x:.8g}") for x in np.pad(book, (0, _BOOK - len(book)), "edge").tolist()]
 
 
 def palette_size(count: int) -> int:
-    """Entries for that many splats: one for 8, as many as 16 bits can name. With more the palette itself would be the larger part of a small file."""
-    return min(_MOST_ENTRIES, max(64, count // 8))
+    """Entries for that many splats: one for 3, as many as 16 bits can name. With more the palette itself would be the larger part of a small file."""
+    return min(_MOST_ENTRIES, max(64, count // 3))
 
 
 def _surveyed(splats: Splats) -> tuple[np.ndarray, np.ndarray, Gaussians]:
     """Bounds of the logarithms of positions, and a random sample of the splats."""
-    from hardsplat.io.formats.base import joined, rows
-
     rng, share = np.random.default_rng(0), min(1, _SAMPLE / splats.count)
     low, high, sample = np.full(3, np.inf), np.full(3, -np.inf), []
     for g in splats.pieces():
@@ -230,5 +236,5 @@ def _add(archive: zipfile.ZipFile, name: str, pixels: np.ndarray) -> None:
     if pixels.shape[2] == 2:
         pixels = np.concatenate([pixels, np.zeros_like(pixels[..., :1])], axis=2)
     out = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(out, "WEBP", lossless=True, quality=90, method=4, exact=True)
+    Image.fromarray(np.ascontiguousarray(pixels)).save(out, "WEBP", lossless=True, quality=75, method=4, exact=True)
     archive.writestr(f"{name}.webp", out.getbuffer())
