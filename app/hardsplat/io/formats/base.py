@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +18,7 @@ from hardsplat.gaussians import Gaussians
 PIECE = 1 << 16  # splats in memory at a time while a file is read or written: 15 MB at SH degree 3
 MOST_EXPANSION = 256  # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
 SMALL = 64 << 20  # bytes, which any machine has
+FIELDS = ("means", "quats", "scales", "opacities", "sh")  # of Gaussians, those that files hold
 COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
 
 
@@ -61,7 +62,7 @@ def in_memory(gaussians: Gaussians, antialiased: bool = False) -> Splats:
 
 def rows(gaussians: Gaussians, which: slice | np.ndarray) -> Gaussians:
     """The splats at `which`: a slice, indices, or a mask."""
-    return Gaussians(*(getattr(gaussians, f.name)[which] for f in fields(Gaussians)), check=False)
+    return Gaussians(*(getattr(gaussians, name)[which] for name in FIELDS), check=False)
 
 
 def spans(count: int, size: int = PIECE) -> Iterator[tuple[int, int]]:
@@ -87,7 +88,7 @@ def joined(pieces: list[Gaussians]) -> Gaussians:
     """One set of all. Their SH degrees must agree."""
     if len(pieces) == 1:
         return pieces[0]
-    return Gaussians(*(np.concatenate([getattr(piece, f.name) for piece in pieces]) for f in fields(Gaussians)), check=False)
+    return Gaussians(*(np.concatenate([getattr(piece, name) for piece in pieces]) for name in FIELDS), check=False)
 
 
 @contextmanager

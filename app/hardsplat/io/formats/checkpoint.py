@@ -5,6 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
+import numpy as np
+
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import Splats, in_memory, trained
 
@@ -15,7 +17,7 @@ def holds(path: Path) -> bool:
         return False
     try:
         with zipfile.ZipFile(path) as archive:
-            return {"step.npy", "version.npy", "sh_planes.npy"} <= set(archive.namelist())
+            return {"step.npy", "version.npy", "log.npy"} <= set(archive.namelist())
     except Exception:  # a damaged archive is no checkpoint; the reader of .npz says what is wrong with it
         return False
 
@@ -31,4 +33,5 @@ def _gaussians(path: Path) -> Gaussians:
 
     buffers = load(path).buffers
     means, quats, log_scales, logits = (buffers[name][0] for name in ("means", "quats", "log_scales", "logit_opacities"))
-    return trained(means, quats, log_scales, logits[:, 0], buffers["sh"].transpose(1, 0, 2))
+    sh = buffers["sh"] if "sh" in buffers else np.concatenate([buffers["sh0"], buffers["shN"]])
+    return trained(means, quats, log_scales, logits[:, 0], sh.transpose(1, 0, 2))
