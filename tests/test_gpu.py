@@ -476,6 +476,12 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
 }
 
 
+UPWARD = {  # doors: imported inside a function, when it is called
+    "gaussians.py": {"hardsplat.io.splats"},
+    "io/formats/checkpoint.py": {"hardsplat.train.checkpoint"},
+}
+
+
 def imports(path: Path) -> set[str]:
     """Absolute module names of all imports, also those inside functions."""
     found = set()
@@ -491,7 +497,7 @@ def imports(path: Path) -> set[str]:
 @pytest.mark.parametrize("path", sorted(APP.rglob("*.py")), ids=lambda path: str(path.relative_to(APP)))
 def test_imports_point_down(path):
     layer = path.relative_to(APP).parts[0].removesuffix(".py")
-    found = imports(path)
+    found = imports(path) - UPWARD.get(str(path.relative_to(APP)), set())
     outside = {name.split(".")[0] for name in found} - {"hardsplat"} - sys.stdlib_module_names
     inside = {name.split(".")[1] for name in found if name.startswith("hardsplat.")}
     assert "vulkan" not in outside or layer == "gpu", "only app/hardsplat/gpu imports vulkan"

@@ -36,6 +36,8 @@ def writable() -> list[str]:
 
 def format_to_read(path: Path) -> Format:
     """By the end of its name, and by its content where several formats share that. Raises UserError where there is none."""
+    if path.is_dir():
+        raise UserError(f"{path}: cannot be read: Is a directory; splats come as {', '.join(readable())}")
     for row in FILE_FORMATS.values():
         if row.read and path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}") and (row.holds is None or row.holds(path)):
             return row

@@ -119,6 +119,14 @@ def size_of(path: Path) -> int:
         return os.fstat(file.fileno()).st_size
 
 
+def begins_with(path: Path, magic: bytes) -> bool:
+    """Whether a file is there and has these first bytes."""
+    if not path.is_file():
+        return False
+    with reading(path), open(path, "rb") as file:
+        return file.read(len(magic)) == magic
+
+
 def exactly(file: IO[bytes], size: int) -> bytes:
     """The next `size` bytes. Raises EOFError where there are fewer."""
     data = file.read(size)

@@ -13,13 +13,13 @@ _TURNS = 8  # of Lloyd's iteration; later ones change little
 def scalar_codebook(sample: np.ndarray, size: int = 256) -> np.ndarray:
     """(size,) float32, ascending: Lloyd's iteration on a sample of numbers.
 
-    Numbers count by the inverse square root of how many there are like them, so that the few far out, which are the largest splats and the brightest
-    colours, are not given away for the many.
+    Of 1024 equal ranges each counts as much as any other, however many numbers are in it: codes of even steps compress best, and the few numbers far out,
+    which are the largest splats and the brightest colours, are not given away for the many.
     """
     values = np.sort(sample.astype(np.float64).ravel())
     low, span = values[0], max(values[-1] - values[0], 1e-12)
     cell = np.minimum(((values - low) / span * _CELLS).astype(int), _CELLS - 1)
-    weights = 1 / np.sqrt(np.bincount(cell, minlength=_CELLS)[cell])
+    weights = 1 / np.bincount(cell, minlength=_CELLS)[cell]
     mass, moment = (np.concatenate([[0], np.cumsum(w)]) for w in (weights, weights * values))
     book = np.interp((np.arange(size) + 0.5) / size * mass[-1], mass[1:], values)
     for _ in range(50):

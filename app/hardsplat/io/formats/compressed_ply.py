@@ -11,7 +11,7 @@ import numpy as np
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
-from hardsplat.io.formats.base import PIECE, Splats, check_count, even, finite_log_scales, from_smallest_three, scratch, smallest_three, writing
+from hardsplat.io.formats.base import PIECE, Splats, begins_with, check_count, even, finite_log_scales, from_smallest_three, scratch, smallest_three
 from hardsplat.io.formats.ply import ANTIALIASED, REST, Table, check_header, columns, is_antialiased, numbered
 
 CHUNK = 256
@@ -25,7 +25,7 @@ _LOG_SCALES = 20.0  # bounds of chunks lie within plus and minus this
 
 
 def holds(path: Path) -> bool:
-    return path.is_file() and path.open("rb").read(3) == b"ply" and "chunk" in check_header(path, "chunk")
+    return begins_with(path, b"ply") and "chunk" in check_header(path, "chunk")
 
 
 def read(path: Path) -> Splats:
@@ -110,7 +110,7 @@ def write(path: Path, splats: Splats) -> None:
     lines += [f"element chunk {-(-splats.count // CHUNK)}"] + [f"property float {name}" for name in sum(_BOUNDS, [])]
     lines += [f"element vertex {splats.count}"] + [f"property uint {name}" for name in _PACKED]
     lines += [f"element sh {splats.count}"] + [f"property uchar {name}" for name in numbered("f_rest", rest)] if rest else []
-    with writing(path), ExitStack() as stack:
+    with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
         packed, bands = (stack.enter_context(scratch(path)) for _ in range(2))
         file.write("\n".join([*lines, "end_header\n"]).encode())

@@ -15,7 +15,7 @@ import numpy as np
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
-from hardsplat.io.formats.base import COEFFICIENTS, Splats, check_count, exactly, reading, size_of, spans, unit, writing
+from hardsplat.io.formats.base import COEFFICIENTS, Splats, check_count, exactly, reading, size_of, spans, unit
 from hardsplat.io.frames import rotated
 
 _NAME = "KHR_gaussian_splatting"
@@ -218,7 +218,7 @@ def write(path: Path, splats: Splats) -> None:
     if 20 + room + 8 + length > _MOST:
         raise UserError(f"{path}: {splats.count} splats of SH degree {splats.sh_degree} take {length} bytes, a GLB at most 4 GiB; lower --sh-degree or --max-splats, or take .spz")
     low, high = np.full(3, np.inf), np.full(3, -np.inf)
-    with writing(path), open(path, "wb") as file:
+    with open(path, "wb") as file:
         start, done = 20 + room + 8, 0
         for g in splats.pieces():
             low, high = np.minimum(low, g.means.min(axis=0)), np.maximum(high, g.means.max(axis=0))

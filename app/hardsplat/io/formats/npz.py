@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.formats.base import Splats, check_count, check_expansion, degree_of, exactly, finite_log_scales, reading, scratch, size_of, spans, trained, writing
+from hardsplat.io.formats.base import Splats, check_count, check_expansion, degree_of, exactly, finite_log_scales, reading, scratch, size_of, spans, trained
 
 _NEEDED = {"means": 3, "quats": 4, "opacities": 1, "scales": 3, "sh0": 3}  # array -> numbers of a splat
 _DAMAGED = "not readable splats"
@@ -133,7 +133,7 @@ def write(path: Path, splats: Splats) -> None:
     shapes["sh0"] = (splats.count, 1, 3)
     if splats.sh_degree:
         shapes["shN"] = (splats.count, (splats.sh_degree + 1) ** 2 - 1, 3)
-    with writing(path), ExitStack() as stack:
+    with ExitStack() as stack:
         planes = {name: stack.enter_context(scratch(path)) for name in shapes}
         for piece in splats.pieces():
             for name, values in _parameters(piece).items():

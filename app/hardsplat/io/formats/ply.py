@@ -13,7 +13,7 @@ from plyfile import PlyData
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.formats.base import COEFFICIENTS, Splats, exactly, finite_log_scales, reading, spans, trained, writing
+from hardsplat.io.formats.base import COEFFICIENTS, Splats, exactly, finite_log_scales, reading, spans, trained
 
 LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
 ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads
@@ -61,7 +61,7 @@ def write(path: Path, splats: Splats) -> None:
     rest = REST[splats.sh_degree]
     comments = [f"comment {ANTIALIASED}"] if splats.antialiased else []
     names = [f"property float {name}" for name in properties(rest)]
-    with writing(path), open(path, "wb") as file:
+    with open(path, "wb") as file:
         file.write("\n".join(["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}", *names, "end_header\n"]).encode())
         for g in splats.pieces():
             rows = np.zeros((len(g), len(names)), "<f4")

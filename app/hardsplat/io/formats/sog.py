@@ -18,7 +18,6 @@ from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import (
     COEFFICIENTS, Splats, check_count, check_expansion, finite_log_scales, from_smallest_three, joined, reading, rows, size_of, smallest_three, spans,
-    writing,
 )
 from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
 
@@ -26,7 +25,7 @@ _CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN
 _PIXELS = sum(_CHANNELS.values())  # bytes of a splat once the images are unpacked
 _COLUMNS = 64  # palette entries in a row of pixels
 _MOST_ENTRIES = 1 << 16
-_LEVELS = {"scales": 128, "sh0": 128, "shN": 16}  # of codebooks, which could have 256: the loss stays below that of the palette, and images compress better
+_LEVELS = {"scales": 128, "sh0": 128, "shN": 16}  # of codebooks, which could have 256: fewer lose little beside what the palette does, and the images compress better
 _BOOK = 256  # numbers in a codebook, where programs expect so many; unused ones repeat the last
 _SAMPLE = 1 << 19  # splats that codebooks are learned from
 _LONGEST_META = 1 << 20  # bytes; ours take 12 kB
@@ -185,7 +184,7 @@ def write(path: Path, splats: Splats) -> None:
         "quats": {"files": ["quats.webp"]},
         "sh0": {"codebook": _listed(sh0), "files": ["sh0.webp"]},
     }
-    with writing(path), zipfile.ZipFile(path, "w") as archive:
+    with zipfile.ZipFile(path, "w") as archive:
         for name in list(images):
             _add(archive, name, images.pop(name).reshape(height, side, -1))
         if palette:
@@ -202,8 +201,8 @@ def _listed(book: np.ndarray) -> list[float]:
 
 
 def palette_size(count: int) -> int:
-    """Entries for that many splats: one for 3, as many as 16 bits can name. With more the palette itself would be the larger part of a small file."""
-    return min(_MOST_ENTRIES, max(64, count // 3))
+    """Entries for that many splats: one for 2, as many as 16 bits can name."""
+    return min(_MOST_ENTRIES, max(64, count // 2))
 
 
 def _surveyed(splats: Splats) -> tuple[np.ndarray, np.ndarray, Gaussians]:

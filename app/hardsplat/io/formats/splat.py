@@ -9,7 +9,7 @@ import numpy as np
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
-from hardsplat.io.formats.base import Splats, check_count, exactly, reading, size_of, spans, unit, writing
+from hardsplat.io.formats.base import Splats, check_count, exactly, reading, size_of, spans, unit
 
 _ROW = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 4), ("quat", "u1", 4)])
 
@@ -36,7 +36,7 @@ def _pieces(path: Path, count: int) -> Iterator[Gaussians]:
 
 def write(path: Path, splats: Splats) -> None:
     """Colours beyond 0..1 are clipped, SH bands above the constant one are left out."""
-    with writing(path), open(path, "wb") as file:
+    with open(path, "wb") as file:
         for g in splats.pieces():
             rows = np.empty(len(g), _ROW)
             rows["mean"], rows["scale"] = g.means, g.scales

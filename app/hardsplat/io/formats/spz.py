@@ -19,7 +19,7 @@ import zstandard
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import (
-    Splats, check_count, check_expansion, exactly, finite_log_scales, from_smallest_three, reading, scratch, size_of, smallest_three, spans, trained, unit, writing,
+    Splats, check_count, check_expansion, exactly, finite_log_scales, from_smallest_three, reading, scratch, size_of, smallest_three, spans, trained, unit,
 )
 
 _MAGIC = b"NGSP"
@@ -181,7 +181,7 @@ def write(path: Path, splats: Splats) -> None:
     bits = _fractional_bits(splats)
     planes = {name: width for name, width in _planes(4, splats.sh_degree).items() if width}
     table = _NEW.size
-    with writing(path), ExitStack() as stack:
+    with ExitStack() as stack:
         file = stack.enter_context(open(path, "wb"))
         packed = {name: stack.enter_context(scratch(path)) for name in planes}
         compress = {name: zstandard.ZstdCompressor(level=_LEVEL).compressobj(size=splats.count * width) for name, width in planes.items()}
