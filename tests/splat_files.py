@@ -30,7 +30,8 @@ def rotations(quats) -> np.ndarray:
 
 
 def differences(a: Gaussians, b: Gaussians) -> dict[str, float]:
-    """The largest between each splat of `a` and the nearest of `b`, of which there must be as many. shape: of covariances, relative to their size."""
+    """The largest between each splat of `a` and the nearest of `b`, of which there must be as many. shape: of covariances, relative to
+    their size, which 99 in 100 splats stay below. shN: root mean square."""
     assert len(a) == len(b) and a.sh.shape == b.sh.shape
     _, which = cKDTree(b.means).query(a.means)
     assert len(set(which)) == len(a), "splats were mixed up"
@@ -38,7 +39,7 @@ def differences(a: Gaussians, b: Gaussians) -> dict[str, float]:
     size = np.linalg.norm(ca, axis=(1, 2))
     return {
         "means": float(np.abs(a.means - b.means[which]).max()),
-        "shape": float((np.linalg.norm(ca - cb, axis=(1, 2)) / size).max()),
+        "shape": float(np.quantile(np.linalg.norm(ca - cb, axis=(1, 2)) / size, 0.99)),
         "opacities": float(np.abs(a.opacities - b.opacities[which]).max()),
         "sh0": float(np.abs(a.sh[:, 0] - b.sh[which, 0]).max()),
         "shN": float(np.sqrt(np.mean((a.sh[:, 1:] - b.sh[which, 1:]) ** 2))) if a.sh_degree else 0.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -139,6 +140,14 @@ def check_expansion(path: Path, raw: int, packed: int) -> None:
     """Refuses `packed` bytes that announce `raw` bytes once decompressed, where no honest file does."""
     if raw > max(SMALL, MOST_EXPANSION * packed):
         raise UserError(f"{path}: announces {raw} bytes in {packed} compressed ones, which no splats reach; damaged, or a decompression bomb")
+
+
+def check_archive(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuses a zip whose members claim more bytes than it can hold, or are packed by other methods than numpy and SOG use, whose memory a file may choose."""
+    infos = archive.infolist()
+    check_expansion(path, sum(info.file_size for info in infos), size_of(path))
+    if other := [info.filename for info in infos if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]:
+        raise UserError(f"{path}: {other[0][:80]} in it is neither stored nor deflated; pack it again so")
 
 
 def check_count(path: Path, count: int) -> None:

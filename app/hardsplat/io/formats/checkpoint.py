@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.formats.base import Splats, in_memory, trained
+from hardsplat.io.formats.base import Splats, in_memory, reading, trained
+from hardsplat.io.formats.npz import check_sizes
 
 
 def holds(path: Path) -> bool:
@@ -24,7 +25,9 @@ def holds(path: Path) -> bool:
 
 def read(path: Path) -> Splats:
     """All of it at once, as training does."""
-    return in_memory(_gaussians(path))
+    check_sizes(path)
+    with reading(path, "not a usable checkpoint"):
+        return in_memory(_gaussians(path))
 
 
 def _gaussians(path: Path) -> Gaussians:

@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.formats.base import Splats, check_count, check_expansion, degree_of, exactly, finite_log_scales, reading, scratch, size_of, spans, trained
+from hardsplat.io.formats.base import Splats, check_archive, check_count, degree_of, exactly, finite_log_scales, reading, scratch, spans, trained
 
 _NEEDED = {"means": 3, "quats": 4, "opacities": 1, "scales": 3, "sh0": 3}  # array -> numbers of a splat
 _DAMAGED = "not readable splats"
@@ -54,17 +54,23 @@ def read(path: Path) -> Splats:
 
 def members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Arrays of an .npz by name. Refuses an archive whose members claim more bytes than it can hold."""
-    infos = archive.infolist()
-    check_expansion(path, sum(info.file_size for info in infos), size_of(path))
-    return {info.filename.removesuffix(".npy"): info for info in infos}
+    check_archive(path, archive)
+    return {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
 
 
-def _header(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[tuple[int, ...], bool, np.dtype]:
+def check_sizes(path: Path) -> None:
+    """Refuses an .npz with an array whose shape needs other bytes than it has, so that numpy.load takes no memory for it."""
+    with reading(path, _DAMAGED), zipfile.ZipFile(path) as archive:
+        for info in members(path, archive).values():
+            _header(path, archive, info, "fiuU")
+
+
+def _header(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, kinds: str = "fiu") -> tuple[tuple[int, ...], bool, np.dtype]:
     """(shape, whether columns come first, type) of an array, after checking that its member has that many bytes."""
     with archive.open(info) as file:
         shape, fortran, dtype = _read_header(file)
         name = info.filename.removesuffix(".npy")
-        if dtype.kind not in "fiu":
+        if dtype.kind not in kinds:
             raise UserError(f"{path}: array {name} is of {dtype}, expected numbers")
         if (wanted := math.prod(shape) * dtype.itemsize) != (there := info.file_size - file.tell()):
             raise UserError(f"{path}: array {name} of shape {shape} needs {wanted} bytes and has {there}; damaged")

@@ -17,7 +17,7 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import (
-    COEFFICIENTS, Splats, check_count, check_expansion, finite_log_scales, from_smallest_three, joined, reading, rows, size_of, smallest_three, spans,
+    COEFFICIENTS, Splats, check_archive, check_count, check_expansion, finite_log_scales, from_smallest_three, joined, reading, rows, size_of, smallest_three, spans,
 )
 from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
 
@@ -40,11 +40,10 @@ def read(path: Path) -> Splats:
         if path.is_file() and not zipfile.is_zipfile(path):
             raise UserError(f"{path}: not a bundled SOG file, which is a zip, or cut short")
         with zipfile.ZipFile(path) as archive:
-            size = size_of(path)
-            check_expansion(path, sum(info.file_size for info in archive.infolist()), size)
+            check_archive(path, archive)
             meta = _Meta(path, archive)
         check_count(path, meta.count)
-        check_expansion(path, meta.count * _PIXELS, size)
+        check_expansion(path, meta.count * _PIXELS, size_of(path))
     return Splats(meta.count, meta.degree, lambda: _pieces(path, meta), meta.antialiased)
 
 
@@ -206,13 +205,15 @@ def palette_size(count: int) -> int:
 
 
 def _surveyed(splats: Splats) -> tuple[np.ndarray, np.ndarray, Gaussians]:
-    """Bounds of the logarithms of positions, and a random sample of the splats."""
+    """Bounds of the logarithms of positions, and a random sample of the splats, with the largest and the most colourful of each piece."""
     rng, share = np.random.default_rng(0), min(1, _SAMPLE / splats.count)
     low, high, sample = np.full(3, np.inf), np.full(3, -np.inf), []
     for g in splats.pieces():
         logs = _logs(g.means)
         low, high = np.minimum(low, logs.min(axis=0)), np.maximum(high, logs.max(axis=0))
-        sample.append(rows(g, rng.random(len(g)) < share) if share < 1 else g)
+        chosen = rng.random(len(g)) < share
+        chosen[[*g.scales.argmax(axis=0), *g.sh[:, 0].argmin(axis=0), *g.sh[:, 0].argmax(axis=0)]] = True
+        sample.append(rows(g, chosen))
     return low, high, joined(sample)
 
 

@@ -211,7 +211,7 @@ def _fractional_bits(splats: Splats) -> int:
         axes = np.sort(g.scales[:: max(1, splats.count >> 18)], axis=1).astype(np.float64)  # a sample is enough
         sizes.append(np.sqrt(axes[:, 1] * axes[:, 2]))
     small = max(float(np.quantile(np.concatenate(sizes), 0.05)), 1e-30)
-    bits = int(np.clip(np.ceil(np.log2(8 / small)), 4, 20))
+    bits = int(np.clip(np.ceil(np.log2(8 / small)), 4, 24))
     while bits and round(farthest * 2**bits) > _FARTHEST:
         bits -= 1
     return bits
