@@ -101,7 +101,7 @@ def rejsoned(data, rng):
 
 CASES = {  # format -> (file, how it is mutated, times)
     "compressed.ply": (None, lambda data, rng: head_first(data, rng, 1200), 150),
-    "npz": (None, rezipped, 400),
+    "npz": (None, rezipped, 250),
     "splat": (None, flipped, 40),
     "spz": (None, lambda data, rng: head_first(data, rng, 128), 200),
     "spz 1": (spz_bytes(1), regzipped, 60),

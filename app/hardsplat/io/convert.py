@@ -65,7 +65,7 @@ def convert(
     y0, z0, x1, y1, z1) or ("sphere", x, y, z, radius), in the source's world as other commands see it; splats with their centre inside are kept. min_opacity: splats
     below are left out. max_splats: the most that are kept, those with the largest `weigh` (first position in the file, piece) -> (N,). morton: neighbours in space
     become neighbours in the file; formats that compress are always written so.
-    Memory holds a piece of 65 536 splats, and per splat of the file 1 byte, 4 for max_splats and up to 24 for Morton order. Raises UserError for bad input.
+    Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 for max_splats and up to 24 for Morton order. Raises UserError for bad input.
     """
     begun = time.perf_counter()
     source, target = Path(source), Path(target)

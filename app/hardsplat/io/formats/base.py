@@ -16,9 +16,9 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 
-PIECE = 1 << 16  # splats in memory at a time while a file is read or written: 15 MB at SH degree 3
+PIECE = 1 << 15  # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies of that
 MOST_EXPANSION = 256  # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
-SMALL = 64 << 20  # bytes, which any machine has
+SMALL = 8 << 20  # bytes, which any machine has
 FIELDS = ("means", "quats", "scales", "opacities", "sh")  # of Gaussians, those that files hold
 COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
 
