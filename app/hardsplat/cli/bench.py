@@ -11,7 +11,7 @@ AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "
 
 def add_flags(parser):
     parser.usage = "%(prog)s MODEL --data-dir SCENE [--flag value ...]"
-    parser.add_argument("model", metavar="MODEL", help="splats to draw: result folder of a training, .ply, or .npz with gsplat's parameter names")
+    parser.add_argument("model", metavar="MODEL", help="splats to draw: result folder of a training, or a file of splats, see convert")
     parser.add_argument("--data-dir", metavar="PATH", required=True, help="scene whose cameras (and photographs, for --upstream loss) are used")
     parser.add_argument("--result-dir", metavar="PATH", help="folder for bench.json, bench.md and plots (default: print only)")
     parser.add_argument("--views", metavar="N", nargs="+", type=int, help="views by position in the sorted photographs (default: 8, evenly spaced)")

@@ -20,13 +20,12 @@ def add_flags(parser):
     parser.add_argument("--morton", action="store_true", default=argparse.SUPPRESS, help="order splats along a space-filling curve, as formats that compress always have it")
     parser.add_argument("--overwrite", action="store_true", default=argparse.SUPPRESS, help="replace OUT where it exists")
     add_setting(parser, "quiet")
-    add_setting(parser, "verbose")
 
 
 def handle(flags):
     from hardsplat.io.convert import convert
 
-    show_log(flags.pop("verbose", False), flags.get("quiet", False))
+    show_log(quiet=flags.get("quiet", False))
     done = convert(flags.pop("source"), target := flags.pop("target"), **flags)
     left_out = f" of {done.read}" if done.written < done.read else ""
     print(f"{target}: {done.written}{left_out} splats, {done.size / 1e6:.2f} MB, 1/{done.size_before / done.size:.1f} of what was read, in {done.seconds:.1f} s")

@@ -19,7 +19,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.formats.base import PIECE, Splats, rows, writing
 from hardsplat.io.frames import UPS, rotated, to_ours, upright
-from hardsplat.io.order import Sorted, morton_keys
+from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, open_splats, say_dropped
 
 log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def convert(
     y0, z0, x1, y1, z1) or ("sphere", x, y, z, radius), in the source's world as other commands see it; splats with their centre inside are kept. min_opacity: splats
     below are left out. max_splats: the most that are kept, those with the largest `weigh` (first position in the file, piece) -> (N,). morton: neighbours in space
     become neighbours in the file; formats that compress are always written so.
-    Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 for max_splats and up to 24 for Morton order. Raises UserError for bad input.
+    Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
     """
     begun = time.perf_counter()
     source, target = Path(source), Path(target)
@@ -106,8 +106,7 @@ def convert(
         if means is not None:
             ordered = Sorted(target, written, (degree + 1) ** 2)
             stack.callback(ordered.close)
-            places = np.empty(written, np.uint32)
-            places[np.argsort(morton_keys(means, low, high), kind="stable")] = np.arange(written, dtype=np.uint32)
+            places = morton_places(means, low, high)
             del means
             at = 0
             for piece in pieces("sorting"):
@@ -142,7 +141,7 @@ def _chosen(source, splats, inside, min_opacity, max_splats, weigh, ordered, qui
         raise UserError(f"{source}: none of its {splats.count} splats is left; --crop or --min-opacity leaves nothing")
     if not ordered:
         return keep, None, np.zeros(3), np.zeros(3)
-    means = means[keep]
+    means = means if keep.all() else means[keep]
     return keep, means, means.min(axis=0), means.max(axis=0)
 
 

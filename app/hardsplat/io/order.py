@@ -21,6 +21,18 @@ def morton_keys(means: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndar
     return _spread(cells[:, 0]) << np.uint64(2) | _spread(cells[:, 1]) << np.uint64(1) | _spread(cells[:, 2])
 
 
+def morton_places(means: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """(N,) uint32, the place of each splat in Morton order; of equal keys the first comes first."""
+    keys = np.empty(len(means), np.uint64)
+    for at, n in spans(len(means)):
+        keys[at : at + n] = morton_keys(means[at : at + n], low, high)
+    order = np.argsort(keys, kind="stable")
+    del keys
+    places = np.empty(len(means), np.uint32)
+    places[order] = np.arange(len(means), dtype=np.uint32)
+    return places
+
+
 def _spread(x: np.ndarray) -> np.ndarray:
     """Two zero bits between the bits of 21-bit numbers."""
     for shift, mask in ((32, 0x1F00000000FFFF), (16, 0x1F0000FF0000FF), (8, 0x100F00F00F00F00F), (4, 0x10C30C30C30C30C3), (2, 0x1249249249249249)):

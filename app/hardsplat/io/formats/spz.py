@@ -14,7 +14,6 @@ from shutil import copyfileobj
 from typing import IO
 
 import numpy as np
-import zstandard
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
@@ -28,7 +27,7 @@ _NEW = struct.Struct("<4sIIBBBBI12x")  # the same with the number of streams, an
 _ENTRY = struct.Struct("<QQ")  # packed and raw size of a stream
 _ANTIALIASED = 1  # flag
 _BLOCK = 1 << 20
-_LEVEL = 12  # of ZSTD, as the reference; 19 takes 8 times as long for 1 % less
+_LEVEL = 12  # of ZSTD, as the reference; 19 takes 5 times as long for 3 % less
 _COEFFICIENTS = (0, 3, 8, 15, 24)  # of SH degree 0 to 4, without the constant one
 _COLOR = 0.15  # of a byte's range for one unit of the constant coefficient, so that colours beyond 0..1 are kept
 _BUCKET = 4  # SH bytes are multiples of it, which compress better. With the reference's 8 and 16 a scene of faint reflections lost 1.3 dB, so it loses 0.1
@@ -100,6 +99,8 @@ def _table(path: Path, file: IO[bytes], head: bytes, count: int, planes: dict[st
 
 @contextmanager
 def _opened_new(path: Path, streams: dict[str, tuple[int, int]]) -> Iterator[dict[str, IO[bytes]]]:
+    import zstandard
+
     with ExitStack() as stack:
         out = {}
         for name, (offset, _) in streams.items():
@@ -178,6 +179,8 @@ def _rotations(raw: np.ndarray) -> np.ndarray:
 
 def write(path: Path, splats: Splats) -> None:
     """Version 4. Positions to a power of two of a unit that all of them fit; coefficients beyond -1..1 and scales beyond e^-10..e^5.9 are clipped."""
+    import zstandard
+
     bits = _fractional_bits(splats)
     planes = {name: width for name, width in _planes(4, splats.sh_degree).items() if width}
     table = _NEW.size
