@@ -217,7 +217,7 @@ LIES = {
     "spz streams of zeros": (".spz", spz_4(10), "truncated or damaged"),
     "spz version": (".spz", b"NGSP\x09" + bytes(60), "SPZ version 9; hardsplat reads 1 to 4"),
     "spz of 400 million in gzip": (".spz", gzip.compress(struct.pack("<4sIIBBBB", b"NGSP", 3, 4 * 10**8, 3, 12, 0, 0) + bytes(10**6)), "which no splats reach"),
-    "spz cut short in gzip": (".spz", gzip.compress(struct.pack("<4sIIBBBB", b"NGSP", 3, 10**5, 3, 12, 0, 0) + bytes(10**4)), "the stream is cut short"),
+    "spz cut short in gzip": (".spz", gzip.compress(struct.pack("<4sIIBBBB", b"NGSP", 3, 10**4, 3, 12, 0, 0) + bytes(10**3)), "the stream is cut short"),
     "no spz in gzip": (".spz", gzip.compress(b"x" * 100), "not an SPZ file"),
     "sog of 10^9": (".sog", sog(10**9), "which no splats reach"),
     "sog with a huge image": (".sog", sog(10), "image a.webp has 8192x8192 pixels for 10 splats"),

@@ -6,6 +6,7 @@ https://github.com/KhronosGroup/glTF/tree/main/extensions/2.0/Khronos/KHR_gaussi
 from __future__ import annotations
 
 import json
+import logging
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.io.formats.base import COEFFICIENTS, Splats, check_count, exactly, reading, size_of, spans, unit
 from hardsplat.io.frames import rotated
 
+log = logging.getLogger(__name__)
+
 _NAME = "KHR_gaussian_splatting"
+_COLORS = "srgb_rec709_display"  # what training on photographs gives
 _HEADER, _CHUNK = struct.Struct("<4sII"), struct.Struct("<I4s")
 _LONGEST_JSON = 16 << 20  # bytes; ours take 8 kB
 _TYPES = {5120: "i1", 5121: "u1", 5122: "<i2", 5123: "<u2", 5126: "<f4"}  # componentType
@@ -153,6 +157,8 @@ def _primitive(path: Path, gltf: dict, start: int, length: int, primitive: dict,
         raise UserError(f"{path}: its splats are compressed by {', '.join(inner)[:80]}, which hardsplat does not read; take an uncompressed file, or .spz")
     if (kernel := extension.get("kernel", "ellipse")) != "ellipse":
         raise UserError(f"{path}: its splats have the kernel {str(kernel)[:40]!r}; hardsplat has ellipse alone")
+    if (space := extension.get("colorSpace", _COLORS)) != _COLORS:
+        log.warning("%s: its colours are %s; they are read as %s, which may look too dark or too pale", path, str(space)[:40], _COLORS)
     scale = np.cbrt(max(np.linalg.det(matrix[:3, :3]), 0))
     rotation = matrix[:3, :3] / scale if scale > 0 else np.zeros((3, 3))
     if not np.allclose(rotation @ rotation.T, np.eye(3), atol=1e-4) or not np.isfinite(matrix).all():
@@ -262,7 +268,7 @@ def _json(splats: Splats, sizes: dict[str, int], bounds: tuple[list[float], list
     primitive = {
         "attributes": {name: i for i, name in enumerate(sizes)},
         "mode": _POINTS,
-        "extensions": {_NAME: {"kernel": "ellipse", "colorSpace": "srgb_rec709_display", "projection": "perspective", "sortingMethod": "cameraDistance"}},
+        "extensions": {_NAME: {"kernel": "ellipse", "colorSpace": _COLORS, "projection": "perspective", "sortingMethod": "cameraDistance"}},
     }
     asset = {"version": "2.0", "generator": "hardsplat"} | ({"extras": {"antialiased": True}} if splats.antialiased else {})
     gltf = {
