@@ -9,6 +9,7 @@ photographs themselves changes by.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -60,7 +61,7 @@ def table(model: Path, scene_dir: Path, number: int, names: list[str], rasterize
                 f"| `{FILE_FORMATS[name].suffix}` | {written.size:,} | {written.size / len(before):.1f} | 1/{ply / written.size:.1f} | "
                 f"{f'{to_before:.1f}' if to_before < 100 else 'same'} | {loss:+.3f} | {written.seconds:.1f} | {seconds:.1f} |"
             )
-            print(lines[-1], flush=True)
+            print(lines[-1], file=sys.stderr, flush=True)
             path.unlink()
     head = f"{model}: {len(before)} splats of SH degree {before.sh_degree}, {quality:.2f} dB against the photographs of {len(views)} held-out views.\n"
     return "\n".join([head, *lines])
@@ -74,7 +75,7 @@ def main() -> None:
     parser.add_argument("--formats", nargs="+", default=[name for name, row in FILE_FORMATS.items() if row.write], choices=list(FILE_FORMATS))
     parser.add_argument("--rasterizer", default="tiled")
     flags = parser.parse_args()
-    print("\n" + table(flags.model, flags.data_dir, flags.views, flags.formats, flags.rasterizer))
+    print(table(flags.model, flags.data_dir, flags.views, flags.formats, flags.rasterizer))
 
 
 if __name__ == "__main__":
