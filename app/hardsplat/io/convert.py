@@ -117,7 +117,10 @@ def convert(
     return Converted(splats.count, written, source.stat().st_size, target.stat().st_size, time.perf_counter() - begun)
 
 
-def _chosen(source, splats, inside, min_opacity, max_splats, weigh, ordered, quiet) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
+def _chosen(
+    source: Path, splats: Splats, inside: Callable[[np.ndarray], np.ndarray], min_opacity: float, max_splats: int | None,
+    weigh: Callable[[int, Gaussians], np.ndarray], ordered: bool, quiet: bool,
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
     """(splats of the file,) bool, which are kept; where they shall be ordered their means (kept, 3); and the bounds of those."""
     keep, dropped, at = np.zeros(splats.count, bool), Counter(), 0
     weights = np.zeros(splats.count if max_splats else 0, np.float32)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from shutil import copyfileobj
 from typing import IO
@@ -143,7 +143,7 @@ class _Gunzip:
         raise EOFError("the stream is cut short")
 
 
-def _pieces(path: Path, opened, count: int, version: int, degree: int, bits: int) -> Iterator[Gaussians]:
+def _pieces(path: Path, opened: Callable[[], AbstractContextManager[dict[str, IO[bytes]]]], count: int, version: int, degree: int, bits: int) -> Iterator[Gaussians]:
     planes = _planes(version, degree)
     with reading(path), opened() as files:
         for _, n in spans(count):
