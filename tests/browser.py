@@ -62,3 +62,9 @@ def parts(page: Path) -> tuple[list[Image.Image], list[str]]:
 def all_grey(svg: str) -> bool:
     """No colour in it that a grey print would lose."""
     return all(c[:2] == c[2:4] == c[4:] for c in re.findall(r"#([0-9a-fA-F]{6})\b", svg)) and not re.search(r"(?:fill|stroke): ?(?!none|#|url)[a-z]", svg)
+
+
+def luminances(svg: str) -> list[float]:
+    """Of the colours in it that are no greys, as a grey print has them (Rec. 709, of encoded values), each once, in order."""
+    found = dict.fromkeys(c.lower() for c in re.findall(r"#([0-9a-fA-F]{6})\b", svg) if not c[:2] == c[2:4] == c[4:])
+    return sorted(sum(w * int(c[i : i + 2], 16) / 255 for w, i in zip((0.2126, 0.7152, 0.0722), (0, 2, 4))) for c in found)

@@ -1,8 +1,8 @@
 """Scenes drawn by a rasterizer, and how far it is from the float64 oracle."""
 
 import numpy as np
-from goldens import relative_l2, scene_of
-from oracle import render
+from tests.goldens import relative_l2, scene_of
+from tests.oracle import render
 
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.variants.formats import FORMATS

@@ -3,14 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-from oracle import mesh as oracle
+from tests.oracle import mesh as oracle
 
 from hardsplat.camera import Camera
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import icosphere
-from hardsplat.raster.base import camera_row
+from hardsplat.raster.frame import camera_row
 from hardsplat.train.photos import Photos
 
 WIDTH, HEIGHT, NEAR, PIXEL = 64, 48, 0.05, 1 / 30

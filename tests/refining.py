@@ -5,17 +5,40 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.memory import POISON, Buffer
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.base import allocate_projected
-from hardsplat.raster.parameters import FIELDS, MOMENTS, Parameters
-from hardsplat.train.densify import allocate_densify
-from hardsplat.train.schedule import hyper_row
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.projection import Perspective
+from hardsplat.raster.sinks import adam, plane_groups
+from hardsplat.train.densify import allocate_densify, refine_settings
+from hardsplat.train.loss import loss_terms, term_sums_bytes
+from hardsplat.train.schedule import adam_settings, rate_plans
 
+# As the float64 references have them: all bands of colour under one name, moments first and second by turns.
+FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
+MOMENTS = tuple(f"adam_{name}" for name in FIELDS)
 STATE = (*FIELDS, *MOMENTS)
 EXTENT = 2.0
+
+
+def as_planes(state: dict) -> dict:
+    """What `Parameters.write` takes, from a state of the references."""
+    out = {}
+    for name in FIELDS:
+        moments = np.stack([state[f"adam_{name}"][0::2], state[f"adam_{name}"][1::2]])
+        parts = {"sh0": slice(0, 1), "shN": slice(1, None)} if name == "sh" else {name: slice(None)}
+        for part, planes in parts.items():
+            out[part], out[f"adam_{part}"] = state[name][planes], moments[:, planes]
+    return out
+
+
+def as_state(planes: dict) -> dict:
+    """A state of the references, from what `Parameters.read` returns."""
+    joined = {"sh": np.concatenate([planes["sh0"], planes["shN"]]), "adam_sh": np.concatenate([planes["adam_sh0"], planes["adam_shN"]], axis=1)}
+    out = {name: joined.get(name, planes.get(name)) for name in STATE}
+    return out | {name: np.concatenate(list(np.moveaxis(out[name], 0, 1))) for name in MOMENTS}  # first and second of each plane by turns
 
 
 class Refining:
@@ -23,8 +46,12 @@ class Refining:
 
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         self.device, self.capacity, self.planes = device, capacity, planes
-        self.parameters = Parameters(device, capacity, planes, extra=(*MOMENTS, "grow_stats"), moments=moments)
-        self.own = {"hyper": Buffer(device, contract.itemsize("hyper"), "hyper"), **allocate_projected(device, capacity, "adam")}
+        self.parameters = Parameters(device, capacity, round(planes**0.5) - 1, moments, "written", follow=("grow_stats",))
+        settings = {"refine_settings": 1, "adam_settings": 1, "loss_terms": 1, "rates": trained.plane_count("splat"), "moved_planes": 1}
+        self.own = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in settings.items()}
+        self.terms = loss_terms(TrainConfig(), EXTENT, sh_degree=self.parameters.sh_degree, capacity=capacity)
+        self.own["term_sums"] = Buffer(device, term_sums_bytes(self.terms), "term_sums")
+        self.own |= Perspective(planes, adam(moments)).allocate(device, capacity)
         self.scratch = allocate_densify(device, capacity)
         self.resources = {**self.parameters.all, **self.own, **self.scratch}
         self.recorders: dict[str, Recorder] = {}
@@ -35,25 +62,39 @@ class Refining:
         self.recorders[name].end()
 
     def run(self, name: str, state: dict, stats: np.ndarray, config: TrainConfig, **frame) -> dict:
-        """state and the result: (planes, n, values) by name. stats: (n, 3). frame: fields of that row."""
+        """state and the result: (planes, n, values) by name. stats: (n, 3). frame: fields of that struct; all planes move, by their first rates."""
         n = state["means"].shape[1]
-        for buffer in (*self.parameters.resources.values(), *self.scratch.values()):
+        for buffer in (*self.parameters._all_planes(), self.parameters.all["grow_stats"], *self.scratch.values()):
             buffer.fill(POISON)
-        for row in STATE:
-            self.parameters.write(row, state[row])
+        for quantity, planes in as_planes(state).items():
+            self.parameters.write(quantity, planes)
         self.parameters.write("grow_stats", stats[None])
         self.parameters.set_count(n)
         indirect = np.zeros((), contract.dtype("Indirect"))
         indirect["splat_groups"] = -(-n // 256), 1, 1
+        in_use = trained.plane_count("splat") - 16 + self.planes
+        indirect["planes"] = plane_groups(in_use, n)
         self.resources["indirect"].upload(indirect)
         self.resources["seen"].fill(0)
         values = np.zeros((), contract.dtype("Frame"))
+        values["seed"] = config.seed
         for field, value in frame.items():
             values[field] = value
         self.resources["frame"].upload(values)
-        self.resources["hyper"].upload(hyper_row(config, EXTENT))
+        moved = np.zeros((), contract.dtype("PlaneList"))
+        moved["count"], moved["at"] = in_use, np.arange(64)
+        rates = rate_plans(config, EXTENT)["first"].copy()
+        rates[rates == 0] = np.finfo(np.float32).tiny  # a rate of 0 would leave the moments at rest
+        terms = loss_terms(config, EXTENT, sh_degree=self.parameters.sh_degree, capacity=self.capacity)
+        told = {"refine_settings": refine_settings(config, EXTENT), "adam_settings": adam_settings(config.adam_beta1, config.adam_beta2, config.adam_eps)}
+        for each, struct in (told | {"loss_terms": terms, "rates": rates, "moved_planes": moved}).items():
+            self.resources[each].upload(struct)
         self.recorders[name].run_once()
-        return {row: self.parameters.read(row, self.splats) for row in STATE}
+        return self.state()
+
+    def state(self) -> dict:
+        """Of the splats as they are now."""
+        return as_state({name: self.parameters.read(name, self.splats) for name in (*trained.values(), *trained.moments())})
 
     @property
     def splats(self) -> int:

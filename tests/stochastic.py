@@ -3,22 +3,24 @@
 from types import SimpleNamespace
 
 import numpy as np
-from goldens import random_scene
-from oracle import spsa
-from oracle.loss import l1_dssim
-from oracle.render import render
+from tests.goldens import random_scene
+from tests.oracle import spsa
+from tests.oracle.loss import l1_dssim
+from tests.oracle.render import render
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.api import Camera, Gaussians
+from hardsplat.config import TrainConfig
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.base import camera_row, frame_row
-from hardsplat.raster.parameters import Parameters, SplatBuffers
-from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
+from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.sinks import STORE
+from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss
 from hardsplat.train.photos import pack
-from hardsplat.train.schedule import SCHEDULE_PASSES, record_end
+from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, record_end
 
 BACKGROUND, LAMBDA, SEED, NEAR = np.array([0.2, 0.4, 0.6], np.float32), 0.2, 7, 0.01
 STEPS = {"means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.1, "shN": 0.05}
@@ -68,32 +70,25 @@ class Estimates:
         self.device, self.scene = device, scene
         size = scene.camera["width"], scene.camera["height"]
         backend = BACKENDS[rasterizer]
-        config = SimpleNamespace(gradient="stochastic", format=format, **options)
+        config = SimpleNamespace(**{**vars(TrainConfig()), "gradient": "stochastic", "format": format, **options})
         made = backend.options.of(config)
         self.pairs = made.stochastic.gradient_pairs
-        self.parameters = Parameters(device, scene.n, scene.planes)
-        self.gradients = SplatBuffers(device, contract.PARAMETER_GRADIENTS, scene.n, scene.planes)
-        self.raster = backend.rasterizer(device, self.parameters, *size, made, sink="store")
+        self.parameters = Parameters(device, scene.n, scene.camera["sh_degree"], gradients="all")
+        self.raster = backend.rasterizer(device, self.parameters, *size, made, sink=STORE)
         self.own = allocate_loss(device, *size, differences=True)
-        for name, n in {"hyper": 1, "history": contract.CONSTANTS["HISTORY"][0], "photos": size[0] * size[1]}.items():
+        for name, n in {"loss_terms": 1, "history": contract.CONSTANTS["HISTORY"], "photos": size[0] * size[1]}.items():
             self.own[name] = Buffer(device, n * contract.itemsize(name), name)
-        self.resources = {**self.raster.resources, **self.gradients.resources, **self.own}
+        self.resources = {**self.raster.resources, **self.own}
         self.parameters.upload(scene.gaussians)
-        hyper = np.zeros((), contract.dtype("Hyper"))
-        hyper["ssim_lambda"] = LAMBDA
         frame = frame_row(scene.camera["sh_degree"], BACKGROUND, NEAR)
         frame["seed"] = SEED
-        self.resources["hyper"].upload(hyper)
+        self.resources["loss_terms"].upload(loss_terms(TrainConfig(ssim_lambda=LAMBDA)))
         self.resources["frame"].upload(frame)
         self.resources["camera"].upload(camera_row(Camera(scene.camera["w2c"], scene.camera["K"], *size)))
         self.resources["photos"].upload(pack(scene.photo))
-        run = build_all(device, [*SCHEDULE_PASSES[1:], *loss_passes(differences=True)])
+        run = build_all(device, [*FIT_SCHEDULE_PASSES[1:], *loss_passes(differences=True)])
         self.recorder = Recorder(device, self.resources, timed=True)
-        for pair in range(self.pairs):
-            self.raster.record_pair(self.recorder, pair)
-            record_loss(self.recorder, run, *size)
-            self.raster.record_gather(self.recorder, pair)
-        self.raster.record_estimate(self.recorder)
+        self.raster.record_step(self.recorder, lambda r: record_loss(r, run, *size))
         record_end(self.recorder, run)
         self.recorder.end()
 
@@ -112,12 +107,13 @@ class Estimates:
 
     def estimate(self) -> dict:
         """The gradients handed to the sink, float32."""
-        means, quats, log_scales, logits, sh = (self.gradients.read(name, self.scene.n) for name in contract.PARAMETER_GRADIENTS)
-        return {"means": means[0], "quats": quats[0], "log_scales": log_scales[0], "logit_opacities": logits[0, :, 0], "sh": sh.transpose(1, 0, 2)}
+        d = {name: self.parameters.read(f"d_{name}", self.scene.n) for name in trained.values()}
+        sh = np.concatenate([d["sh0"], d["shN"]]).transpose(1, 0, 2)
+        return {name: d[name][0] for name in ("means", "quats", "log_scales")} | {"logit_opacities": d["logit_opacities"][0, :, 0], "sh": sh}
 
     def destroy(self) -> None:
         self.recorder.destroy()
-        for part in (self.raster, self.gradients, self.parameters, *self.own.values()):
+        for part in (self.raster, self.parameters, *self.own.values()):
             part.destroy()
 
 

@@ -2,24 +2,27 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.cli import main
-from hardsplat.footprint import PURPOSES, by_purpose
+from hardsplat.config import TrainConfig
+from hardsplat.errors import OutOfMemory
+from hardsplat.footprint import PURPOSES, by_purpose, purposes
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu import queue
 from hardsplat.gpu.bandwidth import COPY, copy_bandwidth
-from hardsplat.gpu.context import OutOfMemory
 from hardsplat.gpu.memory import _staging, allocate_all
 from hardsplat.gpu.passes import build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats
+from hardsplat.presets import save_config
 from hardsplat.study import bench as module
 from hardsplat.study import measure
 from hardsplat.study.bench import bench, variants, views_of
@@ -51,7 +54,7 @@ def test_rows_stages_and_files(on_device, scene, model, tmp_path, upstream):
     for row in rows:
         assert set(row.stages) == set(STAGES) and (row.stages["loss"] > 0) == (upstream == "loss") == (row.memory["loss"] > 0)
         assert row.total == pytest.approx(row.forward + row.backward) and row.visible > 0 and all(n > 0 for n in row.fragments.values())
-        assert set(row.floors) == {s for s in ("project", "sort", "loss", "project backward") if row.stages[s]} and set(row.rates) == set(row.fragments)
+        assert set(row.floors) == {s for s in ("project", "sort", "loss", "project backward", "optimizer") if row.stages[s]} and set(row.rates) == set(row.fragments)
         assert row.memory["parameters"] == 300 * 23 * 4 and row.memory["optimizer"] == 2 * row.memory["parameters"]
         assert row.memory["sort"] == row.sort["allocated"] > row.sort["bytes"] and row.sort["visible"] == row.visible
     assert max(rows[0].errors.values()) < 1e-4 < max(rows[1].errors.values())
@@ -78,8 +81,8 @@ def test_sizes_and_thresholds(on_device, scene, model, tmp_path):
 
 def test_moments(on_device, scene, model, capsys):
     rows = bench(model, scene, views=[1], repeats=1, quiet=True, errors=True, moments=["float32", "bfloat16"])
-    assert varying(rows) == ["moments"] and [r.memory["optimizer"] for r in rows] == [2 * 300 * 23 * 4, 300 * 23 * 4]
-    assert rows[1].floors["project backward"] < 0.8 * rows[0].floors["project backward"]
+    assert varying(rows) == ["moments"] and [r.memory["optimizer"] for r in rows] == pytest.approx([2 * 300 * 23 * 4, 300 * 23 * 4], rel=0.01)
+    assert rows[1].floors["optimizer"] < 0.8 * rows[0].floors["optimizer"]
     assert rows[0].errors == pytest.approx(rows[1].errors, rel=0.1)
     on_device.capabilities.withdraw("storage_16bit", "core feature x")
     try:
@@ -137,7 +140,7 @@ def test_a_size_that_the_device_cannot_hold_is_left_out(on_device, scene, model,
     rows = bench(model, scene, views=[1], repeats=1, quiet=True, splats=[100, 1])
     assert [(r.splats, r.floors) for r in rows] == [(300, {})]
     out, err = capsys.readouterr()
-    assert err.startswith("skipped 30000 splats, hardware: buffer sh needs 1 MiB") and "over their floor" not in out
+    assert err.startswith("skipped 30000 splats, hardware: buffer splats2d needs 1 MiB") and "over their floor" not in out
 
 
 def test_errors_are_relative_l2_and_cosine(device, scene, model, monkeypatch):
@@ -172,19 +175,21 @@ def test_subsets_nest_and_copies_are_moved(model):
 
 
 def test_floors_follow_the_contract():
-    found = floor_bytes(splats=1000, visible=400, sh_planes=4, pixels=600, target_bytes=8)
+    found = floor_bytes(splats=1000, visible=400, sh_degree=1, pixels=600, target_bytes=8)
     assert found["project"] == 1000 * (11 * 4 + 8) + 400 * (12 * 4 + 13 * 4)
     assert found["sort"] == 1000 * 4 + 400 * (8 + 2 * 16 + 8 + 4)
     assert found["loss"] == 600 * (8 + 4 + 16)
-    assert found["project backward"] == 1000 * (6 * 23 * 4 + 4) + 400 * (13 * 4 + 2 * 36 + 2 * 12)
-    half = floor_bytes(splats=1000, visible=400, sh_planes=4, pixels=600, target_bytes=8, moment_bytes=2)
-    assert half == found | {"project backward": found["project backward"] - 1000 * 4 * 23 * 2}
+    assert found["project backward"] == 1000 * 4 + 400 * (13 * 4 + 2 * 36 + 2 * 12)
+    assert found["optimizer"] == 1000 * 6 * 23 * 4
+    half = floor_bytes(splats=1000, visible=400, sh_degree=1, pixels=600, target_bytes=8, moment_bytes=2)
+    assert half == found | {"optimizer": found["optimizer"] - 1000 * 4 * 23 * 2}
 
 
 def test_every_purpose_is_of_the_contract():
-    named = [name for names in PURPOSES.values() for name in names]
-    assert len(set(named)) == len(named) and set(named) <= set(contract.ROWS)
-    assert by_purpose({"sh": 5, "keys": 2, "means": 1, "camera": 7}) == dict.fromkeys(PURPOSES, 0) | {"parameters": 6, "sort": 2, "other": 7}
+    named = [name for names in purposes().values() for name in names]
+    planes = {*trained.values(), *trained.moments(), *trained.gradients(stored=True)}
+    assert len(set(named)) == len(named) and set(named) <= {*contract.SPECS, *planes}
+    assert by_purpose({"shN": 5, "keys": 2, "means": 1, "camera": 7}) == dict.fromkeys(PURPOSES, 0) | {"parameters": 6, "sort": 2, "other": 7}
 
 
 def test_copy_bandwidth(device):
@@ -193,21 +198,21 @@ def test_copy_bandwidth(device):
 
 def test_the_copy_moves_every_vector(device, monkeypatch):
     """Also when the dispatch folds: 5 workgroups, 2 a row."""
-    monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", (2, "uint", ""))
-    n = 5 * contract.CONSTANTS["GROUP"][0]
+    monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", 2)
+    n = 5 * contract.CONSTANTS["GROUP"]
     values = np.random.default_rng(3).random((n, 4 * COPY.spec["VECTORS"]), np.float32)
-    buffers = allocate_all(device, {"from": values.nbytes, "to": values.nbytes})
-    buffers["from"].upload(values)
+    buffers = allocate_all(device, {"source": values.nbytes, "copied": values.nbytes})
+    buffers["source"].upload(values)
     recorder = Recorder(device, buffers)
     recorder.run(build(device, COPY), threads=(n,))
     recorder.end().run_once()
-    assert np.array_equal(buffers["to"].download(np.float32), values.ravel())
+    assert np.array_equal(buffers["copied"].download(np.float32), values.ravel())
     for part in (recorder, *buffers.values()):
         part.destroy()
 
 
 def test_every_pass_has_its_stage():
-    names = {"sizes": "project", "project": "project", "project backward": "project backward", "sort scatter 3": "sort", "tile sort count 0": "tiles", "draw": "forward draw"}
+    names = {"sizes": "project", "project": "project", "project backward": "project backward", "sort scatter 3": "sort", "tile sort count 0": "tiles", "draw": "forward draw", "adam": "optimizer"}
     names |= {"begin forward": "forward draw", "draw backward": "backward draw", "begin backward": "backward draw", "loss ssim": "loss", "more": "other"}
     assert {name: stage_of(name) for name in names} == names
 
@@ -244,6 +249,18 @@ def test_npz(tmp_path, capsys):
     assert "no array quats" in capsys.readouterr().err
     assert main(["bench", str(tmp_path), "--data-dir", str(tmp_path)]) == 2  # a result folder without splats
     assert f"{tmp_path / 'splats.ply'}: " in capsys.readouterr().err
+
+
+def test_a_result_knows_its_scene(on_device, scene, model, tmp_path, capsys):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/splats.ply").write_bytes(Path(model).read_bytes())
+    assert main(["bench", str(tmp_path / "run"), "--quiet"]) == 2
+    assert capsys.readouterr().err.endswith("splats.ply: nothing says which scene it shows, and views are what is timed; add --data-dir SCENE\n")
+    save_config(TrainConfig(data_dir=scene, data_factor=2), tmp_path / "run/config.toml")
+    for flags, factor in (([], 2), (["--data-factor", "1"], 1), (["--data-dir", str(scene)], 1)):
+        assert main(["bench", str(tmp_path / "run"), "--quiet", "--views", "0", "--repeats", "1", "--result-dir", str(tmp_path / "out"), *flags]) == 0
+        about = json.loads((tmp_path / "out/bench.json").read_text())["about"]["scene"]
+        assert (about["folder"], about["data_factor"], about["width"]) == (str(scene), factor, 32 // factor)
 
 
 def test_a_result_folder_that_cannot_be_is_said_first(scene, model, tmp_path, capsys):

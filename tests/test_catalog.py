@@ -22,12 +22,13 @@ from hardsplat.gpu.passes import Pipeline, build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.mesh.config import MESH_FIELDS
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.base import SINKS, Stochastic, frame_row
+from hardsplat.raster.frame import frame_row
 from hardsplat.raster.hardware import HardwareOptions
+from hardsplat.raster.options import Stochastic
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS
+from hardsplat.raster.sinks import STORE, adam
 from hardsplat.study.measure import Bench
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session
@@ -96,7 +97,7 @@ def train(device, config, channels=3):
     photo = np.zeros((SIZE, SIZE, channels), np.uint8)
     session = Session(device, config, [CAMERA], Photos(device, [photo], "gpu", 2), (SIZE, SIZE), 1.0, lambda batch: None)
     try:
-        session.restore(Checkpoint.initial(SPLATS, session.sh_planes))
+        session.start(SPLATS)
         Evaluator(device, session.raster, SIZE, SIZE).destroy()
     finally:
         session.destroy()
@@ -123,7 +124,7 @@ def test_training_finds_its_modules(device, asked, shipped, rasterizer, gradient
     assert unshipped(asked, shipped) == []
 
 
-def draws(device, options, parameters, pictures=("image",), sink="store", name="hardware"):
+def draws(device, options, parameters, pictures=("image",), sink=STORE, name="hardware"):
     raster = BACKENDS[name].rasterizer(device, parameters, SIZE, SIZE, options, sink)
     recorder = Recorder(device, raster.resources)
     for picture in pictures:
@@ -135,7 +136,7 @@ def draws(device, options, parameters, pictures=("image",), sink="store", name="
 
 @pytest.fixture
 def parameters(device):
-    out = Parameters(device, 8, 1)
+    out = Parameters(device, 8, 0, gradients="all")
     yield out
     out.destroy()
 
@@ -167,9 +168,9 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
 def test_tiles_find_their_modules(device, asked, shipped, parameters):
     options = BACKENDS["tiled"].options
     for backward, atomics in itertools.product(FIELDS["tile_backward"].metadata["choices"], FIELDS["atomics"].metadata["choices"]):
-        for sink in (*SINKS, None):
+        for sink in (STORE, adam(), None):
             draws(device, options(tile_backward=backward, atomics=atomics), parameters, PICTURES, sink, "tiled")
-    draws(device, options(stochastic=Stochastic()), parameters, PICTURES, "store", "tiled")
+    draws(device, options(stochastic=Stochastic()), parameters, PICTURES, STORE, "tiled")
     assert unshipped(asked, shipped) == []
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from hardsplat.cli import main
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import DeviceLost, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.queue import Fence
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
@@ -80,7 +80,7 @@ def test_restoring_changes_no_bit(device, scene, tmp_path):
     first.densify()
     first.run(4)
     state = first.snapshot()
-    assert state.step == 11 and state.buffers["adam_sh"].any() and state.buffers["grow_stats"].any() and state.splats > 300
+    assert state.step == 11 and state.buffers["adam_sh0"].any() and state.buffers["grow_stats"].any() and state.splats > 300
     state.log = {"steps": [5, 11]}
     path = checkpoints.path_of(tmp_path, state.step)
     checkpoints.save(path, state)
@@ -97,9 +97,9 @@ def test_restoring_changes_no_bit(device, scene, tmp_path):
 def test_the_first_state_is_a_checkpoint_too(device, scene):
     config = settings(scene)
     session = open_session(device, config)
-    initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 4)
+    initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 1)
     assert same_state(session.snapshot(), initial)
-    assert tuple(initial.buffers) == checkpoints.STATE and not any(initial.buffers[n].any() for n in checkpoints.STATE if n.startswith("adam"))
+    assert not any(values.any() for name, values in initial.buffers.items() if name.startswith(("adam", "grow")))
     session.destroy()
 
 
@@ -114,7 +114,8 @@ def test_the_newest_is_the_one_written_last(tmp_path):
 
 
 def test_a_checkpoint_that_cannot_be_written(tmp_path, monkeypatch):
-    state = Checkpoint(1, 1, {name: np.zeros((1, 2, checkpoints.VALUES[name]), np.float32) for name in checkpoints.STATE})
+    items = {"splat": 2, "photograph": 0, "camera": 0, "scene": 1}
+    state = Checkpoint(1, 0, {name: np.zeros(shape, np.float32) for name, shape in checkpoints.shapes(0, items).items()})
     path = checkpoints.path_of(tmp_path, 1)
     checkpoints.save(path, state)
     before = path.read_bytes()
@@ -160,11 +161,11 @@ def _changed(**arrays):
         (lambda path: path.write_bytes(b""), "not a usable checkpoint"),
         (lambda path: path.write_text("hello"), r"not a usable checkpoint \(another kind of file, or cut short\)"),
         (lambda path: np.save(path.open("wb"), np.zeros(3)), "not a usable checkpoint"),
-        (_changed(version=1), "checkpoint version 1, this hardsplat reads 2"),
+        (_changed(version=1), "checkpoint version 1, this hardsplat reads 3"),
         (_changed(log="{"), "not a usable checkpoint"),
-        (_changed(means=np.zeros((1, 7, 3), np.float32)), r"quats is float32 .* expected float32 \(1, 7, 4\)"),
+        (_changed(means=np.zeros((1, 7, 3), np.float32)), r"adam_means is float32 .* expected float32 \(2, 1, 7, 3\)"),
         (_changed(means=np.zeros((1, 0, 3), np.float32)), "means is float32"),
-        (_changed(sh=np.zeros((4, 300, 3))), "sh is float64"),
+        (_changed(sh0=np.zeros((1, 300, 3))), "sh0 is float64"),
     ],
 )
 def test_damaged_checkpoints(capsys, copied, scene, damage, message):

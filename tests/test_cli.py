@@ -1,6 +1,7 @@
 """The command line: flags from the settings, one-line errors, exit codes. Handlers' targets are stand-ins."""
 
 import os
+import re
 import subprocess
 import sys
 import types
@@ -112,6 +113,13 @@ def test_device_comes_from_flag_then_environment_then_preset(train, scene, monke
     assert main(["--device", "1", "train", scene]) == 0
 
 
+@pytest.mark.parametrize("named, words", [([], "HARDSPLAT_DEVICE=x: no device"), (["--device", "x"], "--device x: no device"), (["--device=x"], "--device x: no device")])
+def test_who_chose_a_device_that_is_not_there_is_named(stand_in, scene, capsys, monkeypatch, named, words):
+    monkeypatch.setenv("HARDSPLAT_DEVICE", "x")
+    stand_in("hardsplat.train.trainer", "train", UserError("--device x: no device has this in its name"))
+    assert error_of(capsys, "train", scene, *named) == f"{words} has this in its name"
+
+
 def test_device_may_come_before_the_command(stand_in):
     calls = stand_in("hardsplat.doctor", "report", ("fine", 0))
     assert main(["--device", "1", "doctor"]) == main(["doctor", "--device", "1"]) == main(["doctor"]) == 0
@@ -139,6 +147,8 @@ def test_eval_passes_only_what_was_given(stand_in):
     (["train", "garden", "--iterations", "3"], "unknown flag '--iterations'; did you mean '--max-steps'?"),
     (["train", "garden", "--confg=quick"], "unknown flag '--confg'; did you mean '--config'?"),
     (["train", "garden", "--zzzzqqq"], "unknown flag '--zzzzqqq' (see hardsplat train --help)"),
+    (["view", "a.ply", "--fullscreen"], "unknown flag '--fullscreen' (see hardsplat view --help)"),
+    (["train", "garden", "--dat-dir=x"], "unknown flag '--dat-dir'; did you mean '--data-dir'?"),
     (["eval", "a", "--max-steps", "3"], "unknown flag '--max-steps' (see hardsplat eval --help)"),
     (["eval", "a", "b"], "unexpected argument 'b' (see hardsplat eval --help)"),
     (["train", "garden", "--max-steps", "-3"], "--max-steps: expected a whole number of at least 1, got -3"),
@@ -148,7 +158,7 @@ def test_eval_passes_only_what_was_given(stand_in):
     (["train", "garden", "--reduction", "fast"], f"--reduction: expected one of auto, {', '.join(REDUCTIONS)}, got 'fast'"),
     (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
     (["trian", "garden"], "unknown command 'trian'; did you mean 'train'?"),
-    (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, bench, sweep, fit, mesh, sfm, doctor"),
+    (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor"),
     (["eval"], "the following arguments are required: RESULT (see hardsplat eval --help)"),
     ([], "the following arguments are required: COMMAND (see hardsplat --help)"),
 ])
@@ -183,7 +193,7 @@ def test_view_takes_what_it_is_given(stand_in, capsys):
     calls = stand_in("hardsplat.view.show", "view")
     assert main(["view", "a.ply", "--data-dir", "garden", "--data-factor", "2", "--format", "float32"]) == 0
     assert calls == [(("a.ply",), {"data_dir": Path("garden"), "data_factor": 2, "format": "float32"})]
-    assert error_of(capsys, "view") == "the following arguments are required: RESULT|PLY|NPZ|SCENE (see hardsplat view --help)"
+    assert error_of(capsys, "view") == "the following arguments are required: RESULT|SPLATS|SCENE (see hardsplat view --help)"
 
 
 def test_help_keeps_the_words(capsys):
@@ -205,9 +215,25 @@ def test_interrupt_is_130(stand_in, scene, capsys):
     assert capsys.readouterr().err == "hardsplat: interrupted\n"
 
 
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_help_shows_the_common_flags_and_says_how_to_see_all(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    assert stop.value.code == 0 and text.count("\n") < 60
+    assert "--max-steps" in text and "--config" in text and "--adam-eps" not in text
+    with pytest.raises(SystemExit):
+        main([command, "-h", "all"])
+    whole = capsys.readouterr().out
+    flags = [set(re.findall(r"^  (--[\w-]+)", t, re.M)) for t in (text, whole)]
+    assert flags[0] < flags[1] and text.rstrip().endswith(f" more flags: hardsplat {command} --help all")
+    assert int(re.search(r"(\d+) more flags", text)[1]) == len(flags[1]) - len(flags[0])
+    assert whole.index("--max-steps") < whole.index("--adam-eps")
+
+
 def test_help_shows_every_flag_with_help_default_and_unit(capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["train", "--help"])
+        main(["train", "--help", "all"])
     text = " ".join(capsys.readouterr().out.split())
     assert stop.value.code == 0
     for name, f in FIELDS.items():
@@ -225,9 +251,16 @@ def test_version(capsys):
 
 def test_help_loads_neither_vulkan_nor_numpy():
     code = ("import sys; from hardsplat.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-            "sys.exit(bool({'vulkan', 'numpy', 'cv2', 'matplotlib'} & sys.modules.keys()))")
+            "sys.exit(bool({'vulkan', 'numpy', 'scipy', 'cv2', 'PIL', 'imageio', 'av', 'tqdm', 'matplotlib'} & sys.modules.keys()))")
     root = Path(__file__).parents[1]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_names_that_no_terminal_can_show_are_no_traceback(tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
+    code = "import sys; from hardsplat.cli import main\nsys.argv[1:] = ['--version']\ntry: main()\nexcept SystemExit: print(*__import__('pathlib').Path(%r).iterdir())" % str(tmp_path)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0 and "caf\\udce9" in done.stdout
 
 
 def test_the_module_runs_as_a_program():

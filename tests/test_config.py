@@ -61,14 +61,16 @@ def test_rasterizers_are_those_that_there_are():
 
 def test_the_rasterizer_takes_every_setting_of_its_own():
     from hardsplat.raster import BACKENDS
-    from hardsplat.raster.base import Stochastic
+    from hardsplat.raster.options import Stochastic
 
     for name in RASTERIZERS:
         options = BACKENDS[name].options
         assert options.of(TrainConfig()) == options()  # the defaults agree
         assert {f.name for f in dataclasses.fields(options)} <= FIELDS.keys() | {"stochastic"}
-    assert {f.name for f in dataclasses.fields(Stochastic)} <= FIELDS.keys()
-    assert Stochastic.of(TrainConfig()) == Stochastic()
+    assert {f.name for f in dataclasses.fields(Stochastic)} <= FIELDS.keys() | {"perturbations"}
+    assert dict(Stochastic.of(TrainConfig()).perturbations) == {
+        "means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.1, "shN": 0.05
+    }
 
 
 def test_precedence_is_defaults_then_preset_then_overrides(toml):

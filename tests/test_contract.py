@@ -1,21 +1,89 @@
-"""The generated GLSL is what the Python contract says."""
+"""The contract between host and shaders: unique numbers, layouts that the compiler agrees with, subsystems that do not touch each other."""
+
+import dataclasses
+from itertools import chain
 
 import numpy as np
+import pytest
 
-from hardsplat import contract
-from tools import gen_contract
+from hardsplat import catalog, contract
+from hardsplat.contract import glsl
+from hardsplat.contract.layout import BufferSpec
+from hardsplat.gpu import shader
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.passes import ComputePass, PassError, build
 
 
-def test_generated_file_is_current():
-    assert gen_contract.TARGET.read_text() == gen_contract.generate(), "run python -m tools.gen_contract"
+def specs():
+    return list(chain(*((*s.buffers, *s.images) for s in contract.SUBSYSTEMS.values())))
 
 
-def test_struct_sizes_have_no_padding():
-    for name, fields in contract.STRUCTS.items():
-        assert contract.dtype(name).itemsize == sum(contract.dtype(f.type).itemsize * f.count for f in fields)
+def test_names_and_binding_numbers_are_unique():
+    names, bindings = [s.name for s in specs()], [s.binding for s in specs()]
+    assert len(set(names)) == len(names) and len(set(bindings)) == len(bindings)
+    constants = list(chain(*(s.constants for s in contract.SUBSYSTEMS.values())))
+    structs = list(chain(*(s.structs for s in contract.SUBSYSTEMS.values())))
+    assert len(set(constants)) == len(constants) and len(set(structs)) == len(structs)
+
+
+def test_axes_are_known():
+    assert {axis for b in contract.BUFFERS.values() for axis in b.axes if isinstance(axis, str)} <= contract.AXES.keys()
 
 
 def test_indirect_commands_are_where_vulkan_reads_them():
     assert contract.indirect_offset("splat_groups") == 0
     assert contract.indirect_offset("draw") == 36
-    assert contract.dtype("Splat2D") == np.dtype(contract.dtype("Splat2D"))
+
+
+@pytest.mark.parametrize("name", glsl.headers())
+def test_a_header_stands_alone_but_for_what_it_includes(name, monkeypatch, tmp_path):
+    """Every header compiles, with all that it declares in use."""
+    opened = [b for b in contract.SUBSYSTEMS[name[9:-5]].buffers if b.axes] if name[9:-5] in contract.SUBSYSTEMS else []
+    lines = [f"UNIFORM_{b.name}" if b.uniform else f"BUFFER_{b.name}(readonly)" for b in opened]
+    before = '#include "contract/trained.glsl"\nUNIFORM_planes\n' if "parameter_terms" in name else ""
+    (tmp_path / "p.comp").write_text(f'{before}#include "{name}"\n' + "\n".join(lines) + "\nlayout(local_size_x = 1) in;\nvoid main() {}\n")
+    (tmp_path / "loss").symlink_to(shader.SHADERS / "loss")
+    (tmp_path / "include").symlink_to(shader.SHADERS / "include")
+    monkeypatch.setattr(shader, "SHADERS", tmp_path)
+    assert shader.compile_source(shader.Source.of("p.comp"))
+
+
+def moved(spec: BufferSpec) -> str:
+    """A shader that writes the last number of the last member, so that its layout is all there."""
+    return f'#include "common.glsl"\n#include "contract/{home(spec.name)}.glsl"\nBUFFER_{spec.name}(restrict)\nlayout(local_size_x = 1) in;\nvoid main() {{ {spec.name} = {spec.name}; }}\n'
+
+
+def home(name: str) -> str:
+    return next(s.name for s in contract.SUBSYSTEMS.values() if name in {b.name for b in s.buffers})
+
+
+def test_layouts_are_compared(device: Device, monkeypatch, tmp_path):
+    """A struct whose members the host has in another order is refused, though it has as many bytes."""
+    (tmp_path / "include").symlink_to(shader.SHADERS / "include")
+    monkeypatch.setattr(shader, "SHADERS", tmp_path)
+    for name in ("camera", "frame", "step_settings", "refine_settings", "overlay"):
+        path = tmp_path / f"{name}.comp"
+        path.write_text(moved(contract.BUFFERS[name]))
+        build(device, ComputePass(name, path.name, reads=(name,), writes=(name,)))
+    fields = list(contract.STRUCTS["Camera"])
+    fields[1:3] = fields[2], fields[1]  # vec3 position, vec2 focal
+    monkeypatch.setitem(contract.STRUCTS, "Camera", tuple(fields))
+    with pytest.raises(PassError, match=r"pass other, camera.comp: camera: Camera has \('focal', 48\) where the shader has \('position', 48\)"):
+        build(device, ComputePass("other", "camera.comp", reads=("camera",), writes=("camera",)))
+
+
+def test_a_buffer_more_in_the_window_leaves_all_other_modules_as_they_are(monkeypatch):
+    """Their source, as it is compiled, is the same to the byte."""
+    sources = list(dict.fromkeys(catalog.sources()))
+    before = {s: shader.expand(s) for s in sources}
+    view = contract.SUBSYSTEMS["view"]
+    more = BufferSpec(119, "cursor", "vec2", (1,), "where the mouse is", single=True)
+    monkeypatch.setitem(contract.SUBSYSTEMS, "view", dataclasses.replace(view, buffers=(*view.buffers, more)))
+    changed = {s.path for s in sources if shader.expand(s) != before[s]}
+    assert changed == {"view/screen.comp", "view/fit.comp"}
+
+
+def test_structs_have_no_padding():
+    for name, fields in contract.STRUCTS.items():
+        numbers = sum(np.dtype(contract.dtype(f.type)).itemsize * f.count for f in fields)
+        assert contract.dtype(name).itemsize == numbers, name

@@ -6,12 +6,11 @@ import pytest
 from hardsplat import contract
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import build_all
-from hardsplat.raster.parameters import FIELDS, MOMENTS
-from hardsplat.train.densify import DENSIFY_PASSES, RESET_PASSES, record_densify, record_reset
+from hardsplat.train.densify import densify_passes, record_densify, record_reset, reset_passes
 from tests.oracle.densify import densify
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
-from tests.refining import EXTENT, STATE, Refining, maker, random_state
+from tests.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 
 CONFIG = TrainConfig(reset_every=3000)
 EARLY, LATE = 600, 3100  # before and after the first opacity reset
@@ -20,7 +19,7 @@ EARLY, LATE = 600, 3100  # before and after the first opacity reset
 class Densifier(Refining):
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         super().__init__(device, capacity, planes, moments)
-        run = build_all(device, [*DENSIFY_PASSES(planes, moments), *RESET_PASSES(moments)])
+        run = build_all(device, [*densify_passes(moments), *reset_passes(moments)])
         self.record("densify", lambda r: record_densify(r, run))
         self.record("reset", lambda r: record_reset(r, run))
 

@@ -5,11 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardsplat import contract, doctor
+from hardsplat import contract, trained, doctor
 from hardsplat.cli import main
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
-from hardsplat.footprint import bytes_per_splat
+from hardsplat.footprint import bytes_per_splat, needs
 from hardsplat.gpu import capabilities, context, probe, shader
 from hardsplat.raster import BACKENDS
 from hardsplat.train.capacity import fitting
@@ -135,12 +135,34 @@ def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, momen
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said
 
 
+@pytest.mark.parametrize("changes, words", [({}, "auto, hardware; tiled"), ({"format": "unorm8", "antialiased": True}, "auto, hardware with format unorm8, antialiased; tiled")])
+def test_what_auto_was_asked_with_is_said_in_words(changes, words):
+    """It once was the repr of two dataclasses."""
+    given = "auto, settings " + "; ".join(repr(b.options(**(changes if name == "hardware" else {}))) for name, b in BACKENDS.items())
+    assert doctor.asked_with(given) == words
+    assert doctor.asked_with("hardware, format float16, state_format same, segments 1, antialiased False") == "hardware, format float16, state format same, segments 1"
+
+
+def test_the_report_has_no_python_in_it(capsys, monkeypatch):
+    from hardsplat.raster import choose
+
+    found = {"date": "2026-01-01 10:00", "rows": {"rasterizer": "tiled"}, "candidates": {"rasterizer": ["hardware", "tiled"]}, "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}}}
+    given = ["auto, settings " + "; ".join(repr(b.options()) for b in BACKENDS.values()), "tiled, tile_threshold 8, antialiased False"]
+    monkeypatch.setattr(choose, "wanted", lambda: True)
+    monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))
+    text, _ = run(capsys)
+    assert "for auto, hardware; tiled, timed 2026-01-01 10:00\n    rasterizer tiled: 2 ms, next hardware: 4 ms" in text
+    assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w\(\w+=|[{}]", text)
+
+
 def test_bytes_per_splat():
-    each = bytes_per_splat(3)
-    assert each["sh"] == 16 * 12 and each["adam_sh"] == 2 * 16 * 12 and each["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"][0] and each["adam_means"] == 24
-    assert each["digit_counts"] == pytest.approx(0.5)
-    assert "d_means" not in each and "camera" not in each and "photos" not in each
-    assert sum(bytes_per_splat(0)[name] for name in ("means", "quats", "log_scales", "logit_opacities", "sh")) == 56
-    half = bytes_per_splat(3, moment_bytes=2)
-    assert sum(each.values()) - sum(half.values()) == 2 * 59 * 2 and half["adam_sh"] == 2 * 16 * 6 and half["sh"] == each["sh"]
-    assert set(each) <= {r.name for r in contract.BUFFERS}
+    each = needs(3)
+    totals = {name: need.total for name, need in each.items()}
+    assert (totals["sh0"], totals["shN"], totals["adam_shN"], totals["adam_means"], totals["d_means"]) == (12, 15 * 12, 2 * 15 * 12, 24, 12)
+    assert totals["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and totals["digit_counts"] == pytest.approx(0.5)
+    assert each["shN"].largest == 12 and each["shN"].addressed and not each["splats2d"].addressed
+    assert "camera" not in each and "photos" not in each and "d_shN" not in each
+    assert sum(needs(0)[name].total for name in trained.values()) == 56
+    half = needs(3, moment_bytes=2)
+    assert bytes_per_splat(each) - bytes_per_splat(half) == 2 * 59 * 2 and half["adam_shN"].total == 2 * 15 * 6 and half["shN"] == each["shN"]
+    assert set(each) <= {*contract.BUFFERS, *trained.values(), *trained.moments(), *trained.gradients()}

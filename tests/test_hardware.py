@@ -4,9 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from drawing import BACKGROUND, PARAMETERS, compare, fresh_seed, gaussians_of, runnable
-from goldens import golden_names, load_golden, random_scene, relative_l2, second_scene_allowed
-from oracle import render
+from tests.drawing import BACKGROUND, PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2, second_scene_allowed
+from tests.oracle import render
 
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.variants.atomics import ATOMICS

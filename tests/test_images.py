@@ -1,19 +1,22 @@
 """Reading photographs, opening scenes, undistortion against analytic patterns, and every way a scene can contradict itself."""
 
 import os
+import struct
 import threading
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.io import lens as lens_module
 from hardsplat.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
-from hardsplat.io.images import image_size, read_rgb8, save_png, side_by_side
+from hardsplat.io.images import image_size, read_pixels, read_rgb8, read_upright, save_png
 from hardsplat.io.scene import View, load_images, load_scene
 
 SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[1] / ".." / "shared"))
@@ -95,6 +98,32 @@ def test_exif_orientation_is_ignored(tmp_path):
     assert image_size(tmp_path / "a.jpg") == (W, H) and read_rgb8(tmp_path / "a.jpg").shape == (H, W, 3)
 
 
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "I;16"])
+@pytest.mark.parametrize("orientation", range(10))
+def test_upright_pictures_are_as_pillow_turns_them(tmp_path, mode, orientation):
+    """For every orientation that EXIF has, and some that it has not; imageio alone mirrors grey ones along the wrong axis."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image = Image.fromarray(pixels(0, 7, 5) if mode != "I;16" else pixels(0, 7, 5)[..., 0].astype(np.uint16) * 257)
+    (image if mode == "I;16" else image.convert(mode)).save(tmp_path / "a.png", exif=exif)
+    with Image.open(tmp_path / "a.png") as image:
+        turned = ImageOps.exif_transpose(image)
+        turned.save(tmp_path / "b.png")
+    got, lying = read_upright(tmp_path / "a.png"), read_pixels(tmp_path / "a.png")
+    np.testing.assert_array_equal(got, read_pixels(tmp_path / "b.png"))
+    assert got.shape[:2] == ((7, 5) if 5 <= orientation <= 8 else (5, 7)) and lying.shape[:2] == (5, 7) and got.flags.c_contiguous
+
+
+def test_names_that_mean_something_to_imageio_are_names(tmp_path, monkeypatch):
+    """It downloads what begins with imageio:, and looks into archives."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("imageio:astronaut.png", "http:/x.png", "a.zip/b.png", "~a.png", "<bytes>"):
+        save_png(name, pixels())
+        np.testing.assert_array_equal(read_rgb8(name), pixels())
+        assert Path(name).is_file() and image_size(name) == (W, H)
+    assert "<screen>: image not found" in refusal(read_rgb8, "<screen>")
+
+
 def test_unreadable_images_name_the_file(tmp_path):
     Image.fromarray(pixels()).save(tmp_path / "a.jpg")
     whole = (tmp_path / "a.jpg").read_bytes()
@@ -109,19 +138,28 @@ def test_unreadable_images_name_the_file(tmp_path):
     assert "i.tiff: not a readable image: pixels of more than 16 bits" in refusal(read_rgb8, tmp_path / "i.tiff")
 
 
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_pictures_that_announce_more_than_they_can_hold(tmp_path):
+    """Sixty bytes once took 4 GB."""
+    Image.fromarray(pixels()).save(tmp_path / "a.png")
+    data = bytearray((tmp_path / "a.png").read_bytes())
+    struct.pack_into(">II", data, 16, 1 << 14, 10_000)  # width and height
+    struct.pack_into(">I", data, 29, zlib.crc32(bytes(data[12:29])))
+    (tmp_path / "a.png").write_bytes(data)
+    tracemalloc.start()
+    assert "a.png: not a readable image: it announces 16384x10000 pixels, too many for its bytes" in refusal(read_rgb8, tmp_path / "a.png")
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    Image.new("1", (7000, 6000)).save(tmp_path / "b.png")  # as dense as PNG gets
+    assert read_rgb8(tmp_path / "b.png").shape == (6000, 7000, 3)
+
+
 def test_png_of_floats_rounds_and_clamps(tmp_path):
     values = np.array([[-1.0, 0.0, 0.5 / 255 - 1e-6, 0.5 / 255 + 1e-6, 1.0, 7.0, np.nan, np.inf]])
     save_png(tmp_path / "a.png", values)
     assert read_rgb8(tmp_path / "a.png")[0, :, 1].tolist() == [0, 0, 0, 1, 255, 255, 0, 255]
     (tmp_path / "file").write_text("")
     assert "cannot be written" in refusal(save_png, tmp_path / "file" / "a.png", values)
-
-
-def test_side_by_side():
-    both = side_by_side(np.full((2, 3, 3), 0.2), np.full((2, 3, 3), 7, np.uint8))
-    assert both.shape == (2, 6, 3) and both.dtype == np.uint8 and (both[:, :3] == 51).all() and (both[:, 3:] == 7).all()
-    with pytest.raises(ValueError, match="differ in shape"):
-        side_by_side(np.zeros((2, 3, 3)), np.zeros((2, 4, 3)))
 
 
 # --- scenes ---
@@ -182,6 +220,8 @@ def test_scene_refusals(tmp_path):
     assert "no COLMAP model in sparse/0 or sparse, and no transforms.json" in refusal(load_scene, tmp_path)
     good = scene("good")
     assert "--data-factor 0: must be 1 or more" in refusal(load_scene, good, 0)
+    assert "--data-factor 100: leaves 1x1 pixels of a.png (64x48); choose 6 or less" == refusal(load_scene, good, 100)
+    assert load_scene(good, 6).views[0].camera.height == 8 and "choose 6 or less" in refusal(load_scene, good, 7)
     assert "no view is left to train on, all 3 are held out" in refusal(load_scene, good, 1, 1)
     assert "no folder images found" in refusal(load_scene, scene("folder", folder="photos"))
     assert "neither folder images_2 nor images found" in refusal(load_scene, tmp_path / "folder", 2)
@@ -236,6 +276,7 @@ def test_images_come_in_order_and_match_single_loads(tmp_path):
     distorted = ColmapCamera(1, "OPENCV", W, H, np.array([50.0, 60, 33, 22, -0.1, 0.02, 0.001, 0.002]))
     scene = load_scene(write_scene(tmp_path, names, distorted), 2)
     assert scene.notes == (
+        "--data-factor 2 leaves photographs of 32x24 pixels; a smaller factor shows more",
         "40 of 40 photographs are down-sampled on load, 000.png from 64x48 to 32x24",
         "40 of 40 photographs are undistorted on load, 000.png by camera 1 (OPENCV)",
     )

@@ -83,7 +83,7 @@ def test_nothing_blocks_a_camera(views):
         assert min(body.intersect(*rays(camera, x, y)).min() for body in bodies) > 0.8
 
 
-@pytest.mark.parametrize("shape", [Sheet(), Box(), Frustum(), Frustum(0.3), Frustum(1.6), Sphere()], ids=str)
+@pytest.mark.parametrize("shape", [Sheet(), Box(), Frustum(), Frustum(0.3), Frustum(1.6), Sphere()], ids=lambda shape: type(shape).__name__)
 def test_shapes_agree_with_themselves(shape):
     """Texel centres lie on the surface, rays from outside hit them there, and they find their way back to their texel."""
     v, u = (np.mgrid[0:8, 0:8].reshape(2, -1) + 0.5) / 8

@@ -10,17 +10,17 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gpu.passes import build_all
 from hardsplat.presets import config_from_file, load_config
-from hardsplat.raster.base import adam, project_backward, record_project_backward
-from hardsplat.raster.parameters import FIELDS, MOMENTS
-from hardsplat.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
+from hardsplat.raster.projection import Perspective
+from hardsplat.raster.sinks import adam
+from hardsplat.train.mcmc import grown, mcmc_passes, record_mcmc, record_noise
 from hardsplat.train.trainer import train
 from tests.oracle.mcmc import noise, regularizers, relocated
 from tests.oracle.pcg import random_bits
-from tests.refining import EXTENT, STATE, Refining, maker, random_state
+from tests.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 from tests.training import densified, open_session, same_state, settings
 
 CONFIG = TrainConfig(strategy="mcmc")
-RATE, STEP = 3e-4, 600
+RATE, STEP = CONFIG.means_lr * EXTENT, 600
 MIN = CONFIG.min_opacity
 MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.01)
 
@@ -28,14 +28,15 @@ MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, sca
 class Refiner(Refining):
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         super().__init__(device, capacity, planes, moments)
-        run = build_all(device, [*MCMC_PASSES(planes, moments), *project_backward(planes, adam(moments), antialiased=False)])
+        around = Perspective(planes, adam(moments))
+        run = build_all(device, [*mcmc_passes(moments), *around.passes()])
         self.record("refine", lambda r: record_mcmc(r, run))
         self.record("noise", lambda r: record_noise(r, run))
-        self.record("adam", lambda r: record_project_backward(r, run))
+        self.record("adam", lambda r: around.record_backward(r, run, capacity))
 
     def __call__(self, state: dict, what: str = "refine", config: TrainConfig = CONFIG, step: int = STEP) -> dict:
         stats = np.zeros((state["means"].shape[1], 3))
-        return self.run(what, state, stats, config, step=step, lr_means=RATE, bias1=1, bias2=1)
+        return self.run(what, state, stats, config, step=step, bias1=1, bias2=1)
 
 
 make, cleanup = maker(Refiner)
@@ -298,14 +299,14 @@ def test_regularizers_add_to_gradients_of_the_image(device, scene):
     for weight in (0.0, 1000.0):  # against which roundings of the image's gradients are small
         config = settings(scene, strategy="mcmc", opacity_reg=weight, scale_reg=weight)
         session = open_session(device, config)
-        before, extent = session.snapshot().buffers, float(session.resources["hyper"].download(contract.dtype("Hyper"))[0]["extent"])
+        before, extent = session.snapshot().buffers, session.extent
         session.run(1)
         moments.append(session.snapshot().buffers)
         session.destroy()
     scales, opacity = np.exp(before["log_scales"][0].astype(float)), opacities(before)
     n = len(opacity)
     assert moments[0]["adam_log_scales"].any()
-    added = [(moments[1][name] - moments[0][name])[0] / (1 - config.adam_beta1) for name in ("adam_log_scales", "adam_logit_opacities")]
+    added = [(moments[1][name] - moments[0][name])[0, 0] / (1 - config.adam_beta1) for name in ("adam_log_scales", "adam_logit_opacities")]
     np.testing.assert_allclose(added[0], 1000 / extent / (3 * n) * scales, rtol=1e-3)
     np.testing.assert_allclose(added[1][:, 0], 1000 / n * opacity * (1 - opacity), rtol=1e-3)
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
-from oracle import adam_step, densify, l1_dssim, position_lr, project, psnr, render, ssim
-from oracle import sh as harmonics
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from tests.oracle import adam_step, densify, l1_dssim, position_lr, project, psnr, render, ssim
+from tests.oracle import sh as harmonics
 from scipy.spatial.transform import Rotation
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from drawing import fresh_seed
+from tests.drawing import fresh_seed
 
 from hardsplat import contract
 from hardsplat.gpu import shader
@@ -12,14 +12,15 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.reductions import REDUCTIONS
 
-LANES = 256 * contract.CONSTANTS["GROUP"][0]
-GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"][0], contract.CONSTANTS["GRADIENT_STRIDE"][0]
+LANES = 256 * contract.CONSTANTS["GROUP"]
+GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"], contract.CONSTANTS["GRADIENT_STRIDE"]
 SPLATS = 500
 ASLEEP, IDLE, CONTRIBUTING = range(3)
 
 # A lane's key: 4 * splat + its state. Its moments are small integers, so that sums are exact in every order.
 KERNEL = """
 #include "common.glsl"
+#include "contract/sort.glsl"
 #include <atomics>
 #include <reduce>
 layout(local_size_x = GROUP) in;

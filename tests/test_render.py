@@ -2,14 +2,16 @@
 
 import json
 import re
+import tracemalloc
+from dataclasses import replace
+from types import SimpleNamespace
 
-import imageio_ffmpeg
 import numpy as np
 import pytest
-from drawing import fresh_seed, gaussians_of
-from goldens import random_scene, relative_l2, scene_of, second_scene_allowed
+from tests.drawing import fresh_seed, gaussians_of
+from tests.goldens import random_scene, relative_l2, scene_of, second_scene_allowed
 from matplotlib import colormaps
-from oracle import pictures, project
+from tests.oracle import pictures, project
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
@@ -18,18 +20,22 @@ from hardsplat.cli import main
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.io.camera_path import read_camera_path
+from hardsplat.io.colmap import read_model, write_model
 from hardsplat.io.images import read_pixels, to_uint8
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
-from hardsplat.io.video import CODECS, VideoWriter
+from hardsplat.io.video import frames
 from hardsplat.presets import save_config
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.base import frame_row
+from hardsplat.raster.frame import frame_row
+from hardsplat.setting import look_at, setting_of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view import render as module
+from hardsplat.view.legend import UNITS, Legend
 from hardsplat.view.painter import Painter
-from hardsplat.view.paths import along, fitted, look_at, orbit, setting_of, spiral
+from hardsplat.view.paths import along, fitted, orbit, spiral
+from hardsplat.view.shots import AROUND, MOST_FRAMES, shots_of
 from hardsplat.view.sink import Stills, Videos
 
 BACKGROUND, SIZE, NEAR = (0.2, 0.5, 0.8), (61, 47), 0.01
@@ -165,7 +171,7 @@ def test_tiles_make_room(paint, monkeypatch):
 def test_a_rasterizer_without_a_sink_takes_less(device, paint):
     gaussians, _ = gaussians_of(fresh())
     names = paint(gaussians).raster.resources.keys() | paint(gaussians, rasterizer="tiled", options={}).raster.resources.keys()
-    assert not {"d_splats2d", "d_geometry", "d_colors", "seen", "state", "blocks", "d_image", "checkpoints"} & names
+    assert not {"d_splats2d", "directions", "d_colors", "seen", "state", "blocks", "d_image", "checkpoints"} & names
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------------------
@@ -274,6 +280,19 @@ def saved(tmp_path, top) -> str:
     return str(tmp_path / "path.json")
 
 
+@pytest.mark.parametrize("path", AROUND)
+def test_paths_around_small_cameras_are_wide_enough_to_look_at(path):
+    cameras = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))  # of 64x48
+
+    def size(*given, width=64, **named):
+        views = [SimpleNamespace(camera=fitted(c, width)) for c in cameras]
+        camera = shots_of(path, None, SimpleNamespace(views=views, train=range(len(views))), splats(), 3, *given, **named)[0].camera
+        return camera.width, camera.height, round(2 * np.degrees(np.arctan(camera.height / 2 / camera.K[1, 1])))
+
+    assert size() == (960, 720, 51) and size(fov=30) == (960, 720, 30)
+    assert size(width=1600) == (1600, 1200, 51) and size(30, 32)[:2] == (32, 24) and size(30, None, 30)[:2] == (40, 30)
+
+
 @pytest.mark.parametrize("n, loop", [(1, False), (2, False), (5, False), (2, True), (5, True)])
 def test_keyframes_are_passed_smoothly(tmp_path, n, loop):
     keys = keyframes(n, np.random.default_rng())
@@ -304,7 +323,7 @@ def test_the_path_of_nerfstudio(tmp_path):
     path = read_camera_path(saved(tmp_path, {"camera_type": "perspective", "render_height": 40, "render_width": 60, "fps": 24, "seconds": 1, "camera_path": [frame] * 3}))
     assert (path.size, path.fps, path.frames, len(path.c2w)) == ((60, 40), 24, True, 3)
     np.testing.assert_allclose(path.c2w[0], [*np.column_stack([turn[:, 0], -turn[:, 1], -turn[:, 2], [1, 2, 3]]), [0, 0, 0, 1]], atol=1e-12)
-    shots = module.shots_of("x", path, None, splats())
+    shots = shots_of("x", path, None, splats())
     assert len(shots) == 3 and abs(shots[0].camera.K[0, 0] - 20 / np.tan(np.radians(30))) < 1e-9 and shots[0].camera.width == 60
 
 
@@ -338,58 +357,74 @@ def test_camera_paths_that_are_none(tmp_path, top, words):
         read_camera_path(saved(tmp_path, top))
 
 
+def test_a_path_that_would_take_days_is_refused_before_memory_is(tmp_path):
+    """Three hundred bytes once asked for 37 GiB."""
+    keys = [{"c2w": POSE, "fov": 50, "time": t} for t in (-1e6, 1e6)]
+    path = read_camera_path(saved(tmp_path, {"keyframes": keys, "fps": 1000}))
+    tracemalloc.start()
+    with pytest.raises(UserError, match="--path p.json: would be 2000000001 frames, 2e.06 s at 1000 a second; there may be 100000"):
+        shots_of("p.json", path, None, splats())
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert len(shots_of("p.json", path, None, splats(), frames=7)) == 7
+    frames = replace(path, frames=True, c2w=np.tile(path.c2w[:1], (MOST_FRAMES + 1, 1, 1)))
+    with pytest.raises(UserError, match="would be 100001 frames, which it lists"):
+        shots_of("p.json", frames, None, splats())
+
+
+# -- legends -----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("picture", UNITS)
+@pytest.mark.parametrize("size", [(240, 120), (640, 480), (3840, 2160), (400, 2000)])
+def test_a_legend_is_in_its_corner(picture, size):
+    width, height = size
+    image = np.zeros((height, width, 4), np.uint8)
+    for span in ((0.0, 1.0), (-1.2345e-12, 2.3456e-7), (0.0, 123456.0)):
+        shown = Legend(picture, span, width, height).put_on(image)
+        rows, columns = np.nonzero(shown[..., 3])
+        assert not image.any() and (shown[rows, columns, 3] == 255).all()
+        box = shown[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+        assert box[..., 3].all() and columns.min() < width / 20 and height - rows.max() < height / 8  # the lower left
+        assert box.shape[0] < height / 3 and box.shape[1] < width
+        text = (box[: box.shape[0] // 2, :, :3] > 128).any(axis=(0, 2))
+        assert text.any() and not text[:2].any() and not text[-2:].any()  # nothing is cut off
+        bar = box[round(0.75 * box.shape[0]), :, :3]
+        ends = np.flatnonzero((bar != 24).any(axis=1))[[0, -1]]
+        palette = colormaps[PICTURES[picture].palette]([0, 255], bytes=True)[:, :3]
+        np.testing.assert_array_equal(bar[ends], palette)
+
+
+def test_a_small_picture_has_no_legend():
+    image = np.zeros((119, 400, 3), np.uint8)
+    assert Legend("depth", (0, 1), 400, 119).put_on(image) is image and Legend("depth", (0, 1), 239, 500).put_on(image) is image
+
+
+def test_pictures_of_numbers_say_their_range(result, tmp_path, capsys):
+    """In the picture, and in a line; without --legend the picture alone is what it was."""
+    for argv, folder in (((), "with"), (("--no-legend",), "without")):
+        run(result, "--frames", 1, "--width", 320, "--mode", "depth", "image", "--output", tmp_path / folder, "--range", 1, 9, *argv)
+    said = capsys.readouterr().out
+    assert said.count("\ncolours: depth from 1 to 9\n") == 2
+    for mode, differs in (("depth", True), ("image", False)):
+        a, b = (read_pixels(tmp_path / folder / f"frame_00000.{mode}.png") for folder in ("with", "without"))
+        assert np.array_equal(a, b) != differs and np.array_equal(a[:, 240:], b[:, 240:])  # the right side is free
+    run(result, "--path", "held-out", "--mode", "count", "--output", tmp_path / "c")
+    assert re.search(r"\ncolours: count from 0 to [\d.]+ \(--range LOW HIGH chooses others\)\n", capsys.readouterr().out)
+
+
 # -- files -------------------------------------------------------------------------------------------------------------------------
 
 
 def frames_of(path) -> list[np.ndarray]:
     if path.suffix == ".mp4":
-        reader = imageio_ffmpeg.read_frames(str(path))
-        width, height = next(reader)["source_size"]
-        return [np.frombuffer(f, np.uint8).reshape(height, width, 3) for f in reader]
+        return [image for _, image in frames(path)]
     with Image.open(path) as image:
         out = []
         for i in range(image.n_frames):
             image.seek(i)
             out.append(np.asarray(image.convert("RGB")))
         return out
-
-
-@pytest.mark.parametrize("size", [(64, 48), (61, 47)])
-@pytest.mark.parametrize("ending", CODECS)
-def test_videos_read_back(tmp_path, ending, size):
-    width, height = size
-    path = tmp_path / f"a b%d{ending}"
-    video = VideoWriter(path, width, height, 12.5)
-    written = []
-    for i in range(7):
-        y, x = np.mgrid[:height, :width]
-        written.append(np.stack([x * 255 // width, y * 255 // height, np.full_like(x, 36 * i)], axis=2).astype(np.uint8))
-        video.write(written[-1])
-    video.close()
-    video.close()
-    found = frames_of(path)
-    wanted = (height + height % 2, width + width % 2) if ending == ".mp4" else (height, width)
-    assert len(found) == 7 and {f.shape for f in found} == {(*wanted, 3)}
-    for a, b in zip(found, written):
-        assert np.abs(a[:height, :width].astype(int) - b).mean() < 8  # of 255: GIF's 256 colours, halved chroma
-    if ending == ".mp4" and width % 2:
-        assert np.abs(found[3][:height, -1].astype(int) - found[3][:height, -2]).mean() < 6  # the last column again
-    if ending == ".mp4":
-        assert abs(imageio_ffmpeg.count_frames_and_secs(str(path))[1] - 7 / 12.5) < 0.1
-
-
-def test_a_video_that_cannot_be_written(tmp_path, monkeypatch):
-    video = VideoWriter(tmp_path / "no/such/folder.mp4", 64, 48, 30)
-    with pytest.raises(UserError, match="folder.mp4: cannot be written: .*No such file or directory"):
-        for _ in range(200):
-            video.write(np.zeros((48, 64, 3), np.uint8))
-        video.close()
-    monkeypatch.setattr(imageio_ffmpeg, "get_ffmpeg_exe", lambda: "/no/ffmpeg")
-    with pytest.raises(UserError, match="no ffmpeg to write it with .*pip install imageio-ffmpeg"):
-        VideoWriter(tmp_path / "a.mp4", 64, 48, 30)
-    with pytest.raises(ValueError, match="is \\(48, 64, 3\\) uint8"):
-        monkeypatch.undo()
-        VideoWriter(tmp_path / "a.gif", 64, 48, 30).write(np.zeros((47, 64, 3), np.uint8))
 
 
 def test_an_interrupt_leaves_what_was_drawn(tmp_path):
@@ -432,24 +467,41 @@ def test_stills_of_held_out_views(result, scene, device):
     run(result, "--path", "held-out")
     out = sorted((result / "held-out").iterdir())
     opened = load_scene(scene)
-    assert [p.name for p in out] == [f"{opened.views[i].name.removesuffix('.jpg')}.png" for i in opened.test]
+    assert [p.name for p in out] == [f"{opened.views[i].name}.png" for i in opened.test]
     splats = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
     with Renderer(device) as renderer:
         image, _ = renderer.forward(splats, opened.views[opened.test[1]].camera, background=(1, 1, 1), near=0.2)
     assert np.abs(read_pixels(out[1]).astype(int) - to_uint8(image)).max() <= 1
 
 
+def test_views_whose_names_differ_in_folder_or_ending_alone(result, scene, tmp_path):
+    """They once shared one still."""
+    cameras, images, points = read_model(scene / "sparse/0")
+    renamed = ["a/b.jpg", "a_b.jpg", "a_b.png"]
+    few = dict(list(images.items())[:3])
+    for image, name in zip(few.values(), renamed):
+        (tmp_path / "s/images" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "s/images" / name).write_bytes((scene / "images" / image.name).read_bytes())
+        image.name = name
+    write_model(tmp_path / "s/sparse/0", cameras, few, points)
+    run(result, "--data-dir", tmp_path / "s", "--path", "train", "--output", tmp_path / "o", "--depth-raw")
+    found = sorted(p.relative_to(tmp_path / "o").as_posix() for p in (tmp_path / "o").rglob("*.*"))
+    assert found == ["a_b.jpg.depth.npy", "a_b.jpg.png", "a_b.png.depth.npy", "a_b.png.png"]  # the third is held out
+    run(result, "--data-dir", tmp_path / "s", "--path", "held-out", "--output", tmp_path / "o")
+    assert (tmp_path / "o/a/b.jpg.png").is_file()
+
+
 def test_several_modes_sizes_and_raw_depth(result):
     run(result, "--path", "train", "--frames", 3, "--width", 48, "--mode", "image", "alpha", "count", "--depth-raw", "--background", "transparent")
     names = sorted(p.name for p in (result / "train").iterdir())
-    assert len(names) == 12 and sum(n.endswith("_depth.npy") for n in names) == 3 and sum(n.endswith("_count.png") for n in names) == 3
-    depth = np.load(next((result / "train").glob("*_depth.npy")))
-    image = read_pixels(next((result / "train").glob("*_image.png")))
+    assert len(names) == 12 and sum(n.endswith(".jpg.depth.npy") for n in names) == 3 and sum(n.endswith(".jpg.count.png") for n in names) == 3
+    depth = np.load(next((result / "train").glob("*.depth.npy")))
+    image = read_pixels(next((result / "train").glob("*.image.png")))
     assert depth.dtype == np.float32 and depth.shape == (36, 48) and depth.max() > 0 and image.shape == (36, 48, 4)
 
 
 def test_videos_along_paths(result, tmp_path):
-    run(result, "--frames", 5, "--mode", "image", "outlines", "--output", tmp_path / "new/o.mp4", "--sh-degree", 0)
+    run(result, "--frames", 5, "--width", 40, "--mode", "image", "outlines", "--output", tmp_path / "new/o.mp4", "--sh-degree", 0)
     assert {p.name: len(frames_of(p)) for p in (tmp_path / "new").iterdir()} == {"o_image.mp4": 5, "o_outlines.mp4": 5}
     run(result, "--path", "spiral", "--frames", 4, "--width", 31, "--height", 23, "--output", tmp_path / "s.gif", "--rasterizer", "tiled")
     assert [f.shape for f in frames_of(tmp_path / "s.gif")] == [(23, 31, 3)] * 4
@@ -469,7 +521,7 @@ def test_a_run_of_another_device(result, tmp_path):
 def test_folders_with_a_dot_and_videos_that_are_folders(result, tmp_path, capfd):
     for name in ("v1.0", "film.mp4"):
         (tmp_path / name).mkdir()
-    run(result, "--frames", 1, "--output", tmp_path / "v1.0")
+    run(result, "--frames", 1, "--width", 32, "--output", tmp_path / "v1.0")
     assert (tmp_path / "v1.0" / "frame_00000.png").is_file()
     assert main(["render", str(result), "--output", str(tmp_path / "film.mp4")]) == 2 and "film.mp4: cannot be written" in capfd.readouterr().err
 
@@ -502,7 +554,7 @@ def test_ctrl_c_in_the_command(result, tmp_path, monkeypatch, capfd):
         return draw(self, *given)
 
     monkeypatch.setattr(Painter, "draw", interrupted)
-    assert main(["render", str(result), "--output", str(tmp_path / "o.mp4")]) == 130
+    assert main(["render", str(result), "--width", "32", "--output", str(tmp_path / "o.mp4")]) == 130
     assert len(frames_of(tmp_path / "o.mp4")) == 3 and "stopped: 3 of 120 frames are in" in capfd.readouterr().err
 
 

@@ -1,18 +1,20 @@
 """report.html of a run: complete, self-contained, small, readable in grey and without script; a run that it fails for loses nothing."""
 
 import json
+import re
 
 import numpy as np
 import pytest
-from PIL import Image
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from hardsplat.presets import save_config
-from hardsplat.report.page import comparison, comparison_name, pictures, plot, spread
+from hardsplat.report.page import PARTS, comparison, comparison_name, pictures, plot, spread, view_of, write_comparison
 from hardsplat.report.run import _speed, write_report
 from hardsplat.report.stages import by_stage
 from hardsplat.train.report import Log
 from hardsplat.train.trainer import Run, train
-from tests.browser import all_grey, open_page, parts
+from tests.browser import luminances, open_page, parts
 from tests.training import settings
 
 
@@ -55,7 +57,7 @@ def finished(tmp_path):
         }
         (path / "metrics.json").write_text(json.dumps(metrics | changes))
         for i, name in enumerate(names):
-            Image.fromarray(np.concatenate([picture(i), picture(100 + i)], axis=1)).save(path / "renders" / comparison_name(name))
+            write_comparison(path / "renders", name, picture(i), picture(100 + i))
         return path
 
     return make
@@ -71,14 +73,38 @@ def test_it_holds_all_of_a_run(finished, drawn):
     embedded, plots = parts(path)
     for got, wanted in zip(embedded, [picture(0), picture(100), picture(1), picture(101)], strict=True):
         assert np.array_equal(np.asarray(got.convert("RGB")), wanted)  # so small that nothing is lost
-    assert len(plots) == 4 and path.stat().st_size < 400_000
+    assert len(plots) == 6 and path.stat().st_size < 400_000
 
 
-def test_plots_have_titles_units_and_no_colours(finished, drawn):
+def test_plots_have_titles_units_and_colours_that_a_grey_print_tells_apart(finished, drawn):
     _, plots = parts(write_report(finished()))
-    for svg, words in zip(plots, [("PSNR [dB]", "step", "splats [thousands]", "held-out views"), ("training time [s]",), ("[ms]", "(43%)"), ("[MiB]", "optimizer")], strict=True):
-        assert all(w in svg for w in words) and all_grey(svg)
-    assert not all_grey("fill: #ff0000") and not all_grey("stroke: red") and all_grey("stroke: #101010; fill: none")
+    wanted = [("Loss", "step"), ("PSNR [dB]", "held-out views", "training views"), ("splats [thousands]", "step"), ("steps per second", "training time [s]"), ("5 ms (43%)", "11.6 ms"), ("6 MiB (67%)", "optimizer")]
+    for svg, words in zip(plots, wanted, strict=True):
+        shown = luminances(svg)
+        assert all(w in svg for w in words) and 1 <= len(shown) <= 2 and all(b - a > 0.25 for a, b in zip(shown, shown[1:]))
+        assert all(l < 0.75 for l in shown)  # on white
+    assert sum("Number of splats" in svg for svg in plots) == 1
+    assert luminances("#ffffff #000000 #ff0000 #ff0000") == [0.2126]
+
+
+def test_pictures_come_first_and_nothing_twice(finished, drawn):
+    text = write_report(finished()).read_text()
+    heads = re.findall("<h2>(.*)</h2>", text)
+    assert heads == ["Held-out views", "Curves", "Time and memory", "Variants and settings"]
+    assert text.count("driver 1.2.3") == 1 and text.count("discrete GPU") == 1 and "All 2 views" not in text  # the pictures' captions have them
+    many = write_report(finished([f"{i}.jpg" for i in range(11)], folder="b")).read_text()
+    assert "All 11 views" in many
+    for name in ("max_steps", "seed", "sh_degree"):
+        assert text.count(f"<td>{name}</td>") == 1
+    assert "True" not in text and "False" not in text and "[]" not in text
+
+
+@pytest.mark.parametrize("kind, word, other", [("CPU", "CPU", "GPU"), ("integrated GPU", "GPU", "CPU")])
+def test_a_processor_is_called_what_it_is(finished, drawn, kind, word, other):
+    path = write_report(finished(device={"name": "llvmpipe", "driver": "Mesa", "kind": kind, "host": "Linux"}))
+    said = path.read_text().replace("cpus", "") + "".join(parts(path)[1])
+    said = re.sub(r'title="[^"]*"|base64,[\w+/=]*', "", said)  # help of settings, pictures
+    assert f"ms on the {word}" in said and f"memory of the {word}" in said and other not in said
 
 
 def test_names_are_text(finished):
@@ -104,10 +130,31 @@ def test_an_interrupted_run_says_so_and_shows_no_older_renders(finished):
 
 def test_damaged_and_missing_renders_are_left_out(finished):
     folder = finished(names=("a.jpg", "b.jpg", "c.jpg"))
-    (folder / "renders/a.png").write_bytes((folder / "renders/a.png").read_bytes()[:200])
-    (folder / "renders/b.png").unlink()
+    damaged = folder / "renders/a.jpg.render.png"
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    (folder / "renders/b.jpg.photo.png").unlink()
     assert comparison(folder, "a.jpg") is None is comparison(folder, "b.jpg")
     assert len(parts(write_report(folder))[0]) == 2
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9), unique=True, min_size=2, max_size=5))
+@example(["a/b.jpg", "a_b.jpg", "a_b.png", "a/b", "a_b", "a/b.jpg.png", "a.render.png"])
+def test_no_two_views_share_a_file(views):
+    names = [(view, part) for view in views for part in PARTS]
+    files = [comparison_name(*name) for name in names]
+    assert len(set(files)) == len(names) and [view_of(file) for file in files] == names
+    for other in ("a.png", "a.render.jpg", "a", "render.png"):
+        with pytest.raises(ValueError):
+            view_of(other)
+
+
+def test_views_of_several_folders_keep_their_pictures(tmp_path):
+    names = ["a/b.jpg", "a_b.jpg", "a_b.png", "a/b.png"]
+    for i, name in enumerate(names):
+        write_comparison(tmp_path / "renders", name, picture(i), picture(i + 9))
+    for i, name in enumerate(names):
+        render, photo = comparison(tmp_path, name)
+        assert np.array_equal(render, picture(i)) and np.array_equal(photo, picture(i + 9))
 
 
 def test_pictures_fit_their_budget():
@@ -132,7 +179,7 @@ def test_it_opens_in_chromium(finished, drawn, tmp_path):
   document.body.dataset.cut = pair.style.getPropertyValue("--cut") + " " + getComputedStyle(pair.children[0]).clipPath + " " + (document.activeElement === slider);
 """
     dom, shot = open_page(write_report(finished()), tmp_path, script)
-    assert "broken 0 of 8, wide false" in dom and 'data-cut="30% inset(0px 70% 0px 0px) true"' in dom
+    assert "broken 0 of 10, wide false" in dom and 'data-cut="30% inset(0px 70% 0px 0px) true"' in dom
     assert len(shot.getcolors(1 << 24)) > 20 and shot.getpixel((2, 2)) in ((255, 255, 255), (22, 23, 26))
 
 
@@ -163,6 +210,9 @@ def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, m
     assert len(seconds) == len(metrics["curve"]["step"]) and seconds == sorted(seconds) and 0 < seconds[0] and seconds[-1] <= metrics["seconds"]["training"]
     text = (tmp_path / "report.html").read_text()
     assert "Interrupted" not in text and "view_0008.jpg" in text
+    assert text.count('class="hs-data"') == 1 and "worker-src blob:" in text and parts(tmp_path / "report.html")
+    (tmp_path / "splats.ply").write_bytes(b"ply, or what is left of it")
+    assert "hs-data" not in write_report(tmp_path).read_text()  # a report all the same
 
 
 def test_runs_of_older_checkpoints_have_no_times():

@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
+from hardsplat.train.densify import refine_settings
+from hardsplat.train.loss import loss_terms
+from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, rate_plans, record_begin, record_end, step_settings, view_order
 
-HISTORY = contract.CONSTANTS["HISTORY"][0]
+HISTORY = contract.CONSTANTS["HISTORY"]
 EXTENT = 3.7
 STEPS = (0, 1, 2, 9, 99, 998, 999, 1000, 2999, 3000, 4095, 4096, 7000, 14999, 29999, 30000, 1_000_000)
 
@@ -19,7 +21,9 @@ class Steps:
     """begin_step and end_step recorded once."""
 
     def __init__(self, device, views: int = 5):
-        sizes = {"hyper": 1, "frame": 1, "camera": 1, "views": views, "schedule": HISTORY}
+        planes = trained.plane_count("splat")
+        sizes = {"step_settings": 1, "frame": 1, "camera": 1, "views": views, "schedule": HISTORY, "rate_plans": planes, "rates": planes, "moved_planes": 1}
+        sizes |= {"counts": 1, "indirect": 1, "loss_terms": 1, "term_sums": 1, "history": HISTORY}
         self.resources = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
         run = build_all(device, SCHEDULE_PASSES)
         self.begin, self.end = Recorder(device, self.resources), Recorder(device, self.resources)
@@ -39,12 +43,24 @@ class Steps:
         frame = np.zeros((), contract.dtype("Frame"))
         frame["step"] = step
         self.resources["frame"].upload(frame)
-        self.resources["hyper"].upload(hyper_row(config, EXTENT))
+        c, planes = config, trained.plane_count("splat")
+        told = step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane)
+        self.resources["step_settings"].upload(told)
+        self.resources["rate_plans"].upload(rate_plans(config, EXTENT))
+        self.resources["loss_terms"].upload(loss_terms(config, EXTENT, sh_degree=c.sh_degree))
+        counts = np.zeros((), contract.dtype("Counts"))
+        counts["splats"] = 70_000
+        self.resources["counts"].upload(counts)
         self.begin.run_once()
         return self.read("frame"), self.read("camera")
 
+    @property
+    def rates(self) -> np.ndarray:
+        """(planes,) of the last step."""
+        return self.resources["rates"].download(np.float32)
+
     def read(self, name: str) -> np.void:
-        return self.resources[name].download(contract.dtype(contract.ROWS[name].type))[0]
+        return self.resources[name].download(contract.dtype(contract.BUFFERS[name].type))[0]
 
     def destroy(self) -> None:
         for part in (self.begin, self.end, *self.resources.values()):
@@ -63,10 +79,17 @@ def test_rates_against_float64(steps, step):
     config = TrainConfig()
     frame, _ = steps(step, config)
     t = min(step / config.max_steps, 1.0)
-    rate = EXTENT * np.exp((1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final))
-    assert frame["lr_means"] == pytest.approx(rate, rel=1e-5)
-    assert frame["sh_degree"] == min(step // 1000, 3)
-    assert frame["sh_rests"] == (step % config.shN_every != 0)
+    degree = min(step // 1000, 3)
+    wanted = np.zeros(20)
+    wanted[0] = EXTENT * np.exp((1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final))
+    wanted[1:5] = config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr
+    if step % config.shN_every == 0:
+        wanted[5 : 4 + (degree + 1) ** 2] = config.shN_lr * config.shN_every
+    np.testing.assert_allclose(steps.rates, wanted, rtol=1e-5)
+    moved = steps.read("moved_planes")
+    assert moved["at"][: moved["count"]].tolist() == np.flatnonzero(wanted).tolist()
+    assert steps.read("indirect")["planes"].tolist() == [moved["count"], -(-70_000 // 256), 1]
+    assert frame["sh_degree"] == degree
     assert frame["near_plane"] == np.float32(config.near_plane)
     assert frame["step"] == step
 
@@ -88,6 +111,8 @@ def test_camera_and_photograph_of_the_schedule(steps, step):
     wanted = steps.cameras[view].copy()
     wanted["photo"] = photo
     assert camera.tobytes() == wanted.tobytes()
+    frame = steps.read("frame")
+    assert (frame["view"], frame["camera"]) == (view, wanted["number"])
 
 
 def test_plain_backgrounds(steps):
@@ -122,19 +147,33 @@ def test_step_counts_up(steps):
 
 def test_zero_steps_of_schedule(steps):
     frame, _ = steps(0, TrainConfig(max_steps=1, sh_degree=0))
-    assert np.isfinite(frame["lr_means"]) and frame["sh_degree"] == 0
+    assert np.isfinite(steps.rates).all() and frame["sh_degree"] == 0
 
 
-def test_hyper_row_holds_the_config():
-    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=0.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02)
-    row = hyper_row(config, EXTENT)
-    assert row["background_mode"] == 2 and row["seed"] == 2**32 - 1
-    assert row["lr_means"] == np.float32(1e-3 * EXTENT) and row["lr_means_final"] == np.float32(1.6e-6 * EXTENT)
-    assert row["lr_sh0"] == np.float32(config.sh0_lr) and row["lr_shN"] == pytest.approx(config.shN_lr * config.shN_every, rel=1e-6)
-    assert row["eps"] == np.float32(1e-15) and row["beta2"] == np.float32(0.999)
-    assert (row["min_opacity"], row["noise_lr"], row["opacity_reg"], row["scale_reg"]) == tuple(np.float32((0.005, 5e5 / EXTENT**2, 0.01, 0.02 / EXTENT)))
-    zeros = {name for name in row.dtype.names if row[name] == 0}
-    assert zeros == {"prune_screen"}, "a field was left out"
+def test_settings_hold_the_config():
+    """Every field of every struct that the GPU is told, of settings none of which is 0."""
+    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02)
+    step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane)
+    refine, terms, adam = refine_settings(config, EXTENT), loss_terms(config, EXTENT, sh_degree=3, capacity=1000), adam_settings(0.9, 0.999, 1e-15)
+    assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1
+    assert adam["eps"] == np.float32(1e-15) and adam["beta2"] == np.float32(0.999)
+    assert (refine["min_opacity"], refine["noise_lr"]) == tuple(np.float32((0.005, 5e5 / EXTENT**2)))
+    assert terms["weight"][:4].tolist() == np.float32((0.8, 0.2, 0.01, 0.02 / EXTENT)).tolist() and not terms["weight"][4:].any()
+    assert (terms["first"][3], terms["regions"][3], terms["width"][3], terms["groups"]) == (1, 1, 3, 4)
+    for row in (step, refine, adam):
+        assert all(row[name] for name in row.dtype.names), "a field was left out"
+
+
+def test_warm_up(steps):
+    """A rate rises linearly over its first steps."""
+    plans = np.array([rate_plan(0.5, warm_up=4)] * 20, contract.dtype("RatePlan"))
+    found = []
+    for step in range(6):
+        steps(step, TrainConfig())
+        steps.resources["rate_plans"].upload(plans)
+        steps.begin.run_once()
+        found.append(steps.rates[7])
+    np.testing.assert_allclose(found, [0.125, 0.25, 0.375, 0.5, 0.5, 0.5], rtol=1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 150])

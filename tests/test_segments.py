@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from drawing import PARAMETERS, compare, fresh_seed, gaussians_of
-from goldens import random_scene, relative_l2, second_scene_allowed
-from test_hardware import TOLERANCE, in_range
+from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of
+from tests.goldens import random_scene, relative_l2, second_scene_allowed
+from tests.test_hardware import TOLERANCE, in_range
 
 from hardsplat.api import Renderer
 from hardsplat.variants.blocks import BLOCKS

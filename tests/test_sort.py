@@ -1,16 +1,18 @@
 """The GPU radix sort against numpy's stable argsort."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from hardsplat import contract
-from hardsplat.gpu.memory import POISON, Buffer
+from hardsplat.gpu.memory import POISON, Buffer, allocate_all
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.sort import BLOCK, allocate_sort, record_sort, sort_passes
+from hardsplat.raster.sort import BLOCK, record_sort, sort_bytes, sort_passes
 from hardsplat.variants.shapes import SHAPES
 
-CULLED = contract.CONSTANTS["NOT_VISIBLE"][0]
+CULLED = contract.CONSTANTS["NOT_VISIBLE"]
 LARGEST = 300_000
 
 
@@ -19,7 +21,7 @@ class Sorter:
 
     def __init__(self, device, capacity: int, command={}):
         self.capacity = capacity
-        self.resources = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")} | allocate_sort(device, capacity)
+        self.resources = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")} | allocate_all(device, sort_bytes(capacity))
         run = build_all(device, sort_passes(command))
         self.recorder = Recorder(device, self.resources, timed=True)
         self.recorder.run(run["sizes"], threads=(1,))
@@ -150,14 +152,10 @@ def test_nothing_visible_draws_nothing(fresh, keys):
 
 def test_dispatches_fold_beyond_the_guaranteed_group_count(session_device, device, monkeypatch):
     """With a limit of 2 workgroups in x, 5 blocks fold into y, with one workgroup to spare."""
-    monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", (2, "uint", ""))
-    from hardsplat.gpu import shader
-    from tools.gen_contract import generate
-
-    real = shader.expand
-    limited = generate()
-    committed = (shader.SHADERS / "include" / "contract.glsl").read_text()
-    monkeypatch.setattr(shader, "expand", lambda source: real(source).replace(committed.rstrip("\n"), limited.rstrip("\n")))
+    monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", 2)
+    core = contract.SUBSYSTEMS["core"]
+    limited = dataclasses.replace(core.constants["MAX_GROUPS_X"], value=2)
+    monkeypatch.setitem(contract.SUBSYSTEMS, "core", dataclasses.replace(core, constants={**core.constants, "MAX_GROUPS_X": limited}))
     monkeypatch.setattr(session_device, "pipelines", {})
     sorter = Sorter(session_device, 6 * BLOCK)
     sorter.poison()

@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracle import spsa
-from oracle.loss import l1_dssim
+from tests.oracle import spsa
+from tests.oracle.loss import l1_dssim
 
 from hardsplat import contract
 from hardsplat.api import Camera, Renderer
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
-from hardsplat.footprint import ANALYTIC, STOCHASTIC, bytes_per_splat
+from hardsplat.footprint import ANALYTIC, STOCHASTIC, needs
 from hardsplat.gpu import context, shader
 from hardsplat.gpu.reflect import reflect
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import PRESETS, config_from_file, load_config
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.base import resolve
+from hardsplat.raster.resolve import resolve
 from hardsplat.train.evaluate import evaluation_frame, measure_all
 from hardsplat.train.trainer import train
 from hardsplat.variants.atomics import ATOMICS
@@ -219,8 +219,9 @@ def test_memory_is_as_announced(device, scene, estimates):
     """What is counted for a splat is what is allocated for it."""
     changes = PRESET | {"gradient_pairs": estimates} if estimates else {}
     session = open_session(device, settings(scene, **changes))
-    each = bytes_per_splat(1, estimates=estimates)
-    missing = [name for name in each if name not in session.resources and name not in session.parameters.all and name != "copies"]
+    each = needs(1, estimates=estimates, without=BACKENDS[session.config.rasterizer].without)
+    there = {*session.resources, *session.parameters.nbytes()}
+    missing = [name for name in each if name not in there]
     extra = [name for name in session.resources if name in (*ANALYTIC, *STOCHASTIC) and name not in each]
     session.destroy()
     assert (missing, extra) == ([], [])
@@ -260,7 +261,7 @@ def test_gather_draws_compile(reduction, atomics, quads):
     """From SPIR-V alone, so also with what this device cannot run: one number is summed by files made for nine."""
     slots = {**REDUCTIONS[reduction].slots, "atomics": ATOMICS[atomics].slot, **({"quads": QUADS[quads].slot} if quads else {})}
     info = reflect(shader.compile_source(shader.Source.of("gather/draw.frag", slots, {})))
-    opened = {name for name, binding in contract.BINDINGS.items() if binding in info.bindings}
+    opened = {contract.BINDINGS[binding] for binding in info.bindings}
     assert opened == {"camera", "counts", "loss_differences", "d_splats2d"}
 
 

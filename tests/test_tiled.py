@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
-from goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
-from oracle import render
-from oracle.render import ALPHA_MIN
+from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from tests.oracle import render
+from tests.oracle.render import ALPHA_MIN
 
 from hardsplat import contract
 from hardsplat.api import Camera, Gaussians, Renderer
@@ -23,7 +23,7 @@ from hardsplat.study.bench import bench
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 
-TILE = contract.CONSTANTS["TILE"][0]
+TILE = contract.CONSTANTS["TILE"]
 
 
 def clear_scene(*args, seed: int | None = None, **options) -> dict:
@@ -144,7 +144,7 @@ def lists(renderer: Renderer) -> list[np.ndarray]:
     """The splats of every tile as the GPU listed them."""
     tiles = renderer.raster.tiles
     starts = renderer.resources["tile_starts"].download(np.uint32, tiles + 1)
-    splats = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["splat"]
+    splats = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))["splat"]
     ranks = renderer.resources["pair_splats"].download(np.uint32, int(starts[-1]))
     return [splats[ranks[a:b]] for a, b in zip(starts[:-1], starts[1:])]
 
@@ -278,7 +278,7 @@ def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
         renderer.forward(*gaussians_of(scene))
         first = renderer.backward(scene["weight"])
         counts = renderer.parameters.counts
-        firsts = renderer.resources["tile_splats"].download(contract.dtype("TileSplat"))["first"][: counts["visible"]].astype(int)  # of one sort block
+        firsts = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))["first"][: counts["visible"]].astype(int)  # of one sort block
         touched = np.diff(firsts, append=counts["pairs"])
         assert (touched > device.subgroup_size).any() and (touched <= device.subgroup_size).any()
         assert np.diff(renderer.resources["tile_starts"].download(np.uint32, renderer.raster.tiles + 1).astype(int)).max() > 128

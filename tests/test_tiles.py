@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 150, 90  # neither a multiple of 16
 
 @pytest.fixture
 def splats():
-    """(200,) Splat2D rows, isotropic to needle-shaped, on and around the image, and their covariances (200, 2, 2)."""
+    """(200,) Splat2D structs, isotropic to needle-shaped, on and around the image, their opacities, and their covariances (200, 2, 2)."""
     rng = np.random.default_rng()
     n = 200
     sizes = np.exp(rng.uniform(np.log(0.5), np.log(40), (n, 2)))
@@ -20,10 +20,10 @@ def splats():
     cov = R @ (sizes[:, :, None] ** 2 * np.eye(2)) @ R.transpose(0, 2, 1)
     rows = np.zeros(n, contract.dtype("Splat2D"))
     rows["mean"] = rng.uniform([-40, -40], [WIDTH + 40, HEIGHT + 40], (n, 2))
-    rows["opacity"] = rng.uniform(1 / 255, 1, n)
+    opacities = rng.uniform(1 / 255, 1, n).astype(np.float32)
     xx, xy, yy = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
     rows["conic"] = np.stack([yy / (xx * yy - xy * xy), -xy / yy, 1 / yy], 1)
-    return rows, cov
+    return rows, opacities, cov
 
 
 def tiles():
@@ -31,14 +31,14 @@ def tiles():
 
 
 def test_covariances(splats):
-    rows, cov = splats
+    rows, _, cov = splats
     assert np.allclose(covariances(rows), cov[:, [0, 0, 1], [0, 1, 1]], rtol=1e-3)
 
 
 def test_rectangle_is_that_of_the_canonical_code(splats):
     """A tile is in when it has a column and a row of pixels at mean - r .. mean + r, where the upper end reaches into a tile by a whole pixel."""
-    rows, _ = splats
-    found = rectangle(rows, WIDTH, HEIGHT)
+    rows, opacities, _ = splats
+    found = rectangle(rows, opacities, WIDTH, HEIGHT)
     for row, cov, count in zip(rows, covariances(rows), found):
         variance = np.linalg.eigvalsh([[cov[0], cov[1]], [cov[1], cov[2]]])[1]
         if (cov[0] - cov[2]) ** 2 / 4 + cov[1] ** 2 < 0.1:  # its floor under the root
@@ -50,11 +50,11 @@ def test_rectangle_is_that_of_the_canonical_code(splats):
 
 def test_ellipse_is_the_box_of_what_is_drawn(splats):
     """The tiles that the box of a sampled outline of alpha = 1/255 meets."""
-    rows, cov = splats
-    found = ellipse(rows, WIDTH, HEIGHT)
+    rows, opacities, cov = splats
+    found = ellipse(rows, opacities, WIDTH, HEIGHT)
     turn = np.linspace(0, 2 * np.pi, 20001)
-    for row, c, count in zip(rows, cov, found):
-        outline = np.linalg.cholesky(c) @ [np.cos(turn), np.sin(turn)] * np.sqrt(2 * np.log(row["opacity"] * 255.0)) + row["mean"].astype(float)[:, None]
+    for row, opacity, c, count in zip(rows, opacities, cov, found):
+        outline = np.linalg.cholesky(c) @ [np.cos(turn), np.sin(turn)] * np.sqrt(2 * np.log(opacity * 255.0)) + row["mean"].astype(float)[:, None]
         low, high = outline.min(1), outline.max(1)
         near = 1e-3 * (1 + high - low)  # sampling and float32
 
@@ -66,17 +66,18 @@ def test_ellipse_is_the_box_of_what_is_drawn(splats):
 
 def test_a_splat_in_the_middle_of_a_tile():
     row = np.zeros(1, contract.dtype("Splat2D"))
-    row["mean"], row["conic"], row["opacity"] = (40, 40), (1, 0, 1), 0.02  # sigma 1 px: 4 px by 3 sigma, 1.8 px by alpha
-    assert rectangle(row, 64, 64) == ellipse(row, 64, 64) == 1
+    row["mean"], row["conic"], opacity = (40, 40), (1, 0, 1), np.float32([0.02])  # sigma 1 px: 4 px by 3 sigma, 1.8 px by alpha
+    assert rectangle(row, opacity, 64, 64) == ellipse(row, opacity, 64, 64) == 1
     row["mean"] = 45.6  # up to 49.1 with pixel centres at integers, and up to 47.4
-    assert rectangle(row, 64, 64) == 4 and ellipse(row, 64, 64) == 1
+    assert rectangle(row, opacity, 64, 64) == 4 and ellipse(row, opacity, 64, 64) == 1
 
 
 def test_share_of_the_sort(splats):
-    rows = splats[0].copy()
-    rows["opacity"][::2] = 0  # culled
-    view = ViewPairs.of(rows, WIDTH, HEIGHT)
-    assert view.visible == 100 and view.pairs == {"rectangle": rectangle(rows[1::2], WIDTH, HEIGHT).sum(), "ellipse": ellipse(rows[1::2], WIDTH, HEIGHT).sum()}
+    rows, opacities = splats[0], splats[1].copy()
+    opacities[::2] = 0  # culled
+    view = ViewPairs.of(rows, opacities, WIDTH, HEIGHT)
+    seen = rows[1::2], opacities[1::2]
+    assert view.visible == 100 and view.pairs == {"rectangle": rectangle(*seen, WIDTH, HEIGHT).sum(), "ellipse": ellipse(*seen, WIDTH, HEIGHT).sum()}
     other = ViewPairs(5000, {"rectangle": 10_000, "ellipse": 0})
     found = sort_memory([other, other], allocated=123_456)
     ours = 5000 * 16 + 3 * 1024 + 1024  # keys and values twice, 256 counts a block of 2048, their totals

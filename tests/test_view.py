@@ -16,10 +16,10 @@ from PIL import Image
 from hardsplat.api import Renderer
 from hardsplat.camera import Camera
 from hardsplat.cli import main
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu import surface as surface_module
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
@@ -75,7 +75,7 @@ class Seen:
         points = [Viewpoint(f"photograph {i}", camera, lambda i=i: self.photos[i]) for i, camera in enumerate(self.cameras)]
         self.inputs = Inputs(Controls(self.cameras[0], [0, -1, 0], [0, 0, 5]), points, 0, can_pause=True, sh_degree=1)
         self.inputs.text = False
-        self.parameters = Parameters(device, n, 4)
+        self.parameters = Parameters(device, n, 1)
         self.parameters.upload(self.gaussians)
         self.viewer = Viewer(device, "seen", Look(HardwareOptions(format=format), GREY), self.inputs, folder, size=size, **settings)
         self.handle = self.viewer.window.handle
@@ -413,7 +413,7 @@ def test_splats_whose_buffers_grow(seen, device):
     seen.frames(1)
     device.wait_idle()
     more = some_gaussians(np.random.default_rng(), 100)
-    seen.parameters.grow(100, 40)
+    seen.parameters.resize(100, 40)
     seen.parameters.upload(more)
     seen.gaussians = more
     seen.shows(seen.headless())

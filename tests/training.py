@@ -45,4 +45,4 @@ def densified(session: Session, times: int, room: int = 0) -> set[int]:
 def same_state(a, b) -> bool:
     """Two checkpoints agree in every bit of their splats, and in the step."""
     equal = all(np.array_equal(a.buffers[n].view(np.uint32), b.buffers[n].view(np.uint32)) for n in a.buffers)
-    return equal and (a.step, a.sh_planes, a.buffers.keys()) == (b.step, b.sh_planes, b.buffers.keys())
+    return equal and (a.step, a.sh_degree, a.buffers.keys()) == (b.step, b.sh_degree, b.buffers.keys())

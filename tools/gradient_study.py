@@ -31,10 +31,9 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import load_config
-from hardsplat.train.loss import LOSS_PASSES, allocate_loss, record_loss
+from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss
 from hardsplat.train.photos import pack
 from hardsplat.train.report import write_json
-from hardsplat.train.schedule import hyper_row
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.formats import FORMATS
@@ -101,9 +100,8 @@ def study(flags, gpu, cases) -> list[dict]:
 
 
 def oracle(flags) -> dict:
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-    from goldens import random_scene, scene_of
-    from oracle import render
+    from tests.goldens import random_scene, scene_of
+    from tests.oracle import render
 
     gpu, cases, emulated = open_device(flags.device), {}, {}
     background = (0.2, 0.5, 0.8)
@@ -149,7 +147,7 @@ ROUNDINGS = {  # what a target may do with each blended colour
 
 def blended(frame, background, rounding):
     """A float64 frame whose colour went through a target that rounds after each blend, back to front; its backward pass is exact."""
-    from oracle.render import _fragments
+    from tests.oracle.render import _fragments
 
     color = np.zeros_like(frame.image)
     for i, window, _, _, alpha, _ in reversed(list(_fragments(frame.projection, *frame.T.shape, "none"))):
@@ -163,9 +161,9 @@ def blended(frame, background, rounding):
 
 def loss_gradient(gpu, renderer, camera, photo) -> np.ndarray:
     """d_image of L1 + D-SSIM for what `renderer` drew last."""
-    own = {n: Buffer(gpu, k * contract.itemsize(n), n) for n, k in (("hyper", 1), ("history", contract.CONSTANTS["HISTORY"][0]), ("photos", photo.shape[0] * photo.shape[1]))}
+    own = {n: Buffer(gpu, k * contract.itemsize(n), n) for n, k in (("loss_terms", 1), ("history", contract.CONSTANTS["HISTORY"]), ("photos", photo.shape[0] * photo.shape[1]))}
     own |= allocate_loss(gpu, camera.width, camera.height)
-    own["hyper"].upload(hyper_row(TrainConfig(), 1.0))
+    own["loss_terms"].upload(loss_terms(TrainConfig()))
     own["photos"].upload(pack(photo))
     recorder = Recorder(gpu, {**renderer.resources, **own})
     record_loss(recorder, build_all(gpu, LOSS_PASSES), camera.width, camera.height)

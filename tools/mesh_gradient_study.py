@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +14,10 @@ from tqdm import tqdm
 from hardsplat.gpu.probe import open_device
 from hardsplat.report.charts import figure, line, save
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-
 
 def study(out: Path, samples: int, seed: int, device: str | None = None) -> dict[str, float]:
     """Writes the plot; the slopes by kind of parameter."""
-    from meshing import convergence, errors_by_samples
+    from tests.meshing import convergence, errors_by_samples
 
     page, slopes = figure(6.5, 4.5), {}
     axes = page.subplots()

@@ -87,9 +87,8 @@ def main_time(words: list[str]) -> None:
 
 def main_converge(words: list[str]) -> None:
     """The experiment of tests/test_stochastic.py, three times, drawn."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     import matplotlib
-    from oracle import spsa
+    from tests.oracle import spsa
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt

@@ -12,7 +12,7 @@ from dataclasses import fields
 
 import numpy as np
 
-from hardsplat import contract
+from hardsplat import trained
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
@@ -20,8 +20,10 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.base import camera_row, frame_row
-from hardsplat.raster.parameters import Parameters, SplatBuffers
+from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.projection import GEOMETRY
+from hardsplat.raster.sinks import STORE
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
 
@@ -67,24 +69,23 @@ class Renderer:
         self._rendered: tuple[Gaussians, Camera] | None = None
         self._differentiated = False
 
-    def _fit(self, n: int, sh_planes: int, width: int, height: int) -> None:
+    def _fit(self, n: int, sh_degree: int, width: int, height: int) -> None:
         """Makes buffers and command buffers for this size, or keeps those there are."""
         capacity = max(n, 1)
-        if self._key and self._key[0] >= capacity and self._key[1:] == (sh_planes, width, height):
+        if self._key and self._key[0] >= capacity and self._key[1:] == (sh_degree, width, height):
             return
         self._release()
         try:
-            self.parameters = self._part(Parameters(self.device, capacity, sh_planes))
-            self._gradients = self._part(SplatBuffers(self.device, contract.PARAMETER_GRADIENTS, capacity, sh_planes))
-            self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink="store"))
+            self.parameters = self._part(Parameters(self.device, capacity, sh_degree, gradients="all"))
+            self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink=STORE))
             self._record()
         except BaseException:
             self._release()
             raise
-        self._key = (capacity, sh_planes, width, height)
+        self._key = (capacity, sh_degree, width, height)
 
     def _record(self) -> None:
-        self.resources = {**self.raster.resources, **self._gradients.resources}
+        self.resources = self.raster.resources
         self._forward = self._part(Recorder(self.device, self.resources, timed=True))
         self.raster.record_forward(self._forward)
         self._backward = self._part(Recorder(self.device, self.resources, timed=True))
@@ -119,7 +120,7 @@ class Renderer:
         if self.device.handle is None:
             raise RuntimeError("this Renderer was closed, and with it the device that it had opened")
         self._rendered, self._differentiated = None, False
-        self._fit(len(gaussians), gaussians.sh.shape[1], camera.width, camera.height)
+        self._fit(len(gaussians), gaussians.sh_degree, camera.width, camera.height)
         self.parameters.upload(gaussians)
         self.resources["camera"].upload(camera_row(camera))
         self.resources["frame"].upload(frame_row(degree, background, near))
@@ -151,14 +152,14 @@ class Renderer:
             self._forward.run_once()  # the backward pass uses up what the forward leaves it
         self._backward.run_once()
         self._differentiated = True
-        means, quats, log_scales, logits, sh = (self._gradients.read(name, n) for name in contract.PARAMETER_GRADIENTS)
+        means, quats, log_scales, logits, sh0, shN = (self.parameters.read(trained.QUANTITIES[name].d, n) for name in (*GEOMETRY, "sh0", "shN"))
         logit = gaussians.logit_opacities.astype(np.float64)
         return {
             "means": means[0],
             "quats": quats[0],
             "scales": _through(log_scales[0], gaussians.scales),
             "opacities": _through(logits[0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))),  # o (1 - o)
-            "sh": sh.transpose(1, 0, 2).copy(),
+            "sh": np.concatenate([sh0, shN]).transpose(1, 0, 2).copy(),
         }
 
     def times(self) -> dict[str, float]:

@@ -9,20 +9,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from hardsplat.errors import UserError
-from hardsplat.fit.raster import SINKS as FIT_SINKS
-from hardsplat.fit.raster import Flat, walk_passes
+from hardsplat.fit import raster as fit_raster
 from hardsplat.gpu import bandwidth, probe, shader
 from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
 from hardsplat.raster import draws, hardware, tiled
-from hardsplat.raster.base import SINKS, Perspective
+from hardsplat.raster.projection import Perspective
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
+from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
-from hardsplat.train.densify import DENSIFY_PASSES, RESET_PASSES
+from hardsplat.train.densify import densify_passes, reset_passes
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
-from hardsplat.train.mcmc import MCMC_PASSES
-from hardsplat.train.schedule import SCHEDULE_PASSES
+from hardsplat.train.mcmc import mcmc_passes
+from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, SCHEDULE_PASSES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
@@ -41,20 +41,21 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on those."""
     yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS)
-    around = {sink: (Perspective(1, sink), Perturbed(1, sink)) for sink in SINKS}
+    sinks = [STORE, *(adam(moments, grows=grows) for moments in MOMENT_FORMATS for grows in (True, False))]
     for picture in PICTURES:
         yield from (*Perspective(1, None).passes(picture=picture), show_pass(picture))
-    for projection in (*itertools.chain(*around.values()), *map(Flat, FIT_SINKS)):
+    flat = [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
+    for projection in (*(kind(1, sink) for sink in sinks for kind in (Perspective, Perturbed)), *flat):
         yield from projection.passes()
-    analytic, perturbed = around["store"]
+    analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)
     walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
-        yield from walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
-    yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES)
+        yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
+    yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *FIT_SCHEDULE_PASSES)
     for moments in MOMENT_FORMATS:
-        yield from (*DENSIFY_PASSES(1, moments), *RESET_PASSES(moments), *MCMC_PASSES(1, moments))
+        yield from (*densify_passes(moments), *reset_passes(moments), *mcmc_passes(moments))
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
         yield from mesh_passes(atomics, loss, 1, 1)
 

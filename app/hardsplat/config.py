@@ -262,6 +262,6 @@ def _converted(kind, value):
 
 
 def nearest(word: str, names: Mapping[str, str]) -> str:
-    """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing."""
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.5)
+    """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing where none is close."""
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     return f"; did you mean '{names[close[0]]}'?" if close else ""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
+from dataclasses import fields
 
 from hardsplat.errors import UserError
-from hardsplat.footprint import most_splats
+from hardsplat.footprint import bytes_per_splat, most_splats
+from hardsplat.gpu import drivers
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
@@ -39,11 +43,12 @@ REGISTRIES = (
 )
 _OPTIONAL = ("backward pass of tiles", "image fits")  # without any of these the default rasterizer still runs
 _SH_DEGREE = 3
+QUOTES = "'"
 
 
 def report(device: str | int | None = None) -> tuple[str, int]:
     """What to print, and the exit code: 0 fit, 1 the chosen device cannot run hardsplat, 2 there is no such device, or none."""
-    tools = _tools()
+    tools = [*_tools(), *_drivers()]
     try:
         from hardsplat.gpu import context  # fails without a Vulkan loader
 
@@ -51,7 +56,7 @@ def report(device: str | int | None = None) -> tuple[str, int]:
         wanted = os.environ.get("HARDSPLAT_DEVICE") if device is None else str(device)
         chosen = context.choose(devices, wanted)
     except UserError as error:
-        return "\n".join([*tools, "", f"not ready: {error}"]), 2
+        return "\n".join([*tools, "", f"not ready: {str(error).removesuffix(f'; {drivers.explain()}')}"]), 2  # that stands above
     validation = "installed (HARDSPLAT_VALIDATION=1 turns it on, =sync looks for missing barriers too)" if context.validation_layer() else "not installed (only developers need it)"
     lines = [*tools, f"validation layer  {validation}", "", "devices (choose with --device INDEX or part of the name)"]
     for i, d in enumerate(devices):
@@ -70,6 +75,12 @@ def _tools() -> list[str]:
         compiler = str(error)
     shipped = f"shipped in {shader.SPIRV}" if shader.SPIRV.is_dir() else f"compiled on first use into {shader.cache_dir()}"
     return [f"shader compiler   {compiler}", f"shaders           {shipped}"]
+
+
+def _drivers() -> list[str]:
+    """Manifests of drivers, and why the library of one does not load; without devices this is where to look."""
+    found = drivers.drivers()
+    return [f"driver manifest   {driver}" for driver in found] or [f"drivers           {drivers.explain()}"]
 
 
 def _about(index: int, physical) -> tuple[list[str], int]:
@@ -137,12 +148,13 @@ def _limits(device) -> list[str]:
 
 def _room(device, rasterizer: str, moments: str, when: str) -> str:
     """How many splats fit, and what bounds them."""
-    from hardsplat.raster import training_bytes
+    from hardsplat.raster import training_needs
 
-    each = training_bytes(rasterizer, _SH_DEGREE, moments)
-    splats, largest = most_splats(each, device.memory_bytes, device.max_buffer), max(each, key=each.get)
-    by_buffer = most_splats(each, 1 << 62, device.max_buffer)
-    bound = f"memory at {sum(each.values()):.0f} bytes a splat" if splats < by_buffer else f"the buffer {largest} at {each[largest]:.0f} bytes a splat"
+    each = training_needs(rasterizer, _SH_DEGREE, moments)
+    limits = device.max_buffer, device.max_allocation
+    splats, by_buffer = most_splats(each, device.memory_bytes, *limits), most_splats(each, math.inf, *limits)
+    largest = max((name for name, need in each.items() if not need.addressed), key=lambda name: each[name].largest)
+    bound = f"memory at {bytes_per_splat(each):.0f} bytes a splat" if splats < by_buffer else f"the buffer {largest} at {each[largest].largest:.0f} bytes a splat"
     return f"{splats / 1e6:.2f} million {when}; bound by {bound}"
 
 
@@ -154,8 +166,24 @@ def _auto(device) -> list[str]:
         return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
     out = ["auto"] + ([] if device.timestamp_ns else ["  takes the first that runs: the device has no clock to time by"])
     for given, found in choose.remembered(device).items():
-        out += [f"  for {given}, timed {found['date']}", *(f"    {line}" for line in choose.lines(found))]
+        out += [f"  for {asked_with(given)}, timed {found['date']}", *(f"    {line}" for line in choose.lines(found))]
     return out if len(out) > 1 else ["auto", "  times the variants that run when it is first asked, and remembers the fastest"]
+
+
+def asked_with(given: str) -> str:
+    """What a remembered choice was asked with, as a person would say it: without options that are at their defaults, off or none."""
+    from hardsplat.raster import BACKENDS
+
+    for name, backend in BACKENDS.items():
+        defaults = {f.name: repr(f.default) for f in fields(backend.options)}
+
+        def spoken(found, name=name, defaults=defaults):
+            named = [key if value == "True" else f"{key} {value.strip(QUOTES)}" for key, value in re.findall(r"(\w+)=('[^']*'|[^,()]+)", found[1]) if defaults.get(key) != value]
+            return " ".join([name, *(["with", ", ".join(named)] if named else [])])
+
+        given = re.sub(rf"{backend.options.__name__}\((.*?)\)(?=; |$)", spoken, given)
+    words = [part for part in given.replace("settings ", "").split(", ") if not part.endswith((" False", " None"))]
+    return ", ".join(part.removesuffix(" True").replace("_", " ") for part in words)
 
 
 def _variants(capabilities) -> tuple[list[str], list[str]]:

@@ -1,61 +1,93 @@
-"""What the buffers of the contract take: bytes a splat, and bytes by purpose."""
+"""What training takes on the device: bytes a splat, and bytes by purpose."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-import numpy as np
+from hardsplat import contract, trained
+from hardsplat.variants.loss_terms import LOSS_TERMS
 
-from hardsplat import contract
+_BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
+# Elements a splat of the axes that grow with the splats.
+_PER_SPLAT = {"splats": 1.0, "visible": 1.0, "sort blocks": 1.0 / _BLOCK, "groups": 1.0 / contract.CONSTANTS["GROUP"]}
+# Buffers of one kind of gradient only, see variants/gradients.py.
+ANALYTIC = ("d_splats2d", "d_colors", "directions")
+STOCHASTIC = ("splats2d_minus", "colors2d_minus", "splats2d_cover", "colors2d_cover", "mean_steps", "splat_differences")
 
 
-# Rows of one kind of gradient only, see app/hardsplat/variants/gradients.py.
-ANALYTIC = ("d_splats2d", "d_geometry", "d_colors")
-STOCHASTIC = ("splats2d_minus", "splats2d_cover", "mean_steps", "splat_differences")
+@dataclass(frozen=True)
+class Need:
+    """Bytes that one splat takes under a name. largest: in its largest allocation. addressed: shaders reach that by address, not by a descriptor."""
+
+    total: float
+    largest: float
+    addressed: bool = False
 
 
-def bytes_per_splat(sh_degree: int, moment_bytes: int = 4, estimates: int = 0) -> dict[str, float]:
-    """Bytes that one splat takes in training, by row: parameters, Adam moments, projection, sort, densification.
+def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tuple[str, ...] = ()) -> dict[str, Need]:
+    """What one splat takes in training, by name: planes, projection, sort, densification.
 
-    estimates: pairs of perturbed images a step, 0 with analytic gradients.
+    moment_bytes: of a number of the Adam moments. estimates: pairs of perturbed images a step, 0 with analytic gradients. without: buffers that are not there.
     """
-    block = contract.CONSTANTS["GROUP"][0] * contract.CONSTANTS["SORT_ROWS"][0]
-    sizes = {"N": 1, "C": 1, "S": 1, "K": (sh_degree + 1) ** 2, "RADIX": contract.CONSTANTS["RADIX"][0], "blocks": 1 / block, "estimates": estimates}
-    absent = (*contract.PARAMETER_GRADIENTS, *(ANALYTIC if estimates else STOCHASTIC))
     out = {}
-    for row in contract.BUFFERS:
-        axes = row.shape.split(", ")
-        if row.name not in absent and {"N", "C", "S", "blocks"} & set(axes):
-            out[row.name] = contract.itemsize(row.name, moment_bytes) * float(np.prod([sizes.get(a) or int(a) for a in axes]))
+    for q in trained.of("splat"):
+        planes, item = q.planes(sh_degree), 4 * q.width
+        out[q.name] = Need(planes * item, item, True)
+        out[q.moments] = Need(2 * planes * q.width * moment_bytes, q.width * moment_bytes, True)
+        if q.gradient == "plane" and not estimates:
+            out[q.d] = Need(planes * item, item, True)
+    sizes = _PER_SPLAT | {"pairs of images": float(estimates), "terms": float(len(LOSS_TERMS))}
+    absent = {*without, *(ANALYTIC if estimates else STOCHASTIC)}
+    for buffer in contract.BUFFERS.values():
+        if buffer.name not in absent and set(buffer.axes) & _PER_SPLAT.keys():
+            nbytes = contract.itemsize(buffer.name) * math.prod(a if isinstance(a, int) else sizes[a] for a in buffer.axes)
+            out[buffer.name] = Need(nbytes, nbytes)
     return out
 
 
-def most_splats(each: Mapping[str, float], memory_bytes: int, max_buffer: int, used: int = 0) -> int:
-    """Splats that fit in a device's memory, of which a tenth stays free, beside `used` bytes of other things. each: bytes a splat, by row."""
-    by_memory = int(0.9 * memory_bytes - used) // sum(each.values())
-    return max(0, int(min(max_buffer // max(each.values()), by_memory)) // 4 * 4)  # planes take a multiple of 4, see contract.plane_stride
+def bytes_per_splat(each: Mapping[str, Need]) -> float:
+    return sum(need.total for need in each.values())
 
 
-# What memory is for; `by_purpose` adds up what is in use. Rows in none of these are "other".
-PURPOSES: dict[str, tuple[str, ...]] = {
-    "parameters": (*contract.PARAMETERS, "blobs"),
-    "optimizer": (*contract.MOMENTS, "adam_blobs"),
-    "projected splats": ("splats2d", "splats2d_minus", "splats2d_cover"),
-    "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
-    "tiles": (
-        *("tile_splats", "pair_sums", "tile_starts", "tile_order", "checkpoints", "reaches"),
-        *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
-    ),
-    "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
-    "state": ("state", "blocks"),
-    "gradients": ("d_splats2d", "d_blobs", "seen", "d_geometry", "d_colors", "d_image", "mean_steps", "splat_differences", *contract.PARAMETER_GRADIENTS),
-    "loss": ("ssim_grads", "loss_sums", "loss_differences"),
-    "photographs": ("photos",),
-    "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),
-}
+def most_splats(each: Mapping[str, Need], memory_bytes: float, max_buffer: float, max_allocation: float, used: int = 0) -> int:
+    """Splats that fit in a device's memory, of which a tenth stays free, beside `used` bytes of other things.
+
+    max_buffer: bytes that a descriptor reaches; max_allocation: bytes of one allocation.
+    """
+    by_allocation = min((max_allocation if need.addressed else max_buffer) / need.largest for need in each.values() if need.largest)
+    return max(0, int(min(by_allocation, (0.9 * memory_bytes - used) / bytes_per_splat(each))))
 
 
-def by_purpose(nbytes: dict[str, int]) -> dict[str, int]:
-    """Bytes by purpose from bytes by row."""
-    out = {purpose: sum(nbytes.get(name, 0) for name in names) for purpose, names in PURPOSES.items()}
+def purposes() -> dict[str, tuple[str, ...]]:
+    """Names of buffers, images and planes by what they are for."""
+    kinds = trained.ORDER
+    return {
+        "parameters": (*(name for kind in kinds for name in trained.values(kind)), "blobs"),
+        "optimizer": (*(name for kind in kinds for name in trained.moments(kind)), "adam_blobs"),
+        "projected splats": tuple(f"{name}{which}" for name in ("splats2d", "colors2d") for which in ("", "_minus", "_cover")),
+        "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
+        "tiles": (
+            *("tile_splats", "tile_reaches", "pair_sums", "tile_starts", "tile_order", "checkpoints", "reaches"),
+            *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
+        ),
+        "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
+        "state": ("state", "blocks"),
+        "gradients": (
+            *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "mean_steps", "splat_differences"),
+            *(name for kind in kinds for name in trained.gradients(kind, stored=True)),
+        ),
+        "loss": ("ssim_grads", "loss_sums", "loss_differences"),
+        "photographs": ("photos",),
+        "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),
+    }
+
+
+PURPOSES = tuple(purposes())
+
+
+def by_purpose(nbytes: Mapping[str, int]) -> dict[str, int]:
+    """Bytes by purpose from bytes by name. Names that have no purpose are `other`."""
+    out = {purpose: sum(nbytes.get(name, 0) for name in names) for purpose, names in purposes().items()}
     return out | {"other": sum(nbytes.values()) - sum(out.values())}

@@ -1,4 +1,5 @@
 // <atomics>: compare and swap, where float atomics are missing.
+#include "contract/splats.glsl"
 layout(set = 0, binding = BINDING_d_splats2d, scalar) buffer d_splats2d_block { uint d_splats2d[]; };
 
 void add_gradient(uint index, float value) {

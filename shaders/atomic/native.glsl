@@ -1,4 +1,5 @@
 // <atomics>: float atomics of the device (VK_EXT_shader_atomic_float).
+#include "contract/splats.glsl"
 #extension GL_EXT_shader_atomic_float : require
 BUFFER_d_splats2d(restrict)
 

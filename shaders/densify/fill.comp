@@ -1,6 +1,7 @@
 // Compaction in place: as many of the living stand beyond the first L rows as there are holes within, and the last of them takes the
 // first hole. Every row's statistics start anew.
 #include "common.glsl"
+#include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)
@@ -16,6 +17,6 @@ void main() {
     uint living = flagged_of(counts.splats);
     if (g < living || !flagged(g)) return;
     uint hole = holes[living - 1u - rank(g)];
-    copy_parameters(g, hole, counts.stride);
-    copy_moments(g, hole, counts.stride);
+    copy_values(g, hole);
+    copy_moments(g, hole);
 }

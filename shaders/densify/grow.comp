@@ -2,11 +2,16 @@
 // Clone: the copy starts without momentum, the original keeps its own. Split: both children are drawn from the Gaussian and 1.6 times
 // smaller; the first takes its parent's row.
 #include "common.glsl"
+#include "contract/trained.glsl"
+#include "contract/refine.glsl"
 #include "projection.glsl"
 #include "random.glsl"
 
 layout(local_size_x = GROUP) in;
-BUFFER_hyper(readonly)
+VALUE_means(restrict)
+VALUE_quats(readonly)
+VALUE_log_scales(restrict)
+BUFFER_refine_settings(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_grow_stats(writeonly)
@@ -21,19 +26,19 @@ void main() {
     uint added = counts.splats + rank(g);
     if (added >= counts.capacity) return;
 
-    copy_parameters(g, added, counts.stride);
-    zero_moments(added, counts.stride);
+    copy_values(g, added);
+    zero_moments(added);
     grow_stats[added] = GrowStat(0.0, 0.0, 0.0);
-    vec3 log_scale = log_scales[g], scale = exp(log_scale);
-    if (max(max(scale.x, scale.y), scale.z) <= hyper.grow_scale3d * hyper.extent) return;
+    vec3 log_scale = log_scales(g), scale = exp(log_scale);
+    if (max(max(scale.x, scale.y), scale.z) <= refine_settings.grow_scale3d * refine_settings.extent) return;
 
-    zero_moments(g, counts.stride);
+    zero_moments(g);
     grow_stats[g] = GrowStat(0.0, 0.0, 0.0);
-    vec3 mean = means[g];
-    mat3 R = rotation(normalize(quats[g]));
+    vec3 mean = means(g);
+    mat3 R = rotation(normalize(quats(g)));
     for (uint child = 0u; child < 2u; ++child) {
         uint row = child == 0u ? g : added;
-        means[row] = mean + R * (scale * random_normal(uvec4(hyper.seed, frame.step, g, DRAW_CHILD + child)));
-        log_scales[row] = log_scale - SHRINK;
+        means(row) = mean + R * (scale * random_normal(uvec4(frame.seed, frame.step, g, DRAW_CHILD + child)));
+        log_scales(row) = log_scale - SHRINK;
     }
 }

@@ -1,5 +1,6 @@
 // The dead rows among the first L, where L is the number of the living: those that compaction fills.
 #include "common.glsl"
+#include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)

@@ -1,35 +1,34 @@
-// One splat as a row over the buffers that hold it: parameters and Adam moments.
-layout(constant_id = 0) const uint SH_PLANES = 16u;
+// A splat as it stands in memory: its numbers in all planes, and their Adam moments.
+#include "contract/trained.glsl"
+#include <moments>
+UNIFORM_planes
+layout(buffer_reference, scalar, buffer_reference_align = 4) restrict buffer any_value_plane { float at[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) restrict buffer any_moment_plane { MOMENT at[]; };
 
-#include "trained.glsl"
-
-void copy_parameters(uint from, uint to, uint stride) {
-    means[to] = means[from];
-    quats[to] = quats[from];
-    log_scales[to] = log_scales[from];
-    logit_opacities[to] = logit_opacities[from];
-    for (uint k = 0u; k < SH_PLANES; ++k) sh[k * stride + to] = sh[k * stride + from];
+void copy_values(uint from, uint to) {
+    for (uint p = 0u; p < planes.of_splats; ++p) {
+        any_value_plane values = any_value_plane(planes.at[p].value);
+        uint width = planes.at[p].width;  // 0 for a plane that this SH degree lacks
+        for (uint c = 0u; c < width; ++c) values.at[width * to + c] = values.at[width * from + c];
+    }
 }
 
-// Each moment is a plane by itself, those of plane k of sh at 2 k and 2 k + 1.
-void copy_moments(uint from, uint to, uint stride) {
-    for (uint moment = 0u; moment < 2u; ++moment) {
-        uint a = moment * stride + from, b = moment * stride + to;
-        adam_means[b] = adam_means[a];
-        adam_quats[b] = adam_quats[a];
-        adam_log_scales[b] = adam_log_scales[a];
-        adam_logit_opacities[b] = adam_logit_opacities[a];
+void copy_moments(uint from, uint to) {
+    for (uint p = 0u; p < planes.of_splats; ++p) {
+        any_moment_plane first = any_moment_plane(planes.at[p].first), second = any_moment_plane(planes.at[p].second);
+        uint width = planes.at[p].width;
+        for (uint c = 0u; c < width; ++c) {
+            first.at[width * to + c] = first.at[width * from + c];
+            second.at[width * to + c] = second.at[width * from + c];
+        }
     }
-    for (uint k = 0u; k < 2u * SH_PLANES; ++k) adam_sh[k * stride + to] = adam_sh[k * stride + from];
 }
 
-void zero_moments(uint row, uint stride) {
-    for (uint moment = 0u; moment < 2u; ++moment) {
-        uint a = moment * stride + row;
-        adam_means[a] = MOMENT3(0u);
-        adam_quats[a] = MOMENT4(0u);
-        adam_log_scales[a] = MOMENT3(0u);
-        adam_logit_opacities[a] = MOMENT(0u);
-    }
-    for (uint k = 0u; k < 2u * SH_PLANES; ++k) adam_sh[k * stride + row] = MOMENT3(0u);
+void zero_moments(uint p, uint g) {
+    any_moment_plane first = any_moment_plane(planes.at[p].first), second = any_moment_plane(planes.at[p].second);
+    uint width = planes.at[p].width;
+    for (uint c = 0u; c < width; ++c) first.at[width * g + c] = second.at[width * g + c] = MOMENT(0u);
+}
+void zero_moments(uint g) {
+    for (uint p = 0u; p < planes.of_splats; ++p) zero_moments(p, g);
 }

@@ -1,5 +1,6 @@
 // One workgroup turns the flags' sums per workgroup into the sums of all workgroups before each, with the grand total behind the last.
 #include "common.glsl"
+#include "contract/refine.glsl"
 #include "scan.glsl"
 
 layout(local_size_x = GROUP) in;

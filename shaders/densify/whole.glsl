@@ -1,13 +1,14 @@
-// Whether every number of a splat is finite.
-layout(constant_id = 0) const uint SH_PLANES = 16u;
-BUFFER_means(readonly)
-BUFFER_quats(readonly)
-BUFFER_log_scales(readonly)
-BUFFER_logit_opacities(readonly)
-BUFFER_sh(readonly)
+// Whether every trained number of a splat is finite, whatever they are.
+#include "contract/trained.glsl"
+UNIFORM_planes
+layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer any_value_plane { float at[]; };
 
 bool whole(uint g) {
-    bool ok = finite(vec4(means[g], logit_opacities[g])) && finite(quats[g]) && finite(vec4(log_scales[g], 0.0));
-    for (uint k = 0u; k < SH_PLANES; ++k) ok = ok && finite(vec4(sh[k * counts.stride + g], 0.0));
+    bool ok = true;
+    for (uint p = 0u; p < planes.of_splats; ++p) {
+        any_value_plane values = any_value_plane(planes.at[p].value);
+        uint width = planes.at[p].width;  // 0 for a plane that this SH degree lacks
+        for (uint c = 0u; c < width; ++c) ok = ok && (floatBitsToUint(values.at[width * g + c]) & EXPONENT) != EXPONENT;
+    }
     return ok;
 }

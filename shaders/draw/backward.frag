@@ -1,7 +1,7 @@
 // Backward draw, front to back (Yuan & He 2025). The state enters as (colour of splats i and behind, T_i) and leaves for splat i + 1;
 // the final colour is taken apart by subtraction, so nothing was stored in the forward pass. Nine moments a fragment go to <reduce>.
 #define VARYING in
-#include "contract.glsl"
+#include "contract/image.glsl"
 #include "draw/segments.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"

@@ -6,7 +6,7 @@
 //     D_0 = 0,   D_{i+1} = D_i - T_i alpha_i k_i,   dL/dalpha_i = (T_i k_i - D_i) / (1 - alpha_i).
 // Measured from s, D is small where a ray's colours are alike, and it is kept as a share of |d|_1, so that it fits 16 bits.
 #define VARYING in
-#include "contract.glsl"
+#include "contract/image.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
 #include <state>

@@ -1,6 +1,6 @@
 // The backward state of each depth segment starts as what of the finished pixel, background included, is not in front of it, and the
 // transmittance down to it.
-#include "contract.glsl"
+#include "contract/draw.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 SAMPLED_layers
 STORE_state

@@ -1,6 +1,6 @@
 // Before the backward draw of blocks, see there: s = d . (the finished pixel) into d_image.a, and D and T at the start of each depth segment.
 // With F the part of the finished pixel that is in front of it, D = d . (the rest) - s T = s - s T - d . F; that is 0, with T = 1, for the first.
-#include "contract.glsl"
+#include "contract/draw.glsl"
 #include <state>
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_blocks(writeonly)

@@ -1,5 +1,5 @@
 // Programmable blending starts from no colour and full transmittance.
-#include "contract.glsl"
+#include "contract/draw.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 STORE_state
 

@@ -1,6 +1,6 @@
 // Forward draw for programmable blending, front to back: state = (sum T_i alpha_i c_i, T); a finished pixel takes no more splats.
 #define VARYING in
-#include "contract.glsl"
+#include "contract/core.glsl"
 #include "draw/varyings.glsl"
 #include <alpha>
 #include <order>

@@ -1,5 +1,6 @@
 // What a splat's outline starts from, whichever stage makes it: which splat it is, how far out its edges lie, what its fragments get.
-#include "contract.glsl"
+#include "contract/splats.glsl"
+#include "contract/sort.glsl"
 #define VARYING out
 #include "draw/varyings.glsl"
 
@@ -14,6 +15,7 @@ layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
 
 BUFFER_counts(readonly)
 BUFFER_splats2d(readonly)
+BUFFER_colors2d(readonly)
 BUFFER_order(readonly)
 
 const float PI = 3.14159265;

@@ -1,5 +1,5 @@
 // The finished pixels from those of the depth segments, nearest first: each is seen through the transmittance of all before it.
-#include "contract.glsl"
+#include "contract/draw.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 SAMPLED_layers
 STORE_target

@@ -1,18 +1,18 @@
-// <sink> of fit/sink.comp that takes an Adam step at once (Kingma & Ba 2015, algorithm 1). All rates fall as that of the means does.
-BUFFER_hyper(readonly)
+// <sink> of fit/sink.comp that takes an Adam step at once.
+#include "contract/fit.glsl"
 BUFFER_frame(readonly)
+#include "optim/adam.glsl"
+BUFFER_rates(readonly)
 BUFFER_blobs(restrict)
 BUFFER_adam_blobs(restrict)
 
-float rate_of(uint i) {
-    float first = i < 2u ? hyper.lr_means : i < 4u ? hyper.lr_scales : i == 4u ? hyper.lr_quats : i < 8u ? hyper.lr_sh0 : hyper.lr_opacities;
-    return first * frame.lr_means / hyper.lr_means;
-}
+uint rate_of(uint i) { return i < 2u ? RATE_CENTER : i < 4u ? RATE_SCALES : i == 4u ? RATE_ANGLE : i < 8u ? RATE_COLOR : RATE_OPACITY; }
 
-void sink(uint i, uint row, float value, float d) {
-    uint second = BLOB * counts.capacity + row;
-    float m = mix(d, adam_blobs[row], hyper.beta1), v = mix(d * d, adam_blobs[second], hyper.beta2);
-    adam_blobs[row] = m;
+void sink(uint i, uint at, float value, float d) {
+    uint second = BLOB * counts.capacity + at;
+    float m = adam_blobs[at], v = adam_blobs[second];
+    adam(value, m, v, d, rates[rate_of(i)]);
+    adam_blobs[at] = m;
     adam_blobs[second] = v;
-    blobs[row] = value - rate_of(i) / frame.bias1 * m / (sqrt(v / frame.bias2) + hyper.eps);
+    blobs[at] = value;
 }

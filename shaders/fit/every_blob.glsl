@@ -1,9 +1,11 @@
 // What the walks of an image fit share in which every tile looks at every blob: a pixel a lane, in tiles that are a rectangle in Morton order.
+#include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
 
 layout(constant_id = 2) const uint TILE_PIXELS = 32u;  // of a tile, at least LANES
 BUFFER_counts(readonly)
 BUFFER_tile_splats(readonly)
+BUFFER_tile_reaches(readonly)
 
 const uint PER_LANE = 1u;  // pixels of a lane
 uint tile;
@@ -11,8 +13,8 @@ void visit(uint i);  // row i of tile_splats, at this lane's pixel
 bool finished();     // whether that takes no more
 vec4 mean_conic_of(uint i) { return tile_splats[i].mean_conic; }
 vec4 conic_color_of(uint i) { return tile_splats[i].conic_color; }
-float opacity_of(uint i) { return tile_splats[i].opacity; }
-uint row_of(uint i) { return tile_splats[i].splat; }
+float opacity_of(uint i) { return tile_reaches[i].opacity; }
+uint row_of(uint i) { return tile_reaches[i].splat; }
 
 uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * (morton(TILE_PIXELS - 1u) + 1u); }
 uvec2 first_pixel() { return corner_of_tile() + morton((gl_SubgroupID * LANES + gl_SubgroupInvocationID) % TILE_PIXELS); }
@@ -22,5 +24,5 @@ uvec2 step_to(uint j) { return uvec2(0u); }
 bool touches(uint i) {
     vec2 low = vec2(corner_of_tile()) + 0.5 - QUAD_MARGIN, high = low + vec2(morton(TILE_PIXELS - 1u)) + 2.0 * QUAD_MARGIN;
     vec4 m = mean_conic_of(i);
-    return nearest(low - m.xy, high - m.xy, m.z, m.w, conic_color_of(i).x) <= tile_splats[i].cutoff;
+    return nearest(low - m.xy, high - m.xy, m.z, m.w, conic_color_of(i).x) <= tile_reaches[i].cutoff;
 }

@@ -1,5 +1,6 @@
 // Once for a number of blobs: all are drawn, in the order of their rows. Those that a frame culls stay, beyond every tile.
 #include "common.glsl"
+#include "contract/sort.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(restrict)

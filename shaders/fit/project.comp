@@ -1,5 +1,6 @@
 // One thread a blob -> Splat2D. Who is fainter than one step, off the image or holds a number that is not finite gets a row that touches nothing.
 #include "common.glsl"
+#include "contract/fit.glsl"
 #include "blob.glsl"
 
 layout(local_size_x = GROUP) in;
@@ -7,11 +8,13 @@ BUFFER_blobs(readonly)
 BUFFER_camera(readonly)
 BUFFER_counts(readonly)
 BUFFER_splats2d(writeonly)
+BUFFER_colors2d(writeonly)
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
-    splats2d[g] = Splat2D(vec2(-1e6), vec3(1.0, 0.0, 1.0), vec3(0.0), 0.0, vec2(0.0), vec2(0.0));
+    splats2d[g] = Splat2D(vec2(-1e6), vec3(1.0, 0.0, 1.0), vec2(0.0), vec2(0.0));
+    colors2d[g] = vec4(0.0);
     float v[BLOB];
     for (uint i = 0u; i < BLOB; ++i) v[i] = blobs[i * counts.capacity + g];
     Blob b = blob_of(v);
@@ -24,5 +27,6 @@ void main() {
     if (!(all(greaterThan(o.mean + reach, vec2(0.0))) && all(lessThan(o.mean - reach, vec2(camera.size))))) return;
     vec3 conic = conic_of(o.cov, o.det);
     if (!finite(vec4(o.mean, o.det, opacity)) || !finite(vec4(conic, 0.0)) || !finite(vec4(b.color, 0.0)) || !finite(vec4(axis1, axis2))) return;
-    splats2d[g] = Splat2D(o.mean, conic, b.color, opacity, axis1, axis2);
+    splats2d[g] = Splat2D(o.mean, conic, axis1, axis2);
+    colors2d[g] = vec4(b.color, opacity);
 }

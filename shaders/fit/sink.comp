@@ -1,10 +1,11 @@
 // The moments that a blob's pixels added up -> gradients of its nine numbers -> <sink>: stored, or taken by Adam.
 #include "common.glsl"
+#include "contract/fit.glsl"
 #include "blob.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)
-BUFFER_splats2d(readonly)
+BUFFER_colors2d(readonly)
 BUFFER_d_splats2d(restrict)
 #include <sink>
 
@@ -20,6 +21,6 @@ void main() {
         m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
         d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // left clean for the next frame
     }
-    if (splats2d[g].opacity > 0.0) d = numbers_of(d_blob(blob_of(v), m));
+    if (colors2d[g].a > 0.0) d = numbers_of(d_blob(blob_of(v), m));
     for (uint i = 0u; i < BLOB; ++i) sink(i, i * counts.capacity + g, v[i], d[i]);
 }

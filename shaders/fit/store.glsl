@@ -1,4 +1,5 @@
 // <sink> of fit/sink.comp that writes the gradients out.
+#include "contract/fit.glsl"
 BUFFER_blobs(readonly)
 BUFFER_d_blobs(writeonly)
 

@@ -1,7 +1,7 @@
 // The third draw of a stochastic gradient: no order, no state, one number. A fragment stands for a block of pixels and adds up their loss_differences as far
 // as the splat's cover goes; <reduce> and <atomics> are those of the analytic backward draw, for one number in the place of nine.
 #define VARYING in
-#include "contract.glsl"
+#include "contract/stochastic.glsl"
 #define GRADIENTS 1u
 #define GRADIENT_STRIDE 1u
 #include "draw/varyings.glsl"
@@ -28,5 +28,5 @@ void main() {
         covers = covers || covered;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane, see draw/backward.frag
-    reduce_gradients(PAIR * counts.stride + v_splat, covers, float[](covers ? sum : 0.0));
+    reduce_gradients(PAIR * counts.capacity + v_splat, covers, float[](covers ? sum : 0.0));
 }

@@ -1,6 +1,7 @@
 // Sums of loss_differences over the pixels of every visible splat's cover, from running sums along rows: two reads a row, whatever the width, and no
 // atomics, so the same bits every time. A workgroup lists the visible ones of its GROUP rows; LANES threads share a splat's rows of pixels.
 #include "common.glsl"
+#include "contract/stochastic.glsl"
 const uint LANES = 8u;
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint PAIR = 0u;
@@ -8,6 +9,7 @@ BUFFER_camera(readonly)
 BUFFER_counts(readonly)
 BUFFER_seen(readonly)
 BUFFER_splats2d_cover(readonly)
+BUFFER_colors2d_cover(readonly)
 BUFFER_loss_differences(readonly)
 BUFFER_splat_differences(writeonly)
 
@@ -15,8 +17,8 @@ shared uint visible[GROUP], found;
 shared float sums[GROUP];
 
 // A (dx + k dy)^2 + c dy^2 <= cutoff around the mean: every pixel row is an interval.
-float sum_of(Splat2D s, uint lane) {
-    float cutoff = 2.0 * log(s.opacity / ALPHA_MIN), reach = sqrt(cutoff / s.conic.z), last = float(camera.size.x) - 1.0, sum = 0.0;
+float sum_of(Splat2D s, float opacity, uint lane) {
+    float cutoff = 2.0 * log(opacity / ALPHA_MIN), reach = sqrt(cutoff / s.conic.z), last = float(camera.size.x) - 1.0, sum = 0.0;
     int top = int(max(ceil(s.mean.y - reach - 0.5), 0.0)), bottom = int(min(floor(s.mean.y + reach - 0.5), float(camera.size.y) - 1.0));
     for (int y = top + int(lane); y <= bottom; y += int(LANES)) {
         float dy = float(y) + 0.5 - s.mean.y, half_width = sqrt(max(cutoff - s.conic.z * dy * dy, 0.0) / s.conic.x), middle = s.mean.x - s.conic.y * dy - 0.5;
@@ -36,12 +38,12 @@ void main() {
     barrier();
     for (uint first = 0u; first < found; first += GROUP / LANES) {
         uint i = first + t / LANES;
-        sums[t] = i < found ? sum_of(splats2d_cover[visible[i]], t % LANES) : 0.0;
+        sums[t] = i < found ? sum_of(splats2d_cover[visible[i]], colors2d_cover[visible[i]].a, t % LANES) : 0.0;
         barrier();
         if (t % LANES == 0u && i < found) {
             float sum = 0.0;
             for (uint lane = 0u; lane < LANES; ++lane) sum += sums[t + lane];
-            splat_differences[PAIR * counts.stride + visible[i]] = sum;
+            splat_differences[PAIR * counts.capacity + visible[i]] = sum;
         }
         barrier();
     }

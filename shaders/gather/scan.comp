@@ -1,5 +1,6 @@
 // Running sums of loss_differences along every row, in place; a workgroup a row. Always in the same order.
 #include "common.glsl"
+#include "contract/stochastic.glsl"
 layout(local_size_x = GROUP) in;
 BUFFER_camera(readonly)
 BUFFER_loss_differences(restrict)

@@ -1,5 +1,6 @@
 // A 2D Gaussian of an image fit, and its gradients. With A = R(angle) diag(scale), the covariance is A A^T + DILATION as of a projected splat:
 // rows a0 = (cos s1, -sin s2), a1 = (sin s1, cos s2), whose derivatives by the angle are -a1 and a0.
+#include "contract/fit.glsl"
 #include "projection.glsl"
 #include "gaussian2d.glsl"
 

@@ -1,5 +1,5 @@
 // What every compute pass starts with.
-#include "contract.glsl"
+#include "contract/core.glsl"
 
 // Neither NaN nor infinite, by the bits of the exponent: compilers may assume that comparisons see no NaN.
 const uint EXPONENT = 0x7F800000u;

@@ -1,4 +1,5 @@
 // The projected Gaussian: its inverse covariance, the quad that holds alpha >= 1/255, and its value at a pixel.
+#include "contract/splats.glsl"
 
 // The inverse covariance in completed squares, (A, k, c): d^T cov^-1 d = A (dx + k dy)^2 + c dy^2. Nothing cancels in it far along a splat
 // that is long and thin on screen, where the quadratic form and its three gradients lose all their digits.

@@ -1,6 +1,7 @@
 // EWA projection of a 3D Gaussian (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5), each step followed by its gradient.
 // Factored form: with M = R(q) diag(s) and V = W M, the 2D covariance is A A^T + DILATION, where the rows of A = J V are
 // a0 = fx/z (V0 - u V2), a1 = fy/z (V1 - v V2) and (u, v) = (x, y)/z clamped near the image (the affine approximation fails far outside).
+#include "contract/splats.glsl"
 
 mat3 rotation(vec4 q) {  // q unit, wxyz; columns as GLSL stores them
     float w = q.x, x = q.y, y = q.z, z = q.w;

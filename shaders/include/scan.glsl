@@ -1,5 +1,6 @@
 // Exclusive prefix sum over a workgroup of GROUP threads in shared memory (Hillis & Steele 1986); needs no subgroup size.
 // Two lines take turns as source and target, so that a step needs one barrier.
+#include "contract/core.glsl"
 shared uint scan_lines[2][GROUP];
 
 // Returns the sum of `value` over lower threads; `total` is the sum over all. Every thread must call it, with the same `used`:

@@ -1,6 +1,7 @@
 // Structural similarity in windows of 11 x 11 pixels: Wang, Bovik, Sheikh & Simoncelli, "Image Quality Assessment: From Error Visibility
 // to Structural Similarity" (2004), equation 13 with the Gaussian window of section III.B; as a loss: Zhao, Gallo, Frosio & Kautz,
 // "Loss Functions for Image Restoration With Neural Networks" (2017), equations 7 to 9.
+#include "contract/loss.glsl"
 #extension GL_EXT_control_flow_attributes : require
 
 const float SSIM_C1 = 0.01 * 0.01, SSIM_C2 = 0.03 * 0.03;  // for values in 0..1

@@ -1,12 +1,12 @@
 // What the gradient draws need of L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM), Kerbl et al. 2023, equation 7: see <result>.
 // The derivatives in ssim_grads are convolved as the moments were: rows, then columns, a channel at a time in shared memory (21 KiB).
 // Floor: read ssim_grads 36 B, target 4..16 B and photograph 4 B, write d_image 16 B a pixel (or read target_minus and write 4 B).
-#include "contract.glsl"
+#include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_ssim_grads(readonly)
-BUFFER_hyper(readonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
+#include "contract/d_pixel_terms.glsl"
 #include <result>
 
 shared vec2 pairs[3][SSIM_LOADS];  // two pixels side by side: one read serves two windows
@@ -73,5 +73,5 @@ void main() {
         }
     }
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);
-    [[unroll]] for (int r = 0; r < 2; r++) result(at + ivec2(0, r), kept[r], per_value, x[r], y[r], d_x[r]);
+    [[unroll]] for (int r = 0; r < 2; r++) result(at + ivec2(0, r), kept[r], per_value, Compared(x[r], y[r], x[r], vec3(0.0), d_x[r]));
 }

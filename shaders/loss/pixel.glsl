@@ -1,4 +1,5 @@
 // The two images that the loss compares.
+#include "contract/loss.glsl"
 SAMPLED_target
 layout(constant_id = 9) const uint PHOTO_BYTES = 4u;  // of a pixel: 3 where no photograph has alpha or a mask
 BUFFER_photos(readonly)

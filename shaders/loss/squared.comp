@@ -1,27 +1,30 @@
 // L = mean (x - y)^2 over all values: its gradient, and the sums of the step's record. Floor: read target 4..16 B and photograph 4 B, write
 // d_image 16 B a pixel.
-#include "contract.glsl"
+#include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_loss_sums(writeonly)
 STORE_d_image
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
 #include "loss/sum.glsl"
+#include "loss/store_sums.glsl"
 
 void main() {
     uvec2 tiles = ssim_tiles(camera.size);  // of 2 pixels a thread, as in the other losses, whose sums have the same places
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);
-    vec3 sums = vec3(0.0);
+    Sums sums = no_sums();
     [[unroll]] for (uint r = 0u; r < 2u; r++) {
         ivec2 at = ivec2(gl_GlobalInvocationID.xy * uvec2(1u, 2u) + uvec2(0u, r));
         vec3 difference = vec3(0.0);
         if (all(lessThan(at, ivec2(camera.size)))) {
             uint packed = packed_photograph(at);
-            if (packed != IGNORED) difference = rendered(at) - photograph(packed);
+            if (packed != IGNORED) {
+                vec3 x = rendered(at), y = photograph(packed);
+                difference = x - y;
+                add_pixel(sums, Compared(x, y, x, vec3(1.0), vec3(0.0)));  // it knows no SSIM
+            }
         }
-        sums += vec3(dot(abs(difference), vec3(1.0)), 0.0, dot(difference, difference));
         imageStore(d_image, at, vec4(2.0 * per_value * difference, 0.0));  // stores outside the canvas are dropped
     }
-    sums = sum_group(sums);
-    if (gl_LocalInvocationIndex == 0u && all(lessThan(gl_WorkGroupID.xy, tiles))) loss_sums[gl_WorkGroupID.y * tiles.x + gl_WorkGroupID.x] = sums;
+    store_sums(sums, tiles);
 }

@@ -1,7 +1,7 @@
-// SSIM, L1 and squared error of the rendering against the photograph, and what the gradient of SSIM needs.
+// SSIM of the rendering against the photograph, the terms of the loss, the squared error, and what the gradient of SSIM needs.
 // Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (24 KiB).
 // Floor: read target 4..16 B (by format) and photograph 4 B, write ssim_grads 36 B a pixel; the neighbours of a tile come from cache.
-#include "contract.glsl"
+#include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 layout(constant_id = 0) const bool METRIC = false;  // as torchmetrics measures: values clamped, reflected at the border; no derivatives
 BUFFER_ssim_grads(writeonly)
@@ -9,6 +9,7 @@ BUFFER_loss_sums(writeonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
 #include "loss/sum.glsl"
+#include "loss/store_sums.glsl"
 
 const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP);
 shared vec4 pairs[SSIM_LOADS];  // (x, y) of two pixels side by side: one 16-byte read serves two windows
@@ -16,8 +17,8 @@ shared float rows[5][SSIM_TILE.x * SSIM_AREA.y];
 
 struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in registers for its channel
 
-// `local` counts from the corner of the neighbourhood. Adds a pixel of the tile itself to the errors.
-Pixel load(ivec2 local, inout vec3 sums) {
+// `local` counts from the corner of the neighbourhood.
+Pixel load(ivec2 local) {
     ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + local, last = ivec2(camera.size) - 1;
     bool inside = at == clamp(at, ivec2(0), last);
     if (!METRIC && !inside) return Pixel(vec3(0.0), OPAQUE_BLACK);
@@ -25,10 +26,6 @@ Pixel load(ivec2 local, inout vec3 sums) {
     Pixel pixel = Pixel(rendered(at), packed_photograph(at));
     if (pixel.y == IGNORED) return Pixel(vec3(0.0), OPAQUE_BLACK);  // as beyond the border
     if (METRIC) pixel.x = clamp(pixel.x, 0.0, 1.0);
-    vec3 difference = pixel.x - photograph(pixel.y);
-    ivec2 in_tile = local - SSIM_RADIUS;
-    bool own = inside && in_tile == clamp(in_tile, ivec2(0), SSIM_TILE - 1);
-    if (own) sums += vec3(dot(abs(difference), vec3(1.0)), 0.0, dot(difference, difference));
     return pixel;
 }
 
@@ -67,19 +64,18 @@ void main() {
     uvec2 tiles = ssim_tiles(camera.size);
     if (any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) return;  // the canvas is larger than this image
     int t = int(gl_LocalInvocationIndex);
-    vec3 sums = vec3(0.0);  // L1, SSIM, squared error
+    vec3 ssims[2] = vec3[2](vec3(1.0), vec3(1.0));  // of the two pixels of this thread
     Pixel loaded[ROUNDS][2];
     [[unroll]] for (int r = 0; r < ROUNDS; r++) {
         int i = t + r * int(GROUP);
         ivec2 local = ivec2(i % SSIM_PAIRS * 2, i / SSIM_PAIRS);
-        if (i < SSIM_LOADS) loaded[r] = Pixel[2](load(local, sums), load(local + ivec2(1, 0), sums));
+        if (i < SSIM_LOADS) loaded[r] = Pixel[2](load(local), load(local + ivec2(1, 0)));
     }
     uvec2 at = gl_GlobalInvocationID.xy * uvec2(1u, 2u);
     bool inside[2], kept[2];
     [[unroll]] for (uint r = 0u; r < 2u; r++) {
         inside[r] = at.x < camera.size.x && at.y + r < camera.size.y;
         kept[r] = inside[r] && packed_photograph(ivec2(at) + ivec2(0, r)) != IGNORED;
-        if (inside[r] && !kept[r] && !METRIC) sums.y += 3.0;  // counts as matched
     }
     uint plane = camera.size.x * camera.size.y, pixel = at.y * camera.size.x + at.x;
     [[unroll]] for (int c = 0; c < 3; c++) {
@@ -94,12 +90,19 @@ void main() {
         [[unroll]] for (uint r = 0u; r < 2u; r++) {
             vec3 d;
             float value = ssim(moments[r], d);
-            if (kept[r]) sums.y += value;
+            ssims[r][c] = value;
             if (inside[r] && !METRIC) {
                 [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
             }
         }
     }
-    sums = sum_group(sums);
-    if (t == 0) loss_sums[gl_WorkGroupID.y * tiles.x + gl_WorkGroupID.x] = sums;
+    Sums sums = no_sums();
+    [[unroll]] for (uint r = 0u; r < 2u; r++) {
+        if (!kept[r]) continue;  // what a mask leaves out counts as matched
+        ivec2 own = ivec2(at) + ivec2(0, r);
+        vec3 x = rendered(own);
+        if (METRIC) x = clamp(x, 0.0, 1.0);
+        add_pixel(sums, Compared(x, photograph(packed_photograph(own)), x, ssims[r], vec3(0.0)));
+    }
+    store_sums(sums, tiles);
 }

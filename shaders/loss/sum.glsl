@@ -1,4 +1,5 @@
-// Sum over a workgroup of GROUP threads, always in the same order; valid in thread 0. Every thread must call it, once.
+// Sum over a workgroup of GROUP threads, always in the same order; valid in thread 0. Every thread must call it.
+#include "contract/core.glsl"
 shared vec3 sum_lines[GROUP / 2u];
 
 vec3 sum_group(vec3 value) {
@@ -7,7 +8,7 @@ vec3 sum_group(vec3 value) {
         if (t >= half_size && t < 2u * half_size) sum_lines[t - half_size] = value;
         barrier();
         if (t < half_size) value += sum_lines[t];
-        barrier();
+        barrier();  // the lines are free again
     }
     return value;
 }

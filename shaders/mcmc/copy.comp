@@ -1,5 +1,6 @@
 // Rows to fill become copies of what was drawn for them, without momentum: a dead splat's own belongs to where it was.
 #include "common.glsl"
+#include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)
@@ -10,7 +11,7 @@ BUFFER_grow_stats(writeonly)
 void main() {
     uint row;
     if (!fills(group_index() * GROUP + gl_LocalInvocationID.x, row)) return;
-    copy_parameters(source(row), row, counts.stride);
-    zero_moments(row, counts.stride);
+    copy_values(source(row), row);
+    zero_moments(row);
     grow_stats[row] = GrowStat(0.0, 0.0, 0.0);
 }

@@ -1,5 +1,6 @@
 // Counts the copies that will be made of every splat.
 #include "common.glsl"
+#include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)

@@ -1,5 +1,6 @@
 // The number of splats after growth, and the work sizes that follow from it.
 #include "common.glsl"
+#include "contract/sort.glsl"
 
 layout(local_size_x = 1) in;
 BUFFER_counts(restrict)

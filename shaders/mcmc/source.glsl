@@ -1,9 +1,9 @@
 // Which splat a row becomes a copy of, drawn with probability proportional to opacity by two binary searches in running sums: for the
 // workgroup, then for the splat. A draw is a hash of (seed, step, row), so passes draw again instead of writing down what was drawn.
+#include "contract/refine.glsl"
 #include "random.glsl"
 #include "mcmc/target.glsl"
 layout(constant_id = 1) const bool ADDS = false;
-BUFFER_hyper(readonly)
 BUFFER_frame(readonly)
 BUFFER_flags(readonly)
 BUFFER_flag_sums(readonly)
@@ -26,7 +26,7 @@ uint below(uint bits, uint limit) {  // uniform in 0 .. limit - 1
 
 uint source(uint row) {
     if (weights() == 0u) return row % counts.splats;  // only when adding: N must grow as the host expects
-    uvec4 bits = random_bits(uvec4(hyper.seed, frame.step, row, DRAW_SOURCE));
+    uvec4 bits = random_bits(uvec4(frame.seed, frame.step, row, DRAW_SOURCE));
     uint drawn = below(bits.x, weights());
     uint first = 0u, last = (counts.splats + GROUP - 1u) / GROUP;
     while (last - first > 1u) {  // flag_sums[first] <= drawn < flag_sums[last]

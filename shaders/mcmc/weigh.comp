@@ -1,11 +1,14 @@
 // How likely each splat is to be copied: its opacity in fixed point, 0 for the dead, summed over its workgroup up to itself.
 // flags: twice that sum, + 1 for the living. flag_sums: the workgroups' weights, which fit 32 bits all together.
 #include "common.glsl"
+#include "contract/trained.glsl"
+#include "contract/refine.glsl"
 #include "scan.glsl"
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 1) const bool ADDS = false;  // everyone whole is alive: the dead have just been relocated
-BUFFER_hyper(readonly)
+VALUE_logit_opacities(readonly)
+BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 BUFFER_flags(writeonly)
 BUFFER_flag_sums(writeonly)
@@ -18,8 +21,8 @@ void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x, weight = 0u, total;
     bool alive = false;
     if (g < counts.splats) {
-        float opacity = 1.0 / (1.0 + exp(-logit_opacities[g]));
-        alive = whole(g) && (ADDS || opacity > hyper.min_opacity);
+        float opacity = 1.0 / (1.0 + exp(-logit_opacities(g)));
+        alive = whole(g) && (ADDS || opacity > refine_settings.min_opacity);
         if (alive) weight = uint(opacity * ONE);
         copies[g] = 0u;
     }

@@ -1,5 +1,6 @@
 // The uniform Laplacian: how far a vertex is from the mean of its neighbours.
 #include "common.glsl"
+#include "contract/mesh.glsl"
 layout(local_size_x = GROUP) in;
 BUFFER_mesh(readonly)
 BUFFER_vertices(readonly)

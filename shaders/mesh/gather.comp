@@ -1,7 +1,7 @@
 // A pixel's loss in the + image minus that in the - image goes to whatever it saw in either of them, once: three vertices and four texels of each
 // (Deliot, Heitz & Belcour 2024). What a parameter's sum is worth, mesh/adam_*.comp know.
 // A texel's channel only takes the difference of that channel: it changes no other, and the estimate is as unbiased and quieter.
-#include "contract.glsl"
+#include "contract/mesh.glsl"
 #include "mesh.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_camera(readonly)

@@ -1,5 +1,5 @@
 // A corner of a triangle, its vertex moved by DIRECTION times its perturbation.
-#include "contract.glsl"
+#include "contract/mesh.glsl"
 #include "mesh.glsl"
 BUFFER_camera(readonly)
 BUFFER_vertices(readonly)

@@ -1,5 +1,5 @@
 // One workgroup adds up mesh_losses into the record of this step.
-#include "contract.glsl"
+#include "contract/mesh.glsl"
 layout(local_size_x = GROUP) in;
 BUFFER_mesh_losses(readonly)
 BUFFER_camera(readonly)

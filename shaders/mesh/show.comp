@@ -1,5 +1,5 @@
 // The picture of the mesh as it is: colour over black, and coverage.
-#include "contract.glsl"
+#include "contract/mesh.glsl"
 #include "mesh.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 SAMPLED_ids

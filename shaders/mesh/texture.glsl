@@ -1,4 +1,5 @@
 // Albedo between the four texels around a place, those at the border repeated.
+#include "contract/mesh.glsl"
 BUFFER_texels(readonly)
 
 struct Taps {

@@ -9,8 +9,6 @@
 #include "random.glsl"
 
 #define MOMENT uint16_t
-#define MOMENT3 u16vec3
-#define MOMENT4 u16vec4
 #define FOUR_MOMENTS uvec2
 
 // 16 random bits for each of 4 + 4 moments.

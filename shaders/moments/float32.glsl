@@ -1,7 +1,5 @@
 // <moments>: as computed.
 #define MOMENT float
-#define MOMENT3 vec3
-#define MOMENT4 vec4
 #define FOUR_MOMENTS vec4
 
 uvec4 rounding_noise(uvec4 key) { return uvec4(0u); }

@@ -1,12 +1,7 @@
-// <sink> of project/sink.comp that writes the gradients out, for the Python API.
-FOURS_d_means(writeonly)
-FOURS_d_quats(writeonly)
-FOURS_d_log_scales(writeonly)
-FOURS_d_logit_opacities(writeonly)
-FOURS_d_sh(writeonly)
+// <sink> of optim/planes.comp that leaves the gradients in planes, for the Python API.
+void begin_sink() {}
+void end_sink(Plane plane, uint plane_index) {}
 
-void sink_sh(uint k, uint i, uint g, uint r) { d_sh_fours[k * (counts.stride / 4u * 3u) + i] = gradients_of_sh(k, g, r); }
-void sink_means(uint i, uint g, uint r) { d_means_fours[i] = gradients3(g, r, 0u); }
-void sink_quats(uint g) { d_quats_fours[g] = gradients_of_quat(g); }
-void sink_log_scales(uint i, uint g, uint r) { d_log_scales_fours[i] = gradients3(g, r, 7u); }
-void sink_logit_opacities(uint i, uint g) { d_logit_opacities_fours[i] = gradients_of_logits(g); }
+void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
+    any_gradient_plane(plane.gradient).at[i] = gradients_of(plane, plane_index, i, item, items);
+}

@@ -1,4 +1,5 @@
 // <alpha>: a line along the edge of the ellipse alpha >= ALPHA_MIN, opaque for a pixel and faded out after another one, over a tint of the splat.
+#include "contract/core.glsl"
 #include "gaussian2d.glsl"
 
 const float LINE = 0.7, TINT = 0.1;

@@ -1,5 +1,5 @@
 // What is displayed of colours: over the background, or with the straight alpha that PNG has.
-#include "contract.glsl"
+#include "contract/picture.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 layout(constant_id = 0) const bool TRANSPARENT = false;
 SAMPLED_target

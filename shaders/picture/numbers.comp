@@ -1,5 +1,5 @@
 // What is displayed of numbers: each by its place in the palette, as far as there is something behind it.
-#include "contract.glsl"
+#include "contract/picture.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 layout(constant_id = 0) const bool TRANSPARENT = false;
 SAMPLED_target

@@ -1,5 +1,5 @@
 // The fragments of many layers add 1 to nine addresses.
-#include "contract.glsl"
+#include "contract/core.glsl"
 #include <atomics>
 
 layout(location = 0) in flat uint v_layer;

@@ -1,6 +1,6 @@
 // Every layer changes the state in a way that does not commute: (hash of the layers so far, how many there were, the last one).
 // Whole numbers below 2^16 are exact in float32.
-#include "contract.glsl"
+#include "contract/core.glsl"
 #include <order>
 
 layout(location = 0) in flat uint v_layer;

@@ -1,5 +1,5 @@
 // As order.frag, on the buffer that draws of blocks use.
-#include "contract.glsl"
+#include "contract/core.glsl"
 #include <section>
 
 layout(constant_id = 0) const uint SIDE = 1u;

@@ -1,29 +1,31 @@
-// The moments that a splat's fragments added up -> gradients of its Splat2D -> of its geometry and colour, for project/sink.comp.
+// The moments that a splat's fragments added up -> gradients of its Splat2D -> of its geometry and colour, for optim/planes.comp.
 // A part of the splats is visible, anywhere among the others: a workgroup lists those of its GROUP rows first, so that no lane idles through
 // the long part. Rows rather than ranks of `order`, because neighbours share the cache lines that they read and write.
 #include "common.glsl"
+#include "contract/trained.glsl"
 #include "projection.glsl"
 #include "gaussian2d.glsl"
 
 const uint LANES = 64u;
 layout(local_size_x = LANES) in;
-layout(constant_id = 0) const uint SH_PLANES = 16u;
-layout(constant_id = 1) const bool ALL_PLANES = false;  // the sink wants those above the SH degree too, whose gradients are zeros
 layout(constant_id = 2) const bool ANTIALIASED = false;
 
-BUFFER_means(readonly)
-BUFFER_quats(readonly)
-BUFFER_log_scales(readonly)
-BUFFER_logit_opacities(readonly)
+UNIFORM_planes
+VALUE_means(readonly)
+VALUE_quats(readonly)
+VALUE_log_scales(readonly)
+VALUE_logit_opacities(readonly)
+GRADIENT_means(restrict)
+GRADIENT_quats(restrict)
+GRADIENT_log_scales(restrict)
+GRADIENT_logit_opacities(writeonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
-BUFFER_indirect(writeonly)
 BUFFER_d_splats2d(restrict)
 BUFFER_seen(readonly)
-BUFFER_d_geometry(restrict)
 BUFFER_d_colors(writeonly)
-#include "project/sink_groups.glsl"
+BUFFER_directions(writeonly)
 #include <stats>
 
 shared uint visible[GROUP], found;
@@ -33,11 +35,10 @@ void differentiate(uint g) {
     float m[GRADIENTS];
     mat3 d_direction = mat3(0.0);  // of red, green and blue
     for (uint i = 0u; i < GRADIENTS; ++i) m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
-    if (frame.sh_degree > 0u)
-        for (uint i = 0u; i < 9u; ++i) d_direction[i / 3u][i % 3u] = d_geometry[i * counts.stride + g];
-    vec4 quat = quats[g];
-    vec3 mean = means[g], scale = exp(log_scales[g]);
-    float logit = logit_opacities[g];
+    if (frame.sh_degree > 0u) d_direction = mat3(d_means(g), d_log_scales(g), d_quats(g).xyz);
+    vec4 quat = quats(g);
+    vec3 mean = means(g), scale = exp(log_scales(g));
+    float logit = logit_opacities(g);
     bvec3 uncut = notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u));
     Stats stats = stats_of(g);
     for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // clean for the next frame: no pass needs to clear N rows
@@ -46,7 +47,7 @@ void differentiate(uint g) {
     float distance = length(away);
     vec3 n = away / distance, d_n = d_direction * d_color;
     d_colors[g] = d_color;
-    d_colors[counts.stride + g] = n;
+    directions[g] = n;
 
     float len = length(quat), opacity = 1.0 / (1.0 + exp(-logit));
     Projection o = project(camera, mean, quat / len, scale);
@@ -61,18 +62,15 @@ void differentiate(uint g) {
     d_project(camera, o, quat / len, scale, d_mean2d, d_a0, d_a1, d_mean, d_unit, d_scale);
     d_mean += d_normalize(n, distance, d_n);
     float d_logit = m[0] * opacity / (1.0 + exp(logit));  // o (1 - o): near 1 the difference has no digits
-    float d[GEOMETRY];
-    vec4 d_quat = d_normalize(quat / len, len, d_unit);
-    for (uint i = 0u; i < 3u; ++i) d[i] = d_mean[i], d[7u + i] = d_scale[i] * scale[i];
-    for (uint i = 0u; i < 4u; ++i) d[3u + i] = d_quat[i];
-    d[10] = d_logit;
-    for (uint i = 0u; i < GEOMETRY; ++i) d_geometry[i * counts.stride + g] = d[i];
+    d_means(g) = d_mean;
+    d_quats(g) = d_normalize(quat / len, len, d_unit);
+    d_log_scales(g) = d_scale * scale;
+    d_logit_opacities(g) = d_logit;
     add_stats(g, stats, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));
 }
 
 void main() {
     uint t = gl_LocalInvocationID.x, first = group_index() * GROUP;
-    if (first == 0u && t == 0u) indirect.sink = sink_groups();
     if (t == 0u) found = 0u;
     barrier();
     for (uint g = first + t; g < min(first + GROUP, counts.splats); g += LANES)

@@ -1,20 +1,25 @@
-// One thread a splat: 3D Gaussian -> Splat2D and its depth key, or NOT_VISIBLE. Who has a number that is not finite is culled: it would
+// One thread a splat: 3D Gaussian -> its projection, colour and depth key, or NOT_VISIBLE. A splat that has a number that is not finite is culled: it would
 // spread through its pixels into the gradients of others.
 #include "common.glsl"
+#include "contract/trained.glsl"
+#include "contract/sort.glsl"
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the place of the colour
 
-BUFFER_means(readonly)
-BUFFER_quats(readonly)
-BUFFER_log_scales(readonly)
-BUFFER_logit_opacities(readonly)
-BUFFER_sh(readonly)
+UNIFORM_planes
+VALUE_means(readonly)
+VALUE_quats(readonly)
+VALUE_log_scales(readonly)
+VALUE_logit_opacities(readonly)
+VALUE_sh0(readonly)
+VALUE_shN(readonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_splats2d(writeonly)
+BUFFER_colors2d(writeonly)
 BUFFER_keys(writeonly)
 #include "splat2d.glsl"
 #include "sh.glsl"
@@ -23,10 +28,10 @@ BUFFER_keys(writeonly)
 vec3 color;
 mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
 
-// Adds planes first, first + 1, ...: all are read before one is waited for.
-void add_planes(uint first, const uint count, uint g, vec3 n) {
+// Adds coefficients first, first + 1, ... of the higher bands: all are read before one is waited for.
+void add_bands(uint first, const uint count, uint g, vec3 n) {
     vec3 c[7];
-    for (uint i = 0u; i < count; ++i) c[i] = sh[(first + i) * counts.stride + g];
+    for (uint i = 0u; i < count; ++i) c[i] = shN(first - 1u + i, g);
     for (uint i = 0u; i < count; ++i) {
         color += sh_basis_of(first + i, n) * c[i];
         d_direction += outerProduct(d_sh_basis_of(first + i, n), c[i]);
@@ -36,31 +41,31 @@ void add_planes(uint first, const uint count, uint g, vec3 n) {
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
-    float logit = logit_opacities[g];
-    vec3 mean = means[g], log_scale = log_scales[g];
-    vec4 quat = quats[g];
+    float logit = logit_opacities(g), opacity;
+    vec3 mean = means(g), log_scale = log_scales(g);
+    vec4 quat = quats(g);
     keys[g] = NOT_VISIBLE;
-    splats2d[g].opacity = 0.0;
+    colors2d[g] = vec4(0.0);
     keep_nothing(g);
 
     Projection o;
     Splat2D s;
-    if (!splat2d_of(mean, quat, log_scale, logit, o, s)) return;
+    if (!splat2d_of(mean, quat, log_scale, logit, o, s, opacity)) return;
 
     color = vec3(0.5);
     if (DEPTH) {
         color = vec3(o.p.z, 1.0, 0.0);
     } else {
         vec3 n = normalize(mean - camera.position);
-        add_planes(0u, 1u, g, n);
-        if (SH_PLANES > 1u && frame.sh_degree > 0u) add_planes(1u, 3u, g, n);
-        if (SH_PLANES > 4u && frame.sh_degree > 1u) add_planes(4u, 5u, g, n);
-        if (SH_PLANES > 9u && frame.sh_degree > 2u) add_planes(9u, 7u, g, n);
+        color += sh_basis_of(0u, n) * sh0(g);
+        if (SH_PLANES > 1u && frame.sh_degree > 0u) add_bands(1u, 3u, g, n);
+        if (SH_PLANES > 4u && frame.sh_degree > 1u) add_bands(4u, 5u, g, n);
+        if (SH_PLANES > 9u && frame.sh_degree > 2u) add_bands(9u, 7u, g, n);
     }
 
     if (!finite(vec4(color, 0.0))) return;
-    s.color = max(color, vec3(0.0));
     splats2d[g] = s;
+    colors2d[g] = vec4(max(color, vec3(0.0)), opacity);
     keys[g] = floatBitsToUint(o.p.z);
     keep(g, color, d_direction);
 }

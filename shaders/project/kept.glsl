@@ -1,11 +1,16 @@
-// <kept>: what the backward projection gets from the forward one: who is visible, whose colour was not cut off, and the gradient of the colour by the direction of view.
+// <kept>: what the backward projection gets from the forward one: which splats are visible, which of their colours are above 0, and the gradients of the
+// colours by the direction of view. Those lie in planes that the backward pass then overwrites with gradients of the geometry.
 BUFFER_seen(writeonly)
-BUFFER_d_geometry(writeonly)
+GRADIENT_means(writeonly)
+GRADIENT_quats(writeonly)
+GRADIENT_log_scales(writeonly)
 
 void keep_nothing(uint g) { seen[g] = 0u; }
 
 void keep(uint g, vec3 color, mat3 d_direction) {
     seen[g] = 1u + (color.r > 0.0 ? 2u : 0u) + (color.g > 0.0 ? 4u : 0u) + (color.b > 0.0 ? 8u : 0u);
-    if (frame.sh_degree > 0u)
-        for (uint i = 0u; i < 9u; ++i) d_geometry[i * counts.stride + g] = d_direction[i / 3u][i % 3u];
+    if (frame.sh_degree == 0u) return;
+    d_means(g) = d_direction[0];
+    d_log_scales(g) = d_direction[1];
+    d_quats(g) = vec4(d_direction[2], 0.0);
 }

@@ -1,5 +1,6 @@
 // <reduce>: splat by splat where a subgroup holds several (DISTWAR's balancing): a splat with enough contributing lanes is summed over
 // them, the others quad by quad.
+#include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_arithmetic : require

@@ -1,4 +1,5 @@
 // <adder>: the lanes that hold a sum share its additions, which go to consecutive addresses: nine lanes make them in one instruction.
+#include "contract/splats.glsl"
 #include "reduce/add.glsl"
 
 // Called by the lanes that hold `sum`, of one splat; `rank` of `count`: which of them this is.

@@ -1,5 +1,6 @@
 // <reduce>: splat by splat where a subgroup holds several, all at once (VK_NV_shader_subgroup_partitioned): a splat with enough contributing
 // lanes is summed over them, the others quad by quad.
+#include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require

@@ -1,4 +1,5 @@
 // <reduce>: the four fragments of a 2x2 quad, always of one splat, are summed.
+#include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include <adder>

@@ -1,4 +1,5 @@
 // Sums a quad's moments and adds them; `contributing` is the subgroup's ballot.
+#include "contract/splats.glsl"
 #include <quads>
 
 void reduce_quad(uint splat, bool contributes, uvec4 contributing, float m[GRADIENTS]) {

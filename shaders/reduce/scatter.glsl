@@ -1,5 +1,6 @@
 // <reduce>: as hybrid, but a subgroup whose lanes are all awake is summed by recursive halving (Rabenseifner 2004, reduce-scatter): partners
 // swap halves of what they hold, so that 12 shuffles sum nine numbers over 32 lanes, and nine sums lie in nine lanes when they are added.
+#include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require

@@ -1,4 +1,5 @@
 // <shape>: the axis-aligned box around the ellipse. Six vertices are two triangles; the first three are one triangle, whose bounding box it is.
+#include "contract/splats.glsl"
 const vec2 CORNERS[6] = vec2[](vec2(-1, -1), vec2(1, -1), vec2(-1, 1), vec2(-1, 1), vec2(1, -1), vec2(1, 1));
 
 vec2 vertex_of(Splat2D s, uint i) {

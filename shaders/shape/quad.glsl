@@ -1,4 +1,5 @@
 // <shape>: the oriented box around the ellipse, two triangles.
+#include "contract/splats.glsl"
 const vec2 CORNERS[6] = vec2[](vec2(-1, -1), vec2(1, -1), vec2(-1, 1), vec2(-1, 1), vec2(1, -1), vec2(1, 1));
 
 vec2 vertex_of(Splat2D s, uint i) {

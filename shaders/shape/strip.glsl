@@ -1,4 +1,5 @@
 // <shape>: the oriented box around the ellipse, four corners in the order of a strip.
+#include "contract/splats.glsl"
 vec2 vertex_of(Splat2D s, uint i) {
     vec2 axis1, axis2;
     box_axes(s, axis1, axis2);

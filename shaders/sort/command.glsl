@@ -1,4 +1,5 @@
 // The command that draws so many splats, in the shape that the host chose.
+#include "contract/sort.glsl"
 layout(constant_id = 3) const uint DRAW_VERTICES = 6u;  // a splat
 layout(constant_id = 4) const bool DRAW_MESH = false;  // MESH_SPLATS splats a workgroup
 

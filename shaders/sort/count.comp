@@ -1,5 +1,6 @@
 // Radix sort, step 1 of 3: how often each digit occurs in each block of keys.
 #include "common.glsl"
+#include "contract/sort.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)

@@ -1,4 +1,5 @@
 // What the passes of the radix sort share: which digit, how many keys, where a block starts.
+#include "contract/sort.glsl"
 layout(constant_id = 0) const uint SHIFT = 0u;
 layout(constant_id = 1) const bool FIRST = false;  // the first pass reads all splats, takes their index as value and drops the culled ones
 layout(constant_id = 9) const bool PAIRS = false;  // sorts pairs of tile and splat, not splats

@@ -1,5 +1,6 @@
 // Radix sort, step 2 of 3: one workgroup a digit turns its row of counts into the keys before each block, and leaves the row's total.
 #include "common.glsl"
+#include "contract/sort.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)

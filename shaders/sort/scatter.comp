@@ -1,6 +1,7 @@
 // Radix sort, step 3 of 3: moves keys and values behind all that sort before them, keeping the order of equal digits.
 // The rank among equal digits of a row of GROUP keys comes from one bit mask a digit, so it needs no subgroup size.
 #include "common.glsl"
+#include "contract/sort.glsl"
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 2) const bool LAST = false;  // nobody reads the keys of the last pass

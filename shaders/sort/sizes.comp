@@ -1,5 +1,6 @@
 // Work sizes of a frame from the number of splats. Those of the visible ones start at nothing: with no splats the sort's own passes do not run.
 #include "common.glsl"
+#include "contract/sort.glsl"
 
 layout(local_size_x = 1) in;
 BUFFER_counts(restrict)
@@ -15,6 +16,5 @@ void main() {
     indirect.pair_blocks = fold(0u);
     indirect.pair_groups = fold(1u);
     indirect.buckets = fold(0u);
-    indirect.sink = uvec3(0u);
-    counts.visible = counts.pairs = counts.pairs_wanted = 0u;
+    counts.visible = counts.pairs = counts.pairs_wanted = counts.pairs_wanted_high = 0u;
 }

@@ -4,6 +4,8 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"
+#include "contract/image.glsl"
+#include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 #include "gaussian2d.glsl"
 #include <atomics>
@@ -14,6 +16,7 @@ layout(constant_id = 1) const uint LANES = 32u;
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
+BUFFER_tile_reaches(readonly)
 BUFFER_frame(readonly)
 SAMPLED_target
 SAMPLED_d_image
@@ -55,7 +58,9 @@ void main() {
     uint live = load_pixels(tile, bucket);
     if (live == 0u) return;
     bool mine = pair < tile_starts[tile + 1u];
-    TileSplat s = tile_splats[pair_splats[mine ? pair : pair - lane]];
+    uint rank = pair_splats[mine ? pair : pair - lane];
+    TileSplat s = tile_splats[rank];
+    TileReach r = tile_reaches[rank];
     vec4 m = s.mean_conic, c = s.conic_color;
     m.xy -= vec2(uvec2(tile % TILES_X, tile / TILES_X) * TILE) + 0.5;
     float total = 0.0;        // of w
@@ -71,7 +76,7 @@ void main() {
             vec2 state = states[p];
             float y = floor(pixel.w / float(TILE));
             vec2 d = m.xy - vec2(pixel.w - float(TILE) * y, y);
-            float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(s.opacity * G, ALPHA_MAX);
+            float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(r.opacity * G, ALPHA_MAX);
             if (alpha >= ALPHA_MIN && state.y >= T_MIN) {
                 contributes = true;
                 float along = dot(pixel.rgb, c.yzw), w = G * (along * state.y - state.x) / (1.0 - alpha);
@@ -91,7 +96,7 @@ void main() {
     uvec4 contributing = subgroupBallot(contributes);
     uint place = subgroupBallotExclusiveBitCount(contributing), words = GRADIENTS * subgroupBallotBitCount(contributing);
     if (contributes) {
-        splats[place] = s.splat;
+        splats[place] = r.splat;
         for (uint i = 0u; i < GRADIENTS; ++i) sums[GRADIENTS * place + i] = moments[i];
     }
     barrier();

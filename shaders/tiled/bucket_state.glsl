@@ -1,4 +1,5 @@
 // What the forward pass left in front of a bucket.
+#include "contract/tiles.glsl"
 #include "tiled/buckets.glsl"
 layout(constant_id = 7) const uint GROUP_PIXELS = 32u;  // of a subgroup of the forward pass
 BUFFER_checkpoints(readonly)

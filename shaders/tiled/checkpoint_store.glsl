@@ -1,4 +1,5 @@
 // <checkpoint>: every pixel's state in front of every bucket that its subgroup visits, and how many those are.
+#include "contract/tiles.glsl"
 #include "tiled/buckets.glsl"
 BUFFER_checkpoints(writeonly)
 BUFFER_reaches(writeonly)

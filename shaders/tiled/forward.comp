@@ -1,4 +1,5 @@
 // Forward: blends the splats of a tile front to back; a finished pixel takes no more splats.
+#include "contract/image.glsl"
 #include <walk>
 #include <alpha>
 STORE_target

@@ -5,6 +5,7 @@
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #include "common.glsl"
+#include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 
 layout(local_size_x = GROUP) in;
@@ -14,6 +15,7 @@ BUFFER_counts(readonly)
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
+BUFFER_tile_reaches(readonly)
 BUFFER_pair_records(readonly)
 BUFFER_pair_subgroups(readonly)
 BUFFER_d_splats2d(writeonly)
@@ -48,22 +50,22 @@ void main() {
     uint lane = gl_SubgroupInvocationID, first = group_index() * GROUP + gl_SubgroupID * LANES, rank = first + lane;
     if (first >= counts.visible) return;
     bool mine = rank < counts.visible;
-    TileSplat s = tile_splats[mine ? rank : first];
-    Ellipse e = ellipse_of(s);
+    TileReach r = tile_reaches[mine ? rank : first];
+    Ellipse e = ellipse_of(tile_splats[mine ? rank : first], r);
     uint tiles = tiles_of(e);
     bool large = mine && tiles > LANES;
     if (mine && !large) {
         add_pairs(e, tiles, rank, 0u, 1u);
-        store(s.splat);
+        store(r.splat);
     }
     uvec4 shared_ones = subgroupBallot(large);
     for (uint w = 0u; w < WORDS; ++w)
         for (uint bits = shared_ones[w]; bits != 0u; bits &= bits - 1u) {
             uint one = first + 32u * w + uint(findLSB(bits));
-            s = tile_splats[one];
-            e = ellipse_of(s);
+            r = tile_reaches[one];
+            e = ellipse_of(tile_splats[one], r);
             add_pairs(e, tiles_of(e), one, lane, LANES);
             for (uint i = 0u; i < GRADIENTS; ++i) sum[i] = subgroupAdd(sum[i]);
-            if (lane == 0u) store(s.splat);
+            if (lane == 0u) store(r.splat);
         }
 }

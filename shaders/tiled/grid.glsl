@@ -1,5 +1,6 @@
 // The tiles of the canvas, and which of them an ellipse alpha >= ALPHA_MIN touches: exactly, row by row (as AccuTile of Speedy-Splat, Hanson
 // et al. 2025). A tile is the rectangle of its pixel centres. `precise`: the passes that count and emit must agree to the last bit.
+#include "contract/tiles.glsl"
 layout(constant_id = 4) const uint TILES_X = 1u;
 layout(constant_id = 5) const uint TILES_Y = 1u;
 const uint TILES = TILES_X * TILES_Y;
@@ -9,7 +10,7 @@ struct Ellipse {
     precise float A, k, c, cutoff;  // A (x + k y)^2 + c y^2 <= cutoff around the mean
 };
 
-Ellipse ellipse_of(TileSplat s) { return Ellipse(s.mean_conic.xy, s.mean_conic.z, s.mean_conic.w, s.conic_color.x, s.cutoff); }
+Ellipse ellipse_of(TileSplat s, TileReach r) { return Ellipse(s.mean_conic.xy, s.mean_conic.z, s.mean_conic.w, s.conic_color.x, r.cutoff); }
 
 // First tile of a row or column of `count` tiles, and the first behind, that have pixel centres in [low, high].
 uvec2 tiles_in(float low, float high, uint count) {

@@ -1,5 +1,6 @@
 // <reduce>: a subgroup, all of one splat, is summed by recursive halving (reduce-scatter): three exchanges leave each lane one of eight sums
 // over 8 lanes, so that nine sums cost 14 shuffles of 32 lanes, not 45, and neighbouring lanes add them to neighbouring words.
+#include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_shuffle : require

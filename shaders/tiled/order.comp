@@ -1,6 +1,7 @@
 // The order in which workgroups take the tiles: those with most pairs first, so that no long one begins when the others are done. One workgroup, a counting
 // sort by the logarithm of the number, eight steps an octave; which of two alike comes first changes nothing but time.
 #include "common.glsl"
+#include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 
 layout(local_size_x = GROUP) in;

@@ -1,4 +1,5 @@
 // <atomics>: no float is added. A pair has a record for every subgroup of its tile, which that subgroup alone writes; whose are written is a mask.
+#include "contract/tiles.glsl"
 BUFFER_pair_records(writeonly)
 BUFFER_pair_subgroups(restrict)
 

@@ -1,4 +1,5 @@
 // <share>: a workgroup takes all pairs of its tile.
+#include "contract/tiles.glsl"
 BUFFER_tile_order(readonly)
 
 bool take_share() {

@@ -1,5 +1,6 @@
 // Where every tile's pairs start: each pair that differs from the one before marks its tile, and the empty ones between.
 #include "common.glsl"
+#include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 
 layout(local_size_x = GROUP) in;

@@ -1,6 +1,7 @@
 // The pairs of all sort blocks of visible splats -> those before each block, behind the last their sum, and work sizes. One workgroup.
 // Pairs beyond the buffers are dropped: the farthest ones.
 #include "common.glsl"
+#include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 
 layout(local_size_x = GROUP) in;
@@ -14,18 +15,33 @@ BUFFER_pair_sums(restrict)
 
 const uint BLOCK = GROUP * SORT_ROWS;
 
+// Sums of pairs in two words, low and high: many large splats on many tiles make more than 2^32.
+uvec2 add(uvec2 sum, uint value) {
+    uint carry, low = uaddCarry(sum.x, value, carry);
+    return uvec2(low, sum.y + carry);
+}
+uint saturated(uvec2 sum) { return sum.y > 0u ? 0xFFFFFFFFu : sum.x; }
+
+// `sum` and what was scanned as low and high 16 bits apart, so that GROUP of them fit 32 bits.
+uvec2 add_halves(uvec2 sum, uint low, uint high) {
+    return add(add(uvec2(sum.x, sum.y + (high >> 16u)), low), high << 16u);
+}
+
 void main() {
-    uint t = gl_LocalInvocationID.x, blocks = (counts.visible + BLOCK - 1u) / BLOCK, before = 0u, sum;
+    uint t = gl_LocalInvocationID.x, blocks = (counts.visible + BLOCK - 1u) / BLOCK, low_total, high_total;
+    uvec2 before = uvec2(0u);
     for (uint start = 0u; start < blocks; start += GROUP) {
-        uint block = start + t, first = scan_group(block < blocks ? pair_sums[block] : 0u, sum);
-        if (block < blocks) pair_sums[block] = before + first;
-        before += sum;
+        uint block = start + t, value = block < blocks ? pair_sums[block] : 0u;
+        uint low = scan_group(value & 0xFFFFu, low_total), high = scan_group(value >> 16u, high_total);
+        if (block < blocks) pair_sums[block] = saturated(add_halves(before, low, high));
+        before = add_halves(before, low_total, high_total);
     }
     if (t > 0u) return;
-    pair_sums[blocks] = before;
-    uint pairs = min(before, uint(pair_tiles.length()));
+    pair_sums[blocks] = saturated(before);
+    uint pairs = min(saturated(before), uint(pair_tiles.length()));
     counts.pairs = pairs;
-    counts.pairs_wanted = before;
+    counts.pairs_wanted = before.x;
+    counts.pairs_wanted_high = before.y;
     indirect.pair_blocks = fold((pairs + BLOCK - 1u) / BLOCK);
     indirect.pair_groups = fold(pairs / GROUP + 1u);
     indirect.buckets = fold((pairs / BUCKET + TILES) * PARTS);

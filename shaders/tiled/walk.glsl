@@ -1,5 +1,6 @@
 // <walk>, what forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
 // tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
+#include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
 
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
@@ -9,6 +10,7 @@ layout(constant_id = 9) const bool BY_PAIR = false;  // gradients have a row a p
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
+BUFFER_tile_reaches(readonly)
 
 const uint BATCH = gl_WorkGroupSize.x, PARTS = TILE * TILE / (BATCH * PER_LANE), WORDS = (LANES + 31u) / 32u;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
@@ -45,11 +47,13 @@ void walk() {
         if (finished_subgroups == gl_NumSubgroups) break;
         uint i = first + gl_LocalInvocationIndex;
         if (i < end) {
-            TileSplat s = tile_splats[pair_splats[i]];
+            uint rank = pair_splats[i];
+            TileSplat s = tile_splats[rank];
+            TileReach r = tile_reaches[rank];
             batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
             batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
-            batch_opacity[gl_LocalInvocationIndex] = vec2(s.opacity, s.cutoff);
-            batch_row[gl_LocalInvocationIndex] = BY_PAIR ? i : s.splat;
+            batch_opacity[gl_LocalInvocationIndex] = vec2(r.opacity, r.cutoff);
+            batch_row[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
         }
         barrier();
         uint in_batch = min(BATCH, end - first);

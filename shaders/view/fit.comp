@@ -1,5 +1,5 @@
 // The window of an image fit: the drawn image as large as the window holds it. A pixel of the window is the mean of those of the image under it.
-#include "contract.glsl"
+#include "contract/view.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 SAMPLED_target
 BUFFER_frame(readonly)

@@ -1,5 +1,5 @@
 // The window: splats, the photograph beside or over them, and text on a darkened ground.
-#include "contract.glsl"
+#include "contract/view.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 SAMPLED_shown
 STORE_screen

@@ -22,18 +22,14 @@ DRAW_SIGNS = 64
 
 
 def signs(seed, step, pair, n, planes):
-    """+-1 by parameter, shaped as parameters are: geometry from the first word's bits 8 to 18, SH plane k from three bits of the next two words."""
+    """+-1 by parameter, shaped as parameters are. Number k of a splat (means, quats, log scales, logit, then SH coefficients by plane) has bit 8 + k mod 24 of word k div 24."""
     key = np.zeros((n, 4), np.uint32)
-    key[:] = seed, step, 0, DRAW_SIGNS + 256 * pair
-    key[:, 2] = np.arange(n)
+    key[:, 0], key[:, 1], key[:, 2], key[:, 3] = seed, step, np.arange(n), DRAW_SIGNS + 256 * pair
     bits = random_bits(key)
-
-    def of(word, first, count):
-        picked = (bits[:, word, None] >> np.arange(first, first + count, dtype=np.uint32)) & np.uint32(1)
-        return 1.0 - 2.0 * picked
-
-    sh = np.stack([of(1 + k // 8, 8 + 3 * (k % 8), 3) for k in range(planes)], 1)
-    return {"means": of(0, 8, 3), "quats": of(0, 11, 4), "log_scales": of(0, 15, 3), "logit_opacities": of(0, 18, 1)[:, 0], "sh": sh}
+    k = np.arange(11 + 3 * planes)
+    picked = 1.0 - 2.0 * ((bits[:, k // 24] >> (8 + k % 24).astype(np.uint32)) & np.uint32(1))
+    geometry = {"means": picked[:, :3], "quats": picked[:, 3:7], "log_scales": picked[:, 7:10], "logit_opacities": picked[:, 10]}
+    return {**geometry, "sh": picked[:, 11:].reshape(n, planes, 3)}
 
 
 def drawn(theta):

@@ -1,4 +1,6 @@
-"""The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS: its HELP, `add_flags(parser)` and `handle(flags)`.
+"""The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS: its HELP, `add_flags(parser)` and `handle(flags)`;
+where it has very many flags also COMMON, the names of those that --help shows without being asked for all; where it may run out of memory REMEDIES, what to
+do about it by what there is too much of (see OutOfMemory).
 
 Handlers import what they run, so that help and mistyped flags answer at once and need no Vulkan.
 """
@@ -9,29 +11,38 @@ import signal
 import sys
 
 from hardsplat import __version__
-from hardsplat.cli import bench, doctor, eval, fit, mesh, render, sfm, sweep, train, view
-from hardsplat.cli.flags import Parser, add_setting, unknown_flag
-from hardsplat.errors import UserError
+from hardsplat.cli import bench, convert, doctor, eval, export, fit, mesh, render, sfm, sweep, train, view
+from hardsplat.cli.flags import AddHelp, Parser, add_setting, unknown_flag
+from hardsplat.errors import OutOfMemory, UserError
 
-COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "sfm": sfm, "doctor": doctor}
+_MODULES = (train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor)
+COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted, 143 terminated."""
+    program = argv is None
+    argv = sys.argv[1:] if program else argv
+    for stream in (sys.stdout, sys.stderr) if program else ():
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # names of files may hold what the terminal cannot show
+    command = None
     try:
-        flags = _parsed(sys.argv[1:] if argv is None else argv)
-        return COMMANDS[flags.pop("command")].handle(flags) or 0
+        flags = _parsed(argv)
+        command = COMMANDS[flags.pop("command")]
+        return command.handle(flags) or 0
     except UserError as error:
         if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
             raise
-        print(f"hardsplat: error: {error}", file=sys.stderr)
+        remedy = getattr(command, "REMEDIES", {}).get(error.grows_with) if isinstance(error, OutOfMemory) else None
+        print(f"hardsplat: error: {_blamed(str(error), argv)}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
         print("hardsplat: terminated" if number == signal.SIGTERM else "hardsplat: interrupted", file=sys.stderr)
         return 128 + number
     finally:
-        if argv is None:  # a program that is about to end: a late Ctrl-C must not replace its exit code
+        if program:  # a program that is about to end: a late Ctrl-C must not replace its exit code
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -43,7 +54,10 @@ def _parsed(argv: list[str]) -> dict:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     commands = {}
     for name, command in COMMANDS.items():
-        commands[name] = subparsers.add_parser(name, help=command.HELP, description=command.HELP[0].upper() + command.HELP[1:] + ".")
+        many = hasattr(command, "COMMON")  # flags, of which --help shows those alone
+        commands[name] = subparsers.add_parser(name, help=command.HELP, description=command.HELP[0].upper() + command.HELP[1:] + ".", add_help=not many)
+        if many:
+            commands[name].add_argument("-h", "--help", action=AddHelp)
         command.add_flags(commands[name])
 
     known, unknown = parser.parse_known_args(_dashed(argv))
@@ -53,6 +67,12 @@ def _parsed(argv: list[str]) -> dict:
     if device := os.environ.get("HARDSPLAT_DEVICE"):
         flags.setdefault("device", device)
     return flags
+
+
+def _blamed(text: str, argv: list[str]) -> str:
+    """An error about the device names what chose it: the flag, or the environment."""
+    named = any(word.split("=")[0] == "--device" for word in argv)
+    return re.sub("^--device ", "HARDSPLAT_DEVICE=", text) if os.environ.get("HARDSPLAT_DEVICE") and not named else text
 
 
 def _dashed(argv: list[str]) -> list[str]:

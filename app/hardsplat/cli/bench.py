@@ -6,16 +6,17 @@ from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, from_
 from hardsplat.config import FIELDS, checked, kind
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
+REMEDIES = {"splats": "lower --sh-degree", "pixels": "raise --data-factor"}
 AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments", "rasterizer")
 
 
 def add_flags(parser):
-    parser.usage = "%(prog)s MODEL --data-dir SCENE [--flag value ...]"
-    parser.add_argument("model", metavar="MODEL", help="splats to draw: result folder of a training, .ply, or .npz with gsplat's parameter names")
-    parser.add_argument("--data-dir", metavar="PATH", required=True, help="scene whose cameras (and photographs, for --upstream loss) are used")
+    parser.usage = "%(prog)s MODEL [--data-dir SCENE] [--flag value ...]"
+    parser.add_argument("model", metavar="MODEL", help="splats to draw: result folder of a training, or a file of splats, see convert")
+    parser.add_argument("--data-dir", metavar="PATH", help="scene whose cameras (and photographs, for --upstream loss) are used (default: the one trained on)")
     parser.add_argument("--result-dir", metavar="PATH", help="folder for bench.json, bench.md and plots (default: print only)")
     parser.add_argument("--views", metavar="N", nargs="+", type=int, help="views by position in the sorted photographs (default: 8, evenly spaced)")
-    parser.add_argument("--data-factor", metavar="N", help="draw images this many times smaller (default: 1)")
+    parser.add_argument("--data-factor", metavar="N", help="draw images this many times smaller (default: as trained; 1 with --data-dir)")
     parser.add_argument("--splats", metavar="X", nargs="+", type=float, help="sizes of the model: up to 100 as a multiple of it, above as a number of splats; "
         "random subsets, and jittered copies above its size (default: 1)")
     parser.add_argument("--upstream", choices=("random", "loss"), help="gradients of the image: uniform random, or of L1 + D-SSIM (default: random)")

@@ -28,6 +28,42 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
 
+class AddHelp(argparse.Action):
+    """--help of a command with many flags: the common ones; with `all` behind it every one."""
+
+    def __init__(self, option_strings, dest, **settings):
+        super().__init__(option_strings, dest=argparse.SUPPRESS, default=argparse.SUPPRESS, nargs="?", metavar="all", help="show this help and exit; all: with every flag")
+
+    def __call__(self, parser, namespace, value, option_string=None):
+        if value == "all":
+            parser.print_help()
+        else:
+            hidden = [group for group in parser._action_groups if group.title not in (*_ALWAYS, COMMON)]  # argparse has no public list of groups
+            for group in hidden:
+                parser._action_groups.remove(group)
+            count = sum(len(group._group_actions) for group in hidden)
+            parser.epilog = f"{count} more flags: {parser.prog} --help all"
+            parser.print_help()
+        parser.exit()
+
+
+COMMON = "common flags"
+_ALWAYS = ("positional arguments", "options")
+
+
+def add_groups(parser, groups, common, add) -> None:
+    """Flags of settings in groups, as add(group, field) makes them: those named in `common` first, in that order, in a group of their own, which --help shows alone."""
+    fields = {f.name: f for group in groups.values() for f in group}
+    first = parser.add_argument_group(COMMON)
+    for name in common:
+        add(first, fields[name])
+    for title, members in groups.items():
+        group = parser.add_argument_group(title)
+        for f in members:
+            if f.name not in common:
+                add(group, f)
+
+
 class _Help(argparse.HelpFormatter):
     def __init__(self, prog):
         super().__init__(prog, max_help_position=32)
@@ -91,4 +127,5 @@ def unknown_flag(words: list[str], parser: argparse.ArgumentParser) -> UserError
         return UserError(f"unexpected argument '{word}' (see {parser.prog} --help)")
     real = parser._option_string_actions  # argparse has no public list of flags
     names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real} | {o: o for o in real}
-    return UserError(f"unknown flag '{word}'{nearest(word, names) or f' (see {parser.prog} --help)'}")
+    bare = {o.lstrip("-"): offered for o, offered in names.items()}  # dashes, which all have, would make all alike
+    return UserError(f"unknown flag '{word}'{nearest(word.lstrip('-'), bare) or f' (see {parser.prog} --help)'}")

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, from_text, settings
+from hardsplat.cli.flags import METAVARS, add_groups, add_setting, default_text, flag, from_text, settings
 from hardsplat.cli.train import require_scene
 from hardsplat.config import FIELDS, GROUPS, checked, kind
 from hardsplat.presets import load_config
 
+COMMON = ("max_steps", "data_factor", "test_every", "rasterizer", "format", "blending", "reduction", "strategy", "cap_max", "seed")
 HELP = "train a scene with every combination of settings, and compare the results"
 _OTHER = ("device", "result_dir", "data_dir", "resume", "ckpt", "quiet", "verbose", "profile")  # not settings of a run, or not of several
 AXES = [name for name, f in FIELDS.items() if name not in _OTHER and (f.metadata["choices"] or kind(f) in (int, float))]
@@ -22,15 +23,16 @@ def add_flags(parser):
     parser.add_argument("--scheduler", metavar="ADDRESS", help="dask: of a running cluster, whose workers see the same files (default: a cluster of this machine)")
     parser.add_argument("--device", metavar="INDEX|NAME", nargs="+", help="Vulkan device; with --executor dask one or more, each with a worker of its own")
     add_setting(parser, "quiet")
-    for title, fields in GROUPS.items():
-        group = parser.add_argument_group(title)
-        for f in fields:
-            if f.name in AXES:
-                choices = f.metadata["choices"]
-                help = f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: {default_text(f)})".replace("%", "%%")
-                group.add_argument(flag(f.name), nargs="+", metavar="NAME" if choices else METAVARS[kind(f)], help=help)
-            elif f.name not in _OTHER:
-                add_setting(group, f.name)
+    add_groups(parser, {title: [f for f in fields if f.name not in _OTHER] for title, fields in GROUPS.items()}, COMMON, _add)
+
+
+def _add(group, f):
+    """A setting's flag; an axis takes one or more values."""
+    if f.name not in AXES:
+        return add_setting(group, f.name)
+    choices = f.metadata["choices"]
+    help = f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: {default_text(f)})".replace("%", "%%")
+    group.add_argument(flag(f.name), nargs="+", metavar="NAME" if choices else METAVARS[kind(f)], help=help)
 
 
 def handle(flags):

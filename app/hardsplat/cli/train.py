@@ -2,12 +2,14 @@
 
 import sys
 
-from hardsplat.cli.flags import add_setting, settings, show_log
+from hardsplat.cli.flags import add_groups, add_setting, settings, show_log
 from hardsplat.config import GROUPS
 from hardsplat.errors import UserError
 from hardsplat.presets import SAVED_NAME, load_config
 
 HELP = "train a scene"
+REMEDIES = {"splats": "lower --cap-max or --sh-degree", "random splats": "lower --init-num-pts", "pixels": "raise --data-factor"}
+COMMON = ("result_dir", "max_steps", "data_factor", "test_every", "background", "strategy", "cap_max", "sh_degree", "rasterizer", "device", "resume", "quiet")
 
 
 def add_flags(parser):
@@ -18,10 +20,7 @@ def add_flags(parser):
     parser.add_argument("--view", action="store_true", default=False, help="a window that shows the splats while they are trained")
     for colour in ("random", "white"):
         parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
-    for title, fields in GROUPS.items():
-        group = parser.add_argument_group(title)
-        for f in fields:
-            add_setting(group, f.name)
+    add_groups(parser, GROUPS, COMMON, lambda group, f: add_setting(group, f.name))
 
 
 def handle(flags):

@@ -12,7 +12,7 @@ from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, allocate_all
 
-NUMBERS = contract.CONSTANTS["BLOB"][0]
+NUMBERS = contract.CONSTANTS["BLOB"]
 OPACITY, SHARE = 0.7, 0.6  # of a new blob: opacity, and standard deviation over the distance to the next
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from pathlib import Path
 
-import cv2
+import cv2  # resamples by area, some 5 times as fast as Pillow
 import numpy as np
 from tqdm import tqdm
 

@@ -12,14 +12,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.fit.blobs import BlobBuffers
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.base import Rasterizer, allocate_drawn, resolve
 from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer
+from hardsplat.raster.projection import Plain, allocate_drawn
+from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.raster.resolve import name_of, resolve
+from hardsplat.raster.sinks import Sink
 from hardsplat.raster.sort import BLOCK, RADIX, SORT_PASSES
 from hardsplat.raster.tiled import TiledOptions, TiledRasterizer, count_pass
 from hardsplat.variants.atomics import ATOMICS, Atomics
@@ -30,7 +33,8 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
 SUBGROUPS = (8, 16, 32, 64)
-SINKS = {"store": ("fit/store.glsl", ("blobs",), ("d_blobs",)), "adam": ("fit/adam.glsl", ("hyper", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))}
+STORE = Sink(True, {"sink": "fit/store.glsl"}, ("blobs",), ("d_blobs",))
+ADAM = Sink(False, {"sink": "fit/adam.glsl"}, ("adam_settings", "rates", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,21 @@ class FitOptions:
 
 
 @dataclass(frozen=True)
-class Flat:
-    """The projection of blobs, which are on the image already: all are drawn, in the order of their rows, so there is nothing to sort."""
+class Flat(Plain):
+    """The projection of blobs, which are on the image already: all are drawn, in the order in which they stand, so there is nothing to sort."""
 
-    sink: str
+    sink: Sink
+
+    differentiates = True
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
-        slot, reads, writes = SINKS[self.sink]
+        sink = self.sink
         return [
             SORT_PASSES[0],
             ComputePass("fit order", "fit/order.comp", reads=("counts",), writes=("counts", "indirect", "order"), spec=command),
-            ComputePass("fit project", "fit/project.comp", reads=("blobs", "camera", "counts"), writes=("splats2d",)),
+            ComputePass("fit project", "fit/project.comp", reads=("blobs", "camera", "counts"), writes=("splats2d", "colors2d")),
             ComputePass(
-                "fit sink", "fit/sink.comp", reads=("counts", "splats2d", "d_splats2d", *reads), writes=("d_splats2d", *writes), slots={"sink": slot}
+                "fit sink", "fit/sink.comp", reads=("counts", "colors2d", "d_splats2d", *sink.reads), writes=("d_splats2d", *sink.writes), slots=sink.slots
             ),
         ]
 
@@ -75,7 +81,7 @@ class Flat:
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         recorder.run(run["fit project"], indirect="splat_groups")
 
-    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:
         recorder.run(run["fit sink"], indirect="splat_groups")
 
 
@@ -87,7 +93,7 @@ def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width:
     drawing = {**slots, "alpha": PICTURES["image"].alpha, "checkpoint": "tiled/checkpoint_none.glsl"}
     summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
     summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
-    reads, subgroups = ("counts", "tile_splats"), dict(full_subgroups=True, subgroup=lanes)
+    reads, subgroups = ("counts", "tile_splats", "tile_reaches"), dict(full_subgroups=True, subgroup=lanes)
     drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
     return [
         count_pass(width, height),
@@ -117,7 +123,7 @@ class WalkRasterizer:
 
     room = 0
 
-    def __init__(self, device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: str):
+    def __init__(self, device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink):
         row = FIT_RASTERS[options.rasterizer]
         lanes = options.subgroup_size or device.subgroup_size
         if lanes not in device.subgroup_sizes or lanes not in SUBGROUPS:
@@ -127,18 +133,18 @@ class WalkRasterizer:
         backward = resolve(device, "reduction", {name: TILE_BACKWARDS[name] for name in row.reductions}, options.reduction, "--reduction")
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         tiles = int(np.prod(_grid(width, height, pixels)))
-        self.rows = WalkRows({"reduction": next(n for n, r in TILE_BACKWARDS.items() if r is backward), "subgroup_size": lanes, "tile_pixels": pixels})
+        self.rows = WalkRows({"reduction": name_of(TILE_BACKWARDS, backward), "subgroup_size": lanes, "tile_pixels": pixels})
         self.threads = -(-tiles * pixels // _threads(row, lanes, pixels)) * _threads(row, lanes, pixels)
         self.projection = Flat(sink)
         passes = [*self.projection.passes(), *walk_passes(row, backward, atomics, width, height, lanes, pixels)]
         self.pipelines = build_all(device, passes)
         capacity, format = parameters.capacity, FORMATS["float32"]
-        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1}
+        sizes = {"tile_splats": capacity, "tile_reaches": capacity, "pair_sums": -(-capacity // BLOCK) + 1}
         own: dict[str, Buffer | Image] = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         self._own = own
         try:
             own |= self.projection.allocate(device, capacity)
-            for name in ("target", "d_image") if sink == "store" else ("target",):
+            for name in ("target", "d_image") if sink.stores else ("target",):
                 own[name] = Image(device, width, height, format.vk, format.texel, name)
         except OutOfMemory:
             self.destroy()
@@ -154,7 +160,7 @@ class WalkRasterizer:
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target -> d_splats2d -> the sink."""
         self._draw(recorder, self.pipelines["draw backward"])
-        self.projection.record_backward(recorder, self.pipelines)
+        self.projection.record_backward(recorder, self.pipelines, 0)
 
     def _draw(self, recorder: Recorder, run: Pipeline) -> None:
         """A dispatch is counted in workgroups of the size that the shader has by default."""
@@ -172,10 +178,10 @@ class WalkRasterizer:
 def rasterizer_of(device: Device, wanted: str) -> str:
     """The row of FIT_RASTERS that is wanted, or for 'auto' the first that runs here. Raises UserError."""
     row = resolve(device, "rasterizer of blobs", FIT_RASTERS, wanted, "--rasterizer")
-    return next(name for name, each in FIT_RASTERS.items() if each is row)
+    return name_of(FIT_RASTERS, row)
 
 
-def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: str) -> Rasterizer:
+def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink) -> Rasterizer:
     """What `options` name. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated."""
     name = rasterizer_of(device, options.rasterizer)
     row = FIT_RASTERS[name]

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from hardsplat import contract
 from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
-from hardsplat.fit.raster import FitOptions, open_rasterizer, rasterizer_of
+from hardsplat.fit.raster import ADAM, FitOptions, open_rasterizer, rasterizer_of
 from hardsplat.footprint import by_purpose
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
-from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, read_metrics, record_loss, record_metrics, record_squared
+from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, loss_terms, read_metrics, record_loss, record_metrics, record_squared
 from hardsplat.train.photos import pack
-from hardsplat.train.schedule import BACKGROUND_MODES, SCHEDULE_PASSES, record_begin, record_end
+from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings
+
+
+BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
 
 def canvas_row(width: int, height: int) -> np.ndarray:
@@ -29,16 +34,18 @@ def canvas_row(width: int, height: int) -> np.ndarray:
     return row
 
 
-def hyper_row(config: FitConfig, spacing: float) -> np.ndarray:
-    """The contract's Hyper struct. spacing: distance between blobs, px. The rates of a splat's parameters are those of a blob's that are most like them."""
-    row = np.zeros((), contract.dtype("Hyper"))
-    row["seed"], row["max_steps"], row["ssim_lambda"] = config.seed, config.max_steps, config.ssim_lambda
-    row["background_mode"], row["sh_degree_interval"] = BACKGROUND_MODES.index(config.background), 1
-    row["lr_means"] = config.means_lr * spacing
-    row["lr_means_final"] = config.final_lr * row["lr_means"]
-    row["lr_quats"], row["lr_scales"], row["lr_sh0"], row["lr_opacities"] = config.angles_lr, config.scales_lr, config.colors_lr, config.opacities_lr
-    row["beta1"], row["beta2"], row["eps"] = 0.9, 0.999, 1e-15
-    return row
+def told(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
+    """What the GPU is told once, by buffer. spacing: distance between blobs, px. Rates are in the order of the contract's RATE_ constants and fall alike."""
+    first = (config.means_lr * spacing, config.scales_lr, config.angles_lr, config.colors_lr, config.opacities_lr)
+    plans = np.array([rate_plan(rate, config.final_lr * rate, config.max_steps) for rate in first], contract.dtype("RatePlan"))
+    weights = loss_terms(replace(TrainConfig(), ssim_lambda=config.ssim_lambda))  # which has no weight for parameters
+    return {
+        "step_settings": step_settings(config.seed, BETA1, BETA2, config.background),
+        "adam_settings": adam_settings(BETA1, BETA2),
+        "loss_terms": weights,
+        "rate_plans": plans,
+        "rates": np.zeros(len(plans), np.float32),
+    }
 
 
 class FitSession(BatchedSession):
@@ -71,17 +78,19 @@ class FitSession(BatchedSession):
         self.blobs = self._part(BlobBuffers(device, capacity, ("adam_blobs",)))
         self.rasterizer = rasterizer_of(device, self.config.rasterizer)
         options = FitOptions(**{name: getattr(self.config, name) for name in FitOptions.__dataclass_fields__})
-        self.raster = self._part(open_rasterizer(device, self.blobs, self.width, self.height, options, "adam"))
+        self.raster = self._part(open_rasterizer(device, self.blobs, self.width, self.height, options, ADAM))
         self._shared = {}
-        for name, n, host in (("hyper", 1, False), ("views", 1, False), ("schedule", HISTORY, True), ("history", HISTORY, True)):
+        for name, n, host in (("views", 1, False), ("schedule", HISTORY, True), ("history", HISTORY, True)):
             self._shared[name] = self._part(Buffer(device, n * contract.itemsize(name), name, host))
+        for name, values in told(self.config, self.spacing).items():
+            self._shared[name] = self._part(Buffer(device, values.nbytes, name))
+            self._shared[name].upload(values)
         allocate = allocate_squared if self.config.loss == "l2" else allocate_loss
         self._shared["photos"] = self._part(Buffer(device, words.nbytes, "photos"))
         compared = allocate(device, self.width, self.height)
         self._shared |= compared
         self._parts += compared.values()
         self._shared["photos"].upload(words)
-        self._shared["hyper"].upload(hyper_row(self.config, self.spacing))
         self._shared["views"].upload(canvas_row(self.width, self.height))
         self._shared["schedule"].fill(0)  # always the one view
         self._batches = self._part(Batches(device, self._shared["history"], self._on_batch))
@@ -93,7 +102,7 @@ class FitSession(BatchedSession):
         self.resources = {**self.raster.resources, **self._shared}
         self._recorded = recorded = Recordings(self.device, self.resources)
         squared = self.config.loss == "l2"
-        run = build_all(self.device, [*SCHEDULE_PASSES, *(SQUARED_PASSES if squared else LOSS_PASSES), *METRIC_PASSES])
+        run = build_all(self.device, [*FIT_SCHEDULE_PASSES, *(SQUARED_PASSES if squared else LOSS_PASSES), *METRIC_PASSES])
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
@@ -118,7 +127,8 @@ class FitSession(BatchedSession):
         self.drain()
         self.blobs.set(blobs, moments)
         frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"] = self.step = step
+        frame["step"], frame["seed"] = step, self.config.seed
+        self.step = step
         self.resources["frame"].upload(frame)
         self._begin.run_once()
         self._draw.run_once()

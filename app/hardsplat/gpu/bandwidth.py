@@ -17,9 +17,8 @@ from hardsplat.gpu.recorder import Recorder
 
 COPIES = 8
 _VECTORS = 4  # a thread
-_GROUP_BYTES = contract.CONSTANTS["GROUP"][0] * _VECTORS * contract.itemsize("quats")
-# Two rows of the contract with 16-byte elements stand for the buffers.
-COPY = ComputePass("copy", "probe/copy.comp", ("quats",), ("d_quats",), {"VECTORS": _VECTORS}, bind={"quats": "from", "d_quats": "to"})
+_GROUP_BYTES = contract.CONSTANTS["GROUP"] * _VECTORS * contract.itemsize("source")
+COPY = ComputePass("copy", "probe/copy.comp", ("source",), ("copied",), {"VECTORS": _VECTORS})
 
 
 def copy_bandwidth(device: Device, nbytes: int = 512 << 20) -> float | None:
@@ -30,7 +29,7 @@ def copy_bandwidth(device: Device, nbytes: int = 512 << 20) -> float | None:
     groups = max(min(nbytes, device.max_buffer) // _GROUP_BYTES, 1)
     nbytes = groups * _GROUP_BYTES
     with ExitStack() as stack:
-        buffers = allocate_all(device, {"from": nbytes, "to": nbytes})
+        buffers = allocate_all(device, {"source": nbytes, "copied": nbytes})
         for buffer in buffers.values():
             stack.callback(buffer.destroy)
             buffer.fill(0x3F800000)
@@ -38,7 +37,7 @@ def copy_bandwidth(device: Device, nbytes: int = 512 << 20) -> float | None:
         recorder = Recorder(device, buffers, timed=True)
         stack.callback(recorder.destroy)
         for _ in range(COPIES):
-            recorder.run(pipeline, threads=(groups * contract.CONSTANTS["GROUP"][0],))
+            recorder.run(pipeline, threads=(groups * contract.CONSTANTS["GROUP"],))
         recorder.end().run_once()
         nanoseconds = np.diff(recorder.stamps())[1:]  # the first one warms up
     return 2e9 * nbytes / float(nanoseconds.min()) if nanoseconds.size and nanoseconds.min() > 0 else None

@@ -31,6 +31,14 @@ class Feature:
 FEATURES: tuple[Feature, ...] = (
     Feature("push_descriptor", "VK_KHR_push_descriptor", required=True),
     Feature("scalar_layout", None, "VkPhysicalDeviceVulkan12Features", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, "scalarBlockLayout", True),
+    Feature(
+        "device_address",
+        None,
+        "VkPhysicalDeviceVulkan12Features",
+        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+        "bufferDeviceAddress",
+        required=True,
+    ),
     Feature("fragment_stores", None, "VkPhysicalDeviceFeatures2", None, "fragmentStoresAndAtomics", True),
     Feature("store_without_format", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageWriteWithoutFormat", True),
     Feature("extended_formats", None, "VkPhysicalDeviceFeatures2", None, "shaderStorageImageExtendedFormats"),
@@ -98,7 +106,7 @@ FEATURES: tuple[Feature, ...] = (
 LIMITS = {
     "shared_memory": ("maxComputeSharedMemorySize", 24 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
-    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 16, "buffers a stage, for the Adam step"),
+    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 13, "buffers a stage, for perturbing splats"),
 }
 REQUIRED = (*(f.name for f in FEATURES if f.required), *LIMITS)
 

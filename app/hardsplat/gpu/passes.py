@@ -7,16 +7,16 @@ import operator
 import struct
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import vulkan as vk
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.graphics import graphics_pipeline, render_pass_of
 from hardsplat.gpu.pipeline_cache import pipeline_cache
-from hardsplat.gpu.reflect import Reflection, reflect
+from hardsplat.gpu.reflect import Binding, Reflection, reflect
 
 _FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
 _REQUIRED_SUBGROUP_SIZE = 1000225001
@@ -30,6 +30,7 @@ _STAGES = {
 }
 _DESCRIPTOR = {
     "buffer": vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+    "uniform": vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
     "sampled": vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
     "storage": vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
     "input": vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
@@ -40,9 +41,23 @@ class PassError(Exception):
     """A pass and its shader disagree; the message names pass, shader, resource, expected and actual."""
 
 
+def _frozen(value):
+    return tuple(sorted(value.items())) if isinstance(value, Mapping) else value
+
+
+class _Pass:
+    """What passes have in common: data, equal where they are built alike."""
+
+    def key(self) -> tuple:
+        """What a device keeps the pipeline under."""
+        return type(self).__name__, *(_frozen(getattr(self, f.name)) for f in fields(self))
+
+
 @dataclass(frozen=True)
-class ComputePass:
-    """One compute shader. `bind` puts another resource in the place of a contract row: {"keys": "keys_alt"}.
+class ComputePass(_Pass):
+    """One compute shader. `bind` puts another resource in the place of one of the contract: {"keys": "keys_alt"}.
+
+    reads, writes: names of the contract, and of the trained table: `means`, `adam_means`, `d_means`.
 
     full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which some drivers give only to those who ask.
     subgroup: another size of subgroups, of device.subgroup_sizes; 0 for the usual one.
@@ -64,7 +79,7 @@ class ComputePass:
 
 
 @dataclass(frozen=True)
-class DrawPass:
+class DrawPass(_Pass):
     """One draw without vertex buffers.
 
     vertex: a .vert or .mesh shader. geometry: a shader between it and the fragments. outline: slots of the later of the two.
@@ -124,21 +139,23 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
     """Compares declaration and SPIR-V; returns descriptor kinds by binding."""
     kinds: dict[int, str] = {}
     reads, writes = set(), set()
-    by_binding = {binding: name for name, binding in contract.BINDINGS.items()}
     for path, info in stages:
         for binding, b in info.bindings.items():
-            name = by_binding.get(binding)
+            name = contract.BINDINGS.get(binding)
             if name is None:
                 raise PassError(f"pass {owner.name}, {path}: binding {binding} is not in the contract")
-            row = contract.ROWS[name]
-            if isinstance(row, contract.BufferRow) != (b.kind == "buffer"):
-                raise PassError(f"pass {owner.name}, {path}: {name} is a {type(row).__name__} in the contract, the shader has {b.kind}")
-            if b.stride is not None and b.stride not in contract.strides(name):
-                raise PassError(f"pass {owner.name}, {path}: {name} has {contract.itemsize(name)} bytes an element, the shader {b.stride}")
+            _check_layout(f"pass {owner.name}, {path}: {name}", name, b)
             if kinds.setdefault(binding, b.kind) != b.kind:
                 raise PassError(f"pass {owner.name}: {name} is {kinds[binding]} in one stage and {b.kind} in {path}")
-            reads |= {name} if b.reads else set()
-            writes |= {name} if b.writes else set()
+            if name != "planes":  # which holds addresses: what a pass reads and writes are the planes
+                reads |= {name} if b.reads else set()
+                writes |= {name} if b.writes else set()
+        for opened, (read, written) in info.planes.items():
+            names = _planes(opened, owner)
+            if names is None:
+                raise PassError(f"pass {owner.name}, {path}: {opened} is not a trained quantity, nor its gradient")
+            reads |= names & set(owner.reads) if opened in _ANY and read else names if read else set()
+            writes |= names & set(owner.writes) if opened in _ANY and written else names if written else set()
     attachment = getattr(owner, "attachment", None)
     if attachment:
         alias = next((row for row, actual in owner.bind.items() if actual == attachment), attachment)
@@ -159,6 +176,35 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
         if name not in known:
             raise PassError(f"pass {owner.name}: no specialization constant {name}; there are {sorted(known) or 'none'}")
     return kinds
+
+
+# What shaders open to go through planes whatever they hold: which of the declared names those may be.
+_ANY = {"any_value": trained.values, "any_moment": trained.moments, "any_gradient": lambda kind: trained.gradients(kind, stored=True)}
+
+
+def _planes(opened: str, owner: ComputePass | DrawPass) -> set[str] | None:
+    """The names that a shader may mean by what it opened; None for what is not in the trained table."""
+    if opened in _ANY:
+        return {name for kind in trained.ORDER for name in _ANY[opened](kind)}
+    known = {name for names in _ANY.values() for kind in trained.ORDER for name in names(kind)}
+    return {opened} if opened in known else None
+
+
+def _check_layout(where: str, name: str, b: Binding) -> None:
+    """Compares how a shader opens a resource with the contract. Raises PassError that begins with `where`."""
+    spec = contract.SPECS[name]
+    buffer = isinstance(spec, contract.BufferSpec)
+    if buffer != (b.kind in ("buffer", "uniform")) or buffer and spec.uniform != (b.kind == "uniform"):
+        kind = "uniform" if buffer and spec.uniform else "buffer" if buffer else "image"
+        raise PassError(f"{where} is in the contract as {kind}, in the shader as {b.kind}")
+    if not buffer:
+        return
+    if b.stride is not None and b.stride != contract.itemsize(name):
+        raise PassError(f"{where} has {contract.itemsize(name)} bytes an element, the shader {b.stride}")
+    expected = contract.layout(name)
+    if b.layout != expected:
+        ours, theirs = next((pair for pair in zip(expected, b.layout) if pair[0] != pair[1]), (len(expected), len(b.layout)))
+        raise PassError(f"{where}: {spec.type} has {ours} where the shader has {theirs} (member, byte)")
 
 
 def _specialization(spec: Mapping, info: Reflection):
@@ -190,9 +236,10 @@ def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, i
 def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     """The pipeline of a pass, made once per device. Raises PassError where declaration and shader disagree, ShaderError where it does not compile."""
     known = device.pipelines
-    if repr(owner) not in known:
-        known[repr(owner)] = _build(device, owner)
-    return known[repr(owner)]
+    key = owner.key()
+    if key not in known:
+        known[key] = _build(device, owner)
+    return known[key]
 
 
 def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
@@ -200,8 +247,6 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     binaries = [shader.compile_source(s) for s in sources]
     infos = [reflect(b) for b in binaries]
     kinds = check(owner, [(s.path, i) for s, i in zip(sources, infos)])
-    by_binding = {binding: name for name, binding in contract.BINDINGS.items()}
-
     is_compute = isinstance(owner, ComputePass)
     visible = functools.reduce(operator.or_, (_STAGES[s.stage] for s in sources))
     bindings = [
@@ -245,7 +290,7 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     device.at_close(free)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
     device.check_validation()
-    descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(by_binding[b], by_binding[b])) for b, k in sorted(kinds.items())]
+    descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(contract.BINDINGS[b], contract.BINDINGS[b])) for b, k in sorted(kinds.items())]
     return Pipeline(owner, handle, layout, descriptors, infos[0].local_size, render_pass)
 
 
@@ -253,5 +298,5 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
     """Builds passes by name; shaders that are not cached compile in parallel first."""
     owners = list(owners)
     with ThreadPoolExecutor() as pool:
-        list(pool.map(shader.compile_source, {s for o in owners if repr(o) not in device.pipelines for s in o.sources()}))
+        list(pool.map(shader.compile_source, {s for o in owners if o.key() not in device.pipelines for s in o.sources()}))
     return {o.name: build(device, o) for o in owners}

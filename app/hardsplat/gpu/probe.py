@@ -25,7 +25,7 @@ _FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT
 SIDE = 64  # px of the square target
 LAYERS = 256  # quads that cover it
 ADDRESSES = 9
-THREADS = 1024 * contract.CONSTANTS["GROUP"][0]
+THREADS = 1024 * contract.CONSTANTS["GROUP"]
 
 _NATIVE = {"atomics": "atomic/native.glsl"}
 _ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)

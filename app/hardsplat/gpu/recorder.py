@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import vulkan as vk
 
 from hardsplat import contract
+from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.queue import ALL, allocate, barrier, complete, pool
 
 MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
+SCHEDULES = ("declared", "serial", "reversed")
+
+
+def schedule() -> str:
+    """HARDSPLAT_SCHEDULE: how recorders order passes between which the declarations ask for no barrier. For tests of the declarations, which no validation layer can
+    check where shaders reach memory by address.
+
+    declared: as they were recorded, for the device to run at once. serial: one after the other. reversed: one after the other, the last first; passes that
+    depend on each other and do not say so then change the result.
+    """
+    wanted = os.environ.get("HARDSPLAT_SCHEDULE") or "declared"
+    if wanted not in SCHEDULES:
+        raise UserError(f"HARDSPLAT_SCHEDULE is {wanted}: choose {', '.join(SCHEDULES)}")
+    return wanted
 
 
 class Recorder:
@@ -32,6 +48,7 @@ class Recorder:
         self._read: set[str] = set()
         self.marks: list[str] = []
         self._queries = None
+        self._schedule, self._group = schedule(), []  # what was recorded since the last barrier, where it is not recorded at once
         vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
         barrier(self.commands)
         if timed and device.timestamp_ns:
@@ -56,27 +73,54 @@ class Recorder:
     def order(self, reads: set[str], writes: set[str]) -> None:
         """A barrier if these accesses clash with what was recorded since the last one."""
         if (reads | writes) & self._written or writes & self._read:
+            self._flush()
             barrier(self.commands)
             self._written.clear()
             self._read.clear()
         self._written |= writes
         self._read |= reads
 
-    def run(self, pipeline: Pipeline, threads: tuple[int, ...] = (), indirect: str | None = None, extent: tuple[int, int] | None = None) -> None:
-        """A dispatch of `threads` (x, y, z), or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
+    def run(
+        self,
+        pipeline: Pipeline,
+        threads: tuple[int, ...] = (),
+        indirect: str | None = None,
+        extent: tuple[int, int] | None = None,
+        groups: tuple[int, int, int] | None = None,
+    ) -> None:
+        """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
         self.order(reads, pipeline.writes)
-        self._label(owner.name)
-        point = vk.VK_PIPELINE_BIND_POINT_COMPUTE if isinstance(owner, ComputePass) else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
-        vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
-        self._push(pipeline, point)
-        if isinstance(owner, ComputePass):
-            self._dispatch(pipeline, threads, indirect)
-        else:
-            self._draw(pipeline, threads, indirect, extent)
-        self._end_label()
-        self.mark(owner.name)
+
+        def emit() -> None:
+            self._label(owner.name)
+            point = vk.VK_PIPELINE_BIND_POINT_COMPUTE if isinstance(owner, ComputePass) else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+            vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
+            self._push(pipeline, point)
+            if isinstance(owner, ComputePass):
+                self._dispatch(pipeline, threads, indirect, groups)
+            else:
+                self._draw(pipeline, threads, indirect, extent)
+            self._end_label()
+            self.mark(owner.name)
+
+        self._emit(emit)
+
+    def _emit(self, emit: Callable[[], None]) -> None:
+        """Records something now, or with what else stands between two barriers."""
+        if self._schedule == "reversed":
+            self._group.append(emit)
+            return
+        if self._schedule == "serial":
+            barrier(self.commands)
+        emit()
+
+    def _flush(self) -> None:
+        for emit in reversed(self._group):
+            barrier(self.commands)
+            emit()
+        self._group.clear()
 
     def _push(self, pipeline: Pipeline, point: int) -> None:
         if not pipeline.descriptors:
@@ -97,13 +141,16 @@ class Recorder:
         push(self.commands, point, pipeline.layout, 0, len(writes), writes)
         del keep  # children of list items must outlive the call: the package keeps only the list itself
 
-    def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None) -> None:
+    def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None, groups: tuple[int, int, int] | None) -> None:
         if indirect is not None:
             buffer = self.resources["indirect"].handle
             vk.vkCmdDispatchIndirect(self.commands, buffer, contract.indirect_offset(indirect))
             return
+        if groups is not None:
+            vk.vkCmdDispatch(self.commands, *groups)
+            return
         groups = [-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size)]
-        limit = contract.CONSTANTS["MAX_GROUPS_X"][0]
+        limit = contract.CONSTANTS["MAX_GROUPS_X"]
         if groups[0] > limit:  # the same folding as `fold` in common.glsl
             rows = -(-groups[0] // limit)
             groups = [-(-groups[0] // rows), rows, 1]
@@ -150,8 +197,12 @@ class Recorder:
         """Every 32-bit word of a buffer := word."""
         self.order(set(), {name})
         buffer = self.resources[name]
-        vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
-        self.mark(f"fill {name}")
+
+        def emit() -> None:
+            vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
+            self.mark(f"fill {name}")
+
+        self._emit(emit)
 
     def _label(self, name: str) -> None:
         if self.device.instance.debug_utils:
@@ -163,6 +214,7 @@ class Recorder:
             vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
 
     def end(self) -> Recorder:
+        self._flush()
         barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(self.commands)
         self.device.check_validation()

@@ -1,6 +1,6 @@
 """GLSL to SPIR-V: resolves includes and slots, calls glslang's executable, keeps the result under a hash of the expanded source.
 
-`#include "file.glsl"` looks in shaders/include, then shaders/; each file enters once. `#include <slot>` enters the file that the
+`#include "file.glsl"` looks in shaders/include, then shaders/, then among the headers that `hardsplat.contract` writes; each file enters once. `#include <slot>` enters the file that the
 caller names for that slot: a variant is another file in the slot, never a maze of `#if`.
 """
 
@@ -15,6 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from hardsplat.contract.glsl import header, is_header
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.paths import SHADERS, SPIRV
@@ -52,21 +53,26 @@ def expand(source: Source) -> str:
     """The complete text of a module, with #line marks naming our files."""
     slots = dict(source.slots)
     unused = set(slots)
-    seen: set[Path] = set()
+    seen: set[str] = set()
 
-    def find(name: str, user: str) -> Path:
-        for folder in (SHADERS / "include", SHADERS):
-            if (folder / name).is_file():
-                return folder / name
-        raise ShaderError(f"{user}: include {name} is not in {SHADERS / 'include'} or {SHADERS}")
+    def find(name: str, user: str) -> str:
+        """The label of an include: its path below SHADERS, the same on every system, since it is part of the key."""
+        for label in (f"include/{name}", name):
+            if (SHADERS / label).is_file():
+                return label
+        if is_header(name):
+            return name
+        raise ShaderError(f"{user}: include {name} is not in {SHADERS / 'include'} or {SHADERS}, nor a header of the contract")
 
-    def lines(path: Path):
-        if path in seen:
+    def text_of(label: str) -> str:
+        return header(label) if is_header(label) else (SHADERS / label).read_text(encoding="utf-8")
+
+    def lines(label: str):
+        if label in seen:
             return
-        seen.add(path)
-        label = path.relative_to(SHADERS).as_posix()  # the same on every system: it is part of the key
+        seen.add(label)
         yield f'#line 1 "{label}"'
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(text_of(label).splitlines(), 1):
             match = _INCLUDE.match(line)
             if not match:
                 yield line
@@ -119,7 +125,7 @@ def compile_source(source: Source) -> bytes:
             return path.read_bytes()
     spirv = run_glslang(text, source)
     try:
-        with replacing(cached) as partial:
+        with replacing(cached, durable=False) as partial:
             partial.write_bytes(spirv)
     except OSError:
         pass  # a read-only home costs a compile per run, nothing else

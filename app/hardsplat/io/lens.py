@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import cv2
+import cv2  # undistorts, for which imageio has nothing
 import numpy as np
 
 from hardsplat.errors import UserError

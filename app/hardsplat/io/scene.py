@@ -3,7 +3,7 @@
 COLMAP, in the layout of MipNeRF-360:
 
     SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the photographs lie in SCENE itself
-    SCENE/masks                                   masks, white where a pixel counts: a.png or a.jpg.png for images/a.jpg
+    SCENE/masks                                   masks, white where a pixel counts: a.jpg.png, a.jpg or a.png for images/a.jpg, see Masks
     SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
 
 or transforms.json, see app/hardsplat/io/transforms.py.
@@ -16,9 +16,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
-import cv2
 import numpy as np
 from tqdm import tqdm
 
@@ -27,9 +26,12 @@ from hardsplat.errors import UserError
 from hardsplat.io.colmap import read_model
 from hardsplat.io.images import image_size, read_pixels
 from hardsplat.io.lens import Lens, intrinsics
-from hardsplat.io.masks import FOLDER, mask_beside, masked, read_mask
-from hardsplat.io.source import Posed, Source
+from hardsplat.io.masks import FOLDER, Masks, fitted, masked, read_kept
+from hardsplat.io.source import Posed, Source, stays_below
 from hardsplat.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
+
+SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
+SMALL = 200  # px of the longer side of the largest photograph, below which --data-factor is likely a mistake
 
 
 @dataclass(frozen=True)
@@ -58,19 +60,8 @@ class View:
         found, expected = image.shape[1::-1], self.stored or size
         if found != expected:
             raise UserError(f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed since the scene was opened")
-        image = self._fitted(image)
-        if not self.mask:
-            return image
-        keep = self._fitted(read_mask(self.mask))
-        if not (keep == 255).any():
-            raise UserError(f"{self.mask}: keeps no pixel; white is what counts, black what is ignored")
-        return masked(image, keep)
-
-    def _fitted(self, image):
-        size = self.camera.width, self.camera.height
-        if image.shape[1::-1] != size:
-            image = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
-        return self.lens.undistort(image) if self.lens else image
+        image = fitted(image, *size, self.lens)
+        return masked(image, read_kept(self.mask, *size, self.lens)) if self.mask else image
 
 
 @dataclass(frozen=True)
@@ -117,7 +108,7 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
         raise UserError(f"{source.label}: all {len(train)} training cameras stand at one point, which gives the scene no scale; use more views")
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
         raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
-    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views)))
+    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views, data_factor)))
 
 
 def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
@@ -149,11 +140,11 @@ def _read(root, data_factor) -> Source:
     cameras, images, points = read_model(model)
     folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
     paths = _paths(folder, [image.name for image in images.values()])
-    photographs = []
+    photographs, masks = [], Masks(root)
     for image, path in zip(images.values(), paths):
         camera = cameras[image.camera_id]
         pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
-        photographs.append(Posed(image.name, path, pinhole, camera, mask_beside(root, image.name), divisor))
+        photographs.append(Posed(image.name, path, pinhole, camera, masks.of(image.name), divisor))
     both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
     return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
 
@@ -163,22 +154,16 @@ def _image_folder(root, data_factor, name):
     if data_factor > 1 and (root / f"images_{data_factor}").is_dir():
         return root / f"images_{data_factor}", data_factor
     if not (root / "images").is_dir():
-        if _inside(name) and (root / name).is_file():
+        if stays_below(name) and (root / name).is_file():
             return root, 1
         wanted = f"images_{data_factor} nor images" if data_factor > 1 else "images"
         raise UserError(f"{root}: {'neither' if data_factor > 1 else 'no'} folder {wanted} found; the photographs belong there")
     return root / "images", 1
 
 
-def _inside(name: str) -> bool:
-    """Whether a model's image name stays below its folder. Read as a Windows path, both kinds of slash and a drive letter count."""
-    parts = PureWindowsPath(name)
-    return not (parts.drive or parts.root or ".." in parts.parts)
-
-
 def _paths(folder, names):
     for name in names:
-        if not _inside(name):
+        if not stays_below(name):
             raise UserError(f"{folder}: the model's image name {name!r} leads out of this folder; rename it in the model")
     paths = [folder / name for name in names]
     missing = [path for path in paths if not os.path.isfile(path)]
@@ -200,6 +185,9 @@ def _view(posed: Posed, data_factor: int) -> View:
         expected = f"{_by(full)}" if divisor == 1 else f"{_by(full)}, so {_by(_divided(full, divisor))} in {path.parent.name}"
         raise UserError(f"{path}: is {_by(found)}, but its camera {camera.id} in the model is {expected}; {_advice(found, full)}")
     size = _divided(found, data_factor // divisor)
+    if min(size) < SMALLEST and size != full:
+        most = max(1, min(full) // SMALLEST)
+        raise UserError(f"--data-factor {data_factor}: leaves {_by(size)} pixels of {posed.name} ({_by(full)}); choose {most} or less")
     pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
     if lens:
@@ -209,11 +197,14 @@ def _view(posed: Posed, data_factor: int) -> View:
     return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
 
 
-def _notes(views):
+def _notes(views, data_factor):
+    small = max(views, key=lambda view: max(view.camera.width, view.camera.height)).camera if data_factor > 1 else None
     resampled = [view for view in views if view.stored]
     distorted = [view for view in views if view.lens]
     with_mask = sum(view.mask is not None for view in views)
     notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are ignored"] if with_mask else []
+    if small and max(small.width, small.height) < SMALL:
+        notes.append(f"--data-factor {data_factor} leaves photographs of {_by((small.width, small.height))} pixels; a smaller factor shows more")
     if resampled:
         camera = resampled[0].camera
         sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"

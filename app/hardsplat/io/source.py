@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
 import numpy as np
 
@@ -41,3 +41,12 @@ class Source:
     colors: np.ndarray
     held_out: Set[str] | None = None
     notes: tuple[str, ...] = ()
+
+
+def stays_below(name: str) -> bool:
+    """Whether a name that a file gives leads nowhere but below the folder it is relative to. Symbolic links are the user's own and are followed.
+
+    Read as a Windows path, in which both kinds of slash and a drive letter count: a scene means the same on every system.
+    """
+    parts = PureWindowsPath(name)
+    return not (parts.drive or parts.root or ".." in parts.parts or "\0" in name)

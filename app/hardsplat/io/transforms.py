@@ -4,7 +4,8 @@
     transforms.json                                nerfstudio, instant-ngp: fl_x fl_y cx cy w h and distortion, for all frames or for each
 
 What instant-ngp does to such poses on load (scale, offset, aabb_scale, its order of axes) and nerfstudio (centring, scaling) moves their
-own grids; here the poses stay as the file has them. Formats: https://docs.nerf.studio/quickstart/data_conventions.html,
+own grids; here the poses stay as the file has them. file_path, mask_path and ply_file_path stay below the scene's folder, as in what these tools write;
+a path that leads out of it is refused, since a scene from somebody else must not read other files. Formats: https://docs.nerf.studio/quickstart/data_conventions.html,
 https://github.com/NVlabs/instant-ngp/blob/master/docs/nerf_dataset_tips.md.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
@@ -24,8 +25,8 @@ from hardsplat.io.colmap_model import ColmapCamera, file_bytes
 from hardsplat.io.images import image_size
 from hardsplat.io.lens import intrinsics
 from hardsplat.io.ply import load_points
-from hardsplat.io.masks import mask_beside
-from hardsplat.io.source import Posed, Source
+from hardsplat.io.masks import Masks
+from hardsplat.io.source import Posed, Source, stays_below
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"
 # OpenGL camera (+x right, +y up, looking along -z) to OpenCV (+x right, +y down, looking along +z): turn both of these axes of the camera.
@@ -65,7 +66,7 @@ class _Reader:
     """Turns frames into posed photographs; numbers cameras with the same intrinsics alike, so that their maps of distortion are shared."""
 
     def __init__(self, root: Path, data_factor: int):
-        self.root, self.data_factor, self.ids = root, data_factor, {}
+        self.root, self.data_factor, self.ids, self.masks = root, data_factor, {}, Masks(root)
         self.names: dict[str, str] = {}  # file_path as written -> name
 
     def photographs(self, file: Path, top: dict, frames: list) -> list[Posed]:
@@ -107,16 +108,13 @@ class _Reader:
         """mask_path, else the file below masks/ of a photograph below images/."""
         named = values.get("mask_path")
         if named is None:
-            return mask_beside(self.root, name.removeprefix("images/")) if name.startswith("images/") else None
-        if not isinstance(named, str) or not os.path.isfile(self.root / named):
-            raise UserError(f"{where}: mask {self.root / str(named)[:80]} not found; remove mask_path to train on the whole photograph")
-        return self.root / named
+            return self.masks.of(name.removeprefix("images/")) if name.startswith("images/") else None
+        return _file_below(self.root, named, f"{where}: mask_path", "remove mask_path to train on the whole photograph")
 
     def _file(self, where: str, file_path: str) -> str:
         """The photograph's path below the scene, with the extension that file_path may lack."""
         name = _normal(file_path)
-        parts = PureWindowsPath(name)  # read as a Windows path, both kinds of slash and a drive letter count
-        if not name or parts.drive or parts.root or ".." in parts.parts or "\0" in name:
+        if not name or not stays_below(name):
             raise UserError(f"{where}: file_path leads out of {self.root}; move the photographs there and rename it")
         for suffix in _SUFFIXES:
             if os.path.isfile(self.root / (name + suffix)):
@@ -134,6 +132,17 @@ def _file(path: Path) -> tuple[dict, list]:
     if not isinstance(frames, list) or not frames:
         raise UserError(f"{path}: holds no list of frames")
     return {key: value for key, value in top.items() if key != "frames"}, frames
+
+
+def _file_below(root: Path, named, where: str, advice: str) -> Path:
+    """The file that a path of transforms.json names. UserError, with what to do instead, where that is none below the scene."""
+    if not isinstance(named, str) or not named:
+        raise UserError(f"{where} is {str(named)[:80]!r}, expected the path of a file below {root}; {advice}")
+    if not stays_below(named):
+        raise UserError(f"{where}: {named[:80]!r} leads out of {root}; move the file there, or {advice}")
+    if not os.path.isfile(root / named):
+        raise UserError(f"{where}: {root / named[:80]} not found; {advice}")
+    return root / named
 
 
 def _normal(file_path: str) -> str:
@@ -230,9 +239,7 @@ def _listed(file: Path, top: dict, photographs: list[Posed], names: dict[str, st
 def _points(root: Path, file: Path, top: dict) -> tuple[np.ndarray, np.ndarray]:
     """Positions (N, 3) and colours (N, 3): of ply_file_path, else of the COLMAP model that nerfstudio leaves beside; N = 0 without either."""
     if (named := top.get("ply_file_path")) is not None:
-        if not isinstance(named, str) or not os.path.isfile(root / named):
-            raise UserError(f"{root / str(named)[:80]}: not found, the ply_file_path of {file.name}; remove it there to start from random points")
-        return load_points(root / named)
+        return load_points(_file_below(root, named, f"{file}: ply_file_path", "remove it there to start from random points"))
     model = root / "colmap" / "sparse" / "0"
     if not model.is_dir():
         return np.empty((0, 3)), np.empty((0, 3), np.uint8)

@@ -15,6 +15,7 @@ from hardsplat.mesh.checks import checked, in_one_place
 from hardsplat.mesh.model import Mesh
 
 SUFFIXES = (".obj", ".ply")
+MOST_TRIANGLES = 1 << 24  # pixels carry the number of their triangle as a float32, which holds whole numbers up to here
 
 
 def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarray | None, list[str]]:
@@ -39,6 +40,8 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarra
         raise UserError(f"{path}: not a readable mesh: not UTF-8 text") from error
     except Exception as error:  # its parsers raise almost anything
         raise UserError(f"{path}: not a readable mesh: {(str(error) or type(error).__name__).splitlines()[0][:120]}") from error
+    if len(faces) > MOST_TRIANGLES:
+        raise UserError(f"{path}: has {len(faces)} triangles, {MOST_TRIANGLES} can be told apart; simplify it first")
     uvs = getattr(found.visual, "uv", None)
     if uvs is None or len(uvs) != len(vertices):
         mesh, notes = checked(vertices, faces, where=str(path), resolution=resolution)

@@ -16,7 +16,6 @@ from hardsplat import __version__, contract
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.images import save_png, side_by_side
 from hardsplat.io.scene import Scene, load_images, load_scene
 from hardsplat.mesh.config import MESH_GROUPS, MeshConfig
 from hardsplat.mesh.files import load_mesh, save_mesh
@@ -25,14 +24,14 @@ from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.report.charts import figure, line, save
-from hardsplat.report.page import comparison_name
+from hardsplat.report.page import write_comparison
 from hardsplat.train.batch import BatchResult
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import check_folder, make_folder, stage_medians, stage_table, write_json
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.trainer import SNAPSHOT_SECONDS
 
-_IGNORED = np.array([contract.CONSTANTS["IGNORED"][0]], "<u4").view(np.uint8)
+_IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
 
 
 def silhouetted(image: np.ndarray, name: str) -> np.ndarray:
@@ -154,7 +153,7 @@ class MeshRun:
         for view, photo in zip(self.held_out, self.held_out_images):
             picture = session.picture(view.camera)
             rows.append({"name": view.name, **measured(picture, photo)})
-            save_png(self.folder / "renders" / comparison_name(view.name), side_by_side(picture[..., :3], photo[..., :3]))
+            write_comparison(self.folder / "renders", view.name, picture[..., :3], photo[..., :3])
         stages = stage_medians(self.stages)
         metrics = {
             "hardsplat": __version__,

@@ -14,7 +14,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.atomics import Atomics
 from hardsplat.variants.formats import FORMATS
 
-_PERTURBED = ("hyper", "frame", "mesh")
+_PERTURBED = ("frame", "mesh")
 LOSSES = ("l2", "l1")
 
 
@@ -35,7 +35,7 @@ def _draw(name: str, ids: str, direction: int, width: int, height: int) -> DrawP
 
 def mesh_passes(atomics: Atomics, loss: str, width: int, height: int) -> list[ComputePass | DrawPass]:
     """On a canvas of width x height px. loss: of LOSSES."""
-    stepped = (*_PERTURBED, "mesh_sums")
+    stepped = (*_PERTURBED, "mesh_sums", "adam_settings", "rates")
     return [
         ComputePass("bends", "mesh/bends.comp", reads=("mesh", "vertices", "neighbours"), writes=("bends",)),
         _draw("draw plus", "ids", 1, width, height),

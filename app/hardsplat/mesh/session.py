@@ -17,14 +17,15 @@ from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.passes import mesh_passes, record_adam, record_gather, record_show
-from hardsplat.raster.base import camera_row, resolve
+from hardsplat.raster.frame import camera_row
+from hardsplat.raster.resolve import resolve
 from hardsplat.train.batch import HISTORY, Batches, BatchResult
 from hardsplat.train.photos import Photos
-from hardsplat.train.schedule import SCHEDULE_PASSES, record_begin, record_end, view_order
+from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings, view_order
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.formats import FORMATS
 
-TILE = contract.CONSTANTS["TILE"][0]
+TILE = contract.CONSTANTS["TILE"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class MeshSession:
         try:
             self._allocate_shared(texture, on_batch)
             atomics = resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics")
-            self.run_of = build_all(device, [*SCHEDULE_PASSES, *mesh_passes(atomics, config.loss, *canvas)])
+            self.run_of = build_all(device, [*FIT_SCHEDULE_PASSES, *mesh_passes(atomics, config.loss, *canvas)])
             self.set_step(0)
             self._allocate(np.zeros((2, len(mesh.vertices), 3), np.float32))
         except BaseException:
@@ -72,14 +73,16 @@ class MeshSession:
         """What does not depend on the mesh."""
         device, shared, size = self.device, self._shared, (self.width, self.height)
         texels, groups = texture.shape[0] * texture.shape[1], -(-self.width // TILE) * -(-self.height // TILE)
-        sizes = {"hyper": 1, "mesh": 1, "frame": 1, "camera": 1, "views": len(self.views), "texels": texels, "adam_texels": 2 * texels, "mesh_losses": groups}
-        shared |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        sizes = {"mesh": 1, "frame": 1, "camera": 1, "views": len(self.views), "texels": texels, "adam_texels": 2 * texels, "mesh_losses": groups}
+        settings = told(self.config, self.scale)
+        shared |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | {name: v.nbytes for name, v in settings.items()})
+        for name, values in settings.items():
+            shared[name].upload(values)
         for name in ("schedule", "mesh_history"):
             shared[name] = Buffer(device, HISTORY * contract.itemsize(name), name, host=True)
         for name in ("ids", "ids_minus", "target"):
             shared[name] = Image(device, *size, FORMATS["float32"].vk, np.float32, name)
         shared["depth"] = DepthImage(device, *size, "depth")
-        shared["hyper"].upload(hyper_row(self.config, self.scale))
         shared["views"].upload(np.stack([camera_row(v) for v in self.views]))
         shared["texels"].upload(texture.astype(np.float32))
         shared["adam_texels"].fill(0)
@@ -130,7 +133,7 @@ class MeshSession:
     def set_step(self, step: int) -> None:
         """The next step's number; nothing may be in flight."""
         frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"], frame["near_plane"] = step, self.scale.near
+        frame["step"], frame["near_plane"], frame["seed"] = step, self.scale.near, self.config.seed
         self._shared["frame"].upload(frame)
         self.step = step
 
@@ -186,14 +189,16 @@ class MeshSession:
         return by_purpose({name: r.nbytes for name, r in self.resources.items()})
 
 
-def hyper_row(config: MeshConfig, scale: Scale) -> np.ndarray:
-    """The contract's Hyper struct, as far as a mesh has use for it."""
-    row = np.zeros((), contract.dtype("Hyper"))
-    row["seed"], row["max_steps"], row["near_plane"] = config.seed, config.max_steps, scale.near
-    row["sh_degree_interval"] = 1
-    row["lr_means"], row["lr_means_final"] = config.vertices_lr * scale.radius, config.vertices_lr * config.last_lr * scale.radius
-    row["beta1"], row["beta2"], row["eps"] = config.adam_beta1, config.adam_beta2, config.adam_eps
-    return row
+def told(config: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
+    """What the GPU is told once, by buffer. Rates are in the order of the contract's RATE_ constants and fall alike."""
+    first = (config.vertices_lr * scale.radius, config.texels_lr, 1.0)
+    plans = np.array([rate_plan(rate, config.last_lr * rate, config.max_steps) for rate in first], contract.dtype("RatePlan"))
+    return {
+        "step_settings": step_settings(config.seed, config.adam_beta1, config.adam_beta2, near_plane=scale.near),
+        "adam_settings": adam_settings(config.adam_beta1, config.adam_beta2, config.adam_eps),
+        "rate_plans": plans,
+        "rates": np.zeros(len(plans), np.float32),
+    }
 
 
 def mesh_row(config: MeshConfig, scale: Scale, vertices: int, texture_shape: tuple[int, ...]) -> np.ndarray:
@@ -201,5 +206,5 @@ def mesh_row(config: MeshConfig, scale: Scale, vertices: int, texture_shape: tup
     row = np.zeros((), contract.dtype("Mesh"))
     row["vertices"], row["texture"] = vertices, texture_shape[1::-1]
     row["vertex_step"], row["texel_step"], row["last_share"] = config.perturb_vertices * scale.pixel, config.perturb_texels, config.last_perturb
-    row["lr_texels"], row["alpha_weight"], row["smoothing"] = config.texels_lr, config.alpha_weight, config.smoothing
+    row["max_steps"], row["alpha_weight"], row["smoothing"] = config.max_steps, config.alpha_weight, config.smoothing
     return row

@@ -1,16 +1,20 @@
 """Rasterizers by name. A backend is one module and one row here."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
-from hardsplat.footprint import bytes_per_splat
+from hardsplat.footprint import Need, needs
 from hardsplat.gpu.context import Device
+from hardsplat.raster import hardware, tiled
 from hardsplat.raster.choose import choose as timed_choice
 from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
-from hardsplat.raster.tiled import BYTES_PER_SPLAT, TiledOptions, TiledRasterizer, TiledRows
+from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.variants.moments import MOMENT_FORMATS
+
+
+TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the tiled rasterizer has
 
 
 @dataclass(frozen=True)
@@ -18,19 +22,22 @@ class Backend:
     rasterizer: Callable
     options: Callable
     resolve: Callable  # (device, options): UserError for what the device cannot run
+    sources: Callable  # (device, options): the shaders it is made of
     note: str
-    bytes_per_splat: int = 0  # in training, besides those of hardsplat.footprint.bytes_per_splat
+    needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.footprint.needs
+    without: tuple[str, ...] = ()  # buffers of the contract that it does not have
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, "quads through the graphics pipeline, gradients reduced in the fragment shader"),
-    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, "splats listed by tile of 16x16 pixels, in compute shaders alone", BYTES_PER_SPLAT),
+    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
+    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
 }
 
 
-def training_bytes(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0) -> dict[str, float]:
-    """Bytes that one splat takes in training, by row, and by the `tiles` of a rasterizer. estimates: as of bytes_per_splat."""
-    return bytes_per_splat(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates) | {"tiles": BACKENDS[rasterizer].bytes_per_splat}
+def training_needs(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0) -> dict[str, Need]:
+    """What one splat takes in training, by name. estimates: as of hardsplat.footprint.needs."""
+    backend = BACKENDS[rasterizer]
+    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, backend.without), **backend.needs}
 
 
 @dataclass(frozen=True)
@@ -70,4 +77,7 @@ def fastest(device: Device, settings) -> str:
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
 
     choice = _Choice("auto", "; ".join(map(repr, options.values())))
-    return timed_choice(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, lambda choice: set()).rasterizer
+    def sources(choice):
+        return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
+
+    return timed_choice(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, sources).rasterizer

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hardsplat.gpu.passes import ComputePass, DrawPass
-from hardsplat.raster import stochastic
-from hardsplat.raster.base import Perspective, Projection
+from hardsplat.raster.projection import Perspective, Projection, for_images
+from hardsplat.raster.sinks import Sink
 from hardsplat.variants.blocks import Block
 from hardsplat.variants.formats import Format
 from hardsplat.variants.pictures import PICTURES, Picture
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from hardsplat.raster.hardware import Rows
 
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: str | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image") -> list[ComputePass | DrawPass]:
+def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: Sink | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image") -> list[ComputePass | DrawPass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px."""
     return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, threshold, segments, picture)
 
@@ -27,12 +27,11 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
     canvas |= {"VERTICES": rows.shape.vertices, **rows.shape.spec}
     forward = _forward_passes(rows, canvas, PICTURES[picture])
-    if isinstance(around, stochastic.Perturbed) and picture == "image":
-        gather = _gather_draws(rows, canvas, threshold, around.estimator.gradient_pairs) if rows.gather.draws else stochastic.gather_passes(around.estimator)
-        backward = [*map(stochastic.minus, forward), *gather]
-    else:
-        backward = _backward_passes(rows, canvas, threshold) if around.sink and not rows.gather else []
-    return [*around.passes(rows.shape.command, picture), *forward, *backward]
+    if picture == "image":
+        forward = for_images(around, forward)
+    backward = _backward_passes(rows, canvas, threshold) if around.differentiates else []
+    gather = _gather_draws(rows, canvas, threshold, around) if rows.gather and rows.gather.draws else around.gather_passes()
+    return [*around.passes(rows.shape.command, picture), *forward, *backward, *gather]
 
 
 def _macros(rows: Rows, format: Format) -> dict[str, str]:
@@ -51,7 +50,7 @@ def _forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputeP
         **outline(rows.shape),
         name="draw",
         fragment=rows.blending.fragment,
-        reads=("counts", "splats2d", "order", "target"),
+        reads=("counts", "splats2d", "colors2d", "order", "target"),
         writes=("target",),
         attachment="target",
         format=rows.format.vk,
@@ -64,10 +63,10 @@ def _forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputeP
         if canvas["SEGMENTS"] == 1:
             return [fixed]
         resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers",), writes=("target",), spec={"SEGMENTS": canvas["SEGMENTS"]})
-        return [replace(fixed, reads=("counts", "splats2d", "order", "layers"), writes=("layers",), attachment="layers"), resolve]
+        return [replace(fixed, reads=("counts", "splats2d", "colors2d", "order", "layers"), writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,
-        reads=("counts", "splats2d", "order", "state"),
+        reads=("counts", "splats2d", "colors2d", "order", "state"),
         writes=("state",),
         slots={**draw.slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.format),
@@ -85,8 +84,8 @@ def _sums(rows: Rows, threshold: int) -> tuple[dict[str, str], dict[str, int]]:
     return slots, {"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {}
 
 
-def _gather_draws(rows: Rows, canvas: dict, threshold: int, pairs: int) -> list[DrawPass]:
-    """Of the covers of both perturbed splats, in any order, a fragment for a block."""
+def _gather_draws(rows: Rows, canvas: dict, threshold: int, around: Projection) -> list[DrawPass]:
+    """One for each pair, of the covers of both perturbed splats, in any order, a fragment for a block."""
     across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
     covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height, "SEGMENTS": 1}
     slots, limit = _sums(rows, threshold)
@@ -94,13 +93,14 @@ def _gather_draws(rows: Rows, canvas: dict, threshold: int, pairs: int) -> list[
         **outline(rows.shape),
         name="gather",
         fragment="gather/draw.frag",
-        reads=("counts", "camera", "splats2d", "order", "loss_differences", "d_splats2d"),
+        reads=("counts", "camera", "splats2d", "colors2d", "order", "loss_differences", "d_splats2d"),
         writes=("d_splats2d",),
         spec={**canvas, **covered, **limit, "BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height},
         slots=slots,
-        bind={"splats2d": "splats2d_cover", "d_splats2d": "splat_differences"},
+        bind={"d_splats2d": "splat_differences"},
     )
-    return [replace(draw, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(pairs)]
+    covers = replace(around.image(draw, " cover"), name=draw.name)
+    return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.estimator.gradient_pairs)]
 
 
 def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePass | DrawPass]:
@@ -109,7 +109,7 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
         **outline(rows.shape),
         name="draw backward",
         fragment="draw/backward.frag",
-        reads=("counts", "splats2d", "order", "d_image", "state", "d_splats2d"),
+        reads=("counts", "splats2d", "colors2d", "order", "d_image", "state", "d_splats2d"),
         writes=("state", "d_splats2d"),
         attachment="state" if rows.ordering.attachment else None,
         format=rows.state_format.vk,
@@ -130,7 +130,7 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
     blocks = replace(
         draw,
         fragment="draw/backward_blocks.frag",
-        reads=("counts", "splats2d", "order", "d_image", "blocks", "d_splats2d"),
+        reads=("counts", "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
         writes=("blocks", "d_splats2d"),
         attachment=None,
         in_order=False,

@@ -5,21 +5,25 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
-from hardsplat.raster.base import Options, Projection, Stochastic, resolve, runnable
 from hardsplat.raster.choose import choose
 from hardsplat.raster.draws import all_passes, blocks_of, passes
+from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.projection import Projection
+from hardsplat.raster.resolve import name_of, resolve, runnable
+from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
@@ -90,7 +94,7 @@ class Rows:
 
         def row(kind: str, title: str, registry: dict, wanted: str):
             found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
-            names[kind] = next(name for name, each in registry.items() if each is found)
+            names[kind] = name_of(registry, found)
             return found
 
         format = row("format", "target format", FORMATS, options.format)
@@ -124,13 +128,13 @@ class Rows:
         rows = cls.resolve(device, replace(options, stochastic=None), backward=False)
         reduction = rows.reduction if rows.reduction.any_number else REDUCTIONS["hybrid"]
         unused = ("state_format", "block", *(() if rows.blending.ordered else ("ordering",)), *(() if gather.draws else ("reduction", "atomics")))
-        names = {name: row for name, row in rows.names.items() if name not in unused} | {"gather": next(n for n, r in GATHERS.items() if r is gather)}
+        names = {name: row for name, row in rows.names.items() if name not in unused} | {"gather": name_of(GATHERS, gather)}
         return replace(rows, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
-    return {source for p in passes(Rows.first(device, options), 1, 1, 1, "store", segments=options.segments) for source in p.sources()}
+    return {source for p in passes(Rows.first(device, options), 1, 1, 1, STORE, segments=options.segments) for source in p.sources()}
 
 
 def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
@@ -141,47 +145,49 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/hardsplat/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
-    device cannot run, OutOfMemory with nothing allocated.
+    sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the device cannot run,
+    OutOfMemory with nothing allocated.
     """
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: str | None, projection: Projection | None = None):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = Rows.resolve(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
-        self.projection = projection or stochastic.projection(parameters.sh_planes, sink, options.antialiased, options.stochastic)
+        self.projection = projection or stochastic.projection((parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
         self._passes = self.projection, rows, width, height, threshold, self.segments
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         try:
-            self._allocate(parameters.capacity, sink)
+            self._allocate(parameters.capacity)
         except OutOfMemory:
             self.destroy()
             raise
+        self._capacity = parameters.capacity
+        if options.stochastic and sink:
+            parameters.set_perturbations(dict(options.stochastic.perturbations))
         self.resources = {**parameters.all, **self._own}
 
-    def _allocate(self, capacity: int, sink: str | None) -> None:
+    def _allocate(self, capacity: int) -> None:
         device, rows, size, own = self.device, self.rows, (self.width, self.height), self._own
         own |= self.projection.allocate(device, capacity)
-        own["target"] = Image(device, *size, rows.format.vk, rows.format.texel, "target")
+        for image in self.projection.images:
+            name = f"target{image}".replace(" ", "_")
+            own[name] = Image(device, *size, rows.format.vk, rows.format.texel, name)
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
-        if isinstance(self.projection, stochastic.Perturbed):
-            own["target_minus"] = Image(device, *size, rows.format.vk, rows.format.texel, "target_minus")
-            return
-        if sink is None:
+        if not self.projection.differentiates:
             return
         if rows.block.pixels == 1:
             own["state"] = Image(device, *tall, rows.state_format.vk, rows.state_format.texel, "state")
         else:
             across, down = blocks_of(rows.block, *size)
             own["blocks"] = Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")
-        if sink == "store":  # in training it is the loss's
+        if self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
@@ -190,30 +196,29 @@ class HardwareRasterizer:
         self.projection.record_forward(recorder, run)
         self._record_draw(recorder, run)
 
-    def _record_draw(self, recorder: Recorder, run: dict[str, Pipeline], word: str = "") -> None:
-        """order -> target, or with the word " minus" target_minus."""
+    def _record_draw(self, recorder: Recorder, run: dict[str, Pipeline], image: str = "") -> None:
+        """order -> the target of an image of the projection."""
         if "begin forward" in run:
-            recorder.run(run[f"begin forward{word}"], threads=(self.width, self.height))
-        recorder.run(run[f"draw{word}"], indirect="draw", extent=(self.width, self.height * self.segments))
+            recorder.run(run[f"begin forward{image}"], threads=(self.width, self.height))
+        recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))
         if "resolve" in run:
-            recorder.run(run[f"resolve{word}"], threads=(self.width, self.height))
+            recorder.run(run[f"resolve{image}"], threads=(self.width, self.height))
 
-    def record_pair(self, recorder: Recorder, pair: int) -> None:
-        """parameters, camera, frame, counts -> target, target_minus. The first pair of a frame sorts for all."""
-        self.projection.record_pair(recorder, self.pipelines, pair)
-        self._record_draw(recorder, self.pipelines)
-        self._record_draw(recorder, self.pipelines, " minus")
+    def record_images(self, recorder: Recorder) -> None:
+        """Projected splats -> the targets of all images of the projection."""
+        for image in self.projection.images:
+            self._record_draw(recorder, self.pipelines, image)
+
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
+        self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
         """loss_differences -> splat_differences."""
         if self.rows.gather.draws:
             recorder.run(self.pipelines[f"gather {pair}"], indirect="draw", extent=blocks_of(self.rows.block, self.width, self.height))
         else:
-            stochastic.record_gather(recorder, self.pipelines, pair, self.height)
-
-    def record_estimate(self, recorder: Recorder) -> None:
-        """splat_differences -> the sink."""
-        self.projection.record_estimate(recorder, self.pipelines)
+            self.projection.record_gather(recorder, self.pipelines, pair, self.height)
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""
@@ -221,7 +226,7 @@ class HardwareRasterizer:
         across, down = blocks_of(self.rows.block, self.width, self.height)
         recorder.run(run["begin backward"], threads=(across, down))
         recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
-        self.projection.record_backward(recorder, run)
+        self.projection.record_backward(recorder, run, self._capacity)
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""

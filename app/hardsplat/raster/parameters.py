@@ -1,23 +1,22 @@
-"""Per-splat buffers of a scene on the GPU: parameters, and whatever follows them (gradients, optimizer moments, statistics)."""
+"""The planes of what is trained, on the GPU: parameters, their Adam moments and gradients, each plane an allocation of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, copy_regions
+from hardsplat.trained import Of, Quantity
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-FIELDS, MOMENTS = contract.PARAMETERS, contract.MOMENTS
-
-
-def planes_of(name: str, sh_planes: int) -> int:
-    """Planes of a row: one for each SH coefficient in those ending in `sh`, and of moments two for each."""
-    return (sh_planes if name.endswith("sh") else 1) * (2 if name in MOMENTS else 1)
+ROLES = ("value", "first", "second", "gradient")  # of buffers of a plane; members of the contract's Plane
+Gradients = Literal["none", "written", "all"]  # which gradients have planes: none, those that a pass writes, or all that are asked for from Python
 
 
 def to_bfloat16(values: np.ndarray) -> np.ndarray:
@@ -32,115 +31,248 @@ def from_bfloat16(bits: np.ndarray) -> np.ndarray:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
-class SplatBuffers:
-    """Buffers by contract name for up to `capacity` splats; rows ending in `sh` have `sh_planes` planes, Adam rows two for each of them.
+@dataclass
+class _Planes:
+    """The buffers of one quantity by role, plane by plane."""
 
-    moments: how Adam rows are stored, a row of app/hardsplat/variants/moments.py; the host reads and writes them as float32 all the same.
+    quantity: Quantity
+    capacity: int
+    buffers: dict[str, list[Buffer]] = field(default_factory=dict)
+
+
+class Parameters:
+    """Everything that is trained, for up to `capacity` splats of an SH degree, with the numbers of splats and work sizes.
+
+    moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host reads and writes them as float32 all the same.
+    items: how many photographs and cameras there are; the scene is always one. follow: buffers of the contract, one element a splat, that grow with the splats.
+    Raises OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, names: Iterable[str], capacity: int, sh_planes: int, moments: str = "float32"):
-        self.device, self.names, self.capacity, self.sh_planes = device, tuple(names), capacity, sh_planes
-        self.moment_bytes = MOMENT_FORMATS[moments].nbytes
-        self.resources = {}
+    def __init__(
+        self,
+        device: Device,
+        capacity: int,
+        sh_degree: int,
+        moments: str | None = None,
+        gradients: Gradients = "none",
+        items: Mapping[Of, int] | None = None,
+        follow: Iterable[str] = (),
+    ):
+        self.device, self.sh_degree = device, sh_degree
+        self._moments = MOMENT_FORMATS[moments] if moments else None
+        self._gradients, self._items = gradients, {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
+        self._planes: dict[str, _Planes] = {}
+        self._follow: dict[str, Buffer] = {}
+        self._fixed: dict[str, Buffer] = {}
         try:
-            for name in self.names:
-                self.resources[name] = self._allocate(name, capacity)
-        except Exception:
+            for name in ("counts", "indirect", "planes"):
+                self._fixed[name] = Buffer(device, contract.itemsize(name), name)
+            for name in follow:
+                self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
+            for quantity in trained.QUANTITIES.values():
+                planes = self._planes[quantity.name] = _Planes(quantity, self._items.get(quantity.of, capacity))
+                for role in self._roles(quantity):
+                    planes.buffers[role] = []
+                    for _ in range(quantity.planes(sh_degree)):
+                        planes.buffers[role].append(self._allocate(quantity, role, planes.capacity))
+        except BaseException:
             self.destroy()
             raise
+        self._tell()
+        for quantity in trained.QUANTITIES.values():
+            if quantity.of != "splat":
+                self._begin(quantity)
+        self.set_count(0)
+
+    # -- memory ----------------------------------------------------------------------------------------------------------------
+
+    def _roles(self, quantity: Quantity) -> Iterator[str]:
+        yield "value"
+        if self._moments:
+            yield from ("first", "second")
+        if self._gradients == "all" or self._gradients == "written" and quantity.gradient == "plane":
+            yield "gradient"
+
+    def _itemsize(self, quantity: Quantity, role: str) -> int:
+        """Bytes of an item in a plane."""
+        return quantity.width * (self._moments.nbytes if self._moments and role in ("first", "second") else 4)
+
+    def _allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
+        name = {"value": quantity.name, "gradient": quantity.d}.get(role, quantity.moments)
+        return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "")
+
+    def _tell(self) -> None:
+        """Writes the table of planes that shaders read."""
+        table = np.zeros((), contract.dtype("Planes"))
+        for kind, member in zip(trained.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")):
+            table[member] = trained.plane_count(kind)
+        for place in trained.places():
+            q, planes = place.quantity, self._planes[place.quantity.name]
+            for k in range(q.planes(self.sh_degree)):
+                row = table["at"][place.plane + k]
+                for role, buffers in planes.buffers.items():
+                    row[role] = buffers[k].address & 0xFFFFFFFF, buffers[k].address >> 32
+                row["width"], row["quantity"], row["number"], row["within"] = q.width, place.index, place.number + k * q.width, k
+                row["source"] = trained.GRADIENTS[f"GRADIENT_{q.gradient.upper()}"]
+                row["band"] = k + 1 if q.name == "shN" else 0
+                row["items"] = 0 if q.of == "splat" else planes.capacity
+        self._fixed["planes"].upload(table)
+        self._table = table
+
+    def set_perturbations(self, sizes: Mapping[str, float]) -> None:
+        """Tells shaders by how much stochastic gradients move each quantity; those that are not named stay where they are."""
+        for place in trained.places():
+            for k in range(place.quantity.planes(self.sh_degree)):
+                self._table["at"][place.plane + k]["perturbation"] = sizes.get(place.quantity.name, 0.0)
+        self._fixed["planes"].upload(self._table)
 
     @property
-    def stride(self) -> int:
-        return contract.plane_stride(self.capacity)
-
-    def planes(self, name: str) -> int:
-        return planes_of(name, self.sh_planes)
-
-    def itemsize(self, name: str) -> int:
-        return contract.itemsize(name, self.moment_bytes)
-
-    def _allocate(self, name: str, capacity: int) -> Buffer:
-        return Buffer(self.device, self.planes(name) * contract.plane_stride(capacity) * self.itemsize(name), name)
-
-    def read(self, name: str, n: int) -> np.ndarray:
-        """(planes, n, values) float32 of the first n splats."""
-        width, values = self.itemsize(name), contract.itemsize(name) // 4
-        kind = np.float32 if width == 4 * values else np.uint16
-        planes = np.stack([self.resources[name].download(kind, n * values, k * self.stride * width) for k in range(self.planes(name))])
-        return (planes if kind == np.float32 else from_bfloat16(planes)).reshape(self.planes(name), n, values)
-
-    def write(self, name: str, values: np.ndarray) -> None:
-        """From (planes, n, values) float32, which bfloat16 rounds to nearest."""
-        width, whole = self.itemsize(name), contract.itemsize(name)
-        for k, plane in enumerate(np.asarray(values, np.float32)):
-            self.resources[name].upload(plane if width == whole else to_bfloat16(plane), offset=k * self.stride * width)
-
-    def grow(self, capacity: int, n: int) -> None:
-        """More capacity for the same n splats. Old and new buffers stand side by side until all are copied; raises OutOfMemory with nothing changed."""
-        grown = {}
-        try:
-            for name in self.names:
-                grown[name] = self._allocate(name, capacity)
-        except Exception:
-            for buffer in grown.values():
-                buffer.destroy()
-            raise
-        for name, buffer in grown.items():
-            width = self.itemsize(name)
-            regions = [(k * self.stride * width, k * contract.plane_stride(capacity) * width, n * width) for k in range(self.planes(name))]
-            copy_regions(self.resources[name], buffer, regions)
-            self.resources[name].destroy()
-            self.resources[name] = buffer
-        self.capacity = capacity
-
-    def destroy(self) -> None:
-        for buffer in self.resources.values():
-            buffer.destroy()
-        self.resources.clear()
-
-
-class Parameters(SplatBuffers):
-    """The trained parameters with their counts; `extra` names rows that live and grow with them."""
-
-    def __init__(self, device: Device, capacity: int, sh_planes: int, extra: Iterable[str] = (), moments: str = "float32"):
-        self._shared: dict[str, Buffer] = {}  # destroy() looks at it when a buffer of the others does not fit
-        super().__init__(device, (*FIELDS, *extra), capacity, sh_planes, moments)
-        self._shared = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")}
-        self.set_count(0)
+    def capacity(self) -> int:
+        """Splats that all planes have room for."""
+        return min(p.capacity for p in self._planes.values() if p.quantity.of == "splat")
 
     @property
     def all(self) -> dict[str, Buffer]:
-        return {**self.resources, **self._shared}
+        """What passes bind: the planes themselves are reached through the table."""
+        return {**self._fixed, **self._follow}
+
+    def nbytes(self) -> dict[str, int]:
+        """Bytes by name, as passes declare planes."""
+        sizes = {name: buffer.nbytes for name, buffer in self.all.items()}
+        for buffer in self._all_planes():
+            sizes[buffer.name] = sizes.get(buffer.name, 0) + buffer.nbytes
+        return sizes
+
+    def _all_planes(self) -> Iterator[Buffer]:
+        return (buffer for planes in self._planes.values() for buffers in planes.buffers.values() for buffer in buffers)
+
+    def resize(self, capacity: int, n: int) -> None:
+        """Another capacity for the same n splats, plane by plane: old and new of one plane stand side by side, not of all. No step may be in flight.
+
+        Raises OutOfMemory where a plane does not fit; then nothing is lost, and the planes before it have the new size.
+        """
+        try:
+            for name, old in self._follow.items():
+                size = contract.itemsize(name)
+                self._follow[name] = self._moved(old, lambda name=name, size=size: Buffer(self.device, capacity * size, name), n * size, capacity * size)
+            for planes in self._planes.values():
+                if planes.quantity.of != "splat":
+                    continue
+                smaller = min(capacity, planes.capacity)
+                planes.capacity = smaller  # until all buffers have room for more
+                for role, buffers in planes.buffers.items():
+                    size = self._itemsize(planes.quantity, role)
+                    kept = 0 if role == "gradient" else n * size
+                    for k, old in enumerate(buffers):
+                        buffers[k] = self._moved(old, lambda q=planes.quantity, role=role: self._allocate(q, role, capacity), kept, capacity * size)
+                planes.capacity = capacity
+        finally:
+            self._tell()
+            self.set_count(n)
+
+    @staticmethod
+    def _moved(old: Buffer, make: Callable[[], Buffer], kept: int, nbytes: int) -> Buffer:
+        """The buffer that `make` makes with the first `kept` bytes of the old one, or the old one where it has that size already."""
+        if -(-nbytes // 16) == -(-old.nbytes // 16):
+            return old
+        new = make()
+        copy_regions(old, new, [(0, 0, kept)])
+        old.destroy()
+        return new
+
+    def destroy(self) -> None:
+        for buffer in (*self._all_planes(), *self._follow.values(), *self._fixed.values()):
+            buffer.destroy()
+        self._planes.clear()
+        self._follow.clear()
+        self._fixed.clear()
+
+    # -- values in and out -----------------------------------------------------------------------------------------------------
+
+    def _found(self, name: str) -> tuple[_Planes, tuple[str, ...]]:
+        """The planes and roles of `means`, `adam_means` or `d_means`."""
+        for planes in self._planes.values():
+            q = planes.quantity
+            if name in (q.name, q.d, q.moments):
+                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second")}[name]
+        raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
+
+    def read(self, name: str, n: int) -> np.ndarray:
+        """(planes, n, width) float32 of the first n items of a quantity or its gradient; of its moments (2, planes, n, width); of a buffer that follows, (1, n, numbers)."""
+        if name in self._follow:
+            numbers = contract.itemsize(name) // 4
+            return self._follow[name].download(np.float32, n * numbers).reshape(1, n, numbers)
+        planes, roles = self._found(name)
+        width = planes.quantity.width
+        out = np.zeros((len(roles), planes.quantity.planes(self.sh_degree), n, width), np.float32)
+        for r, role in enumerate(roles):
+            half = self._itemsize(planes.quantity, role) < 4 * width
+            for k, buffer in enumerate(planes.buffers[role]):
+                raw = buffer.download(np.uint16 if half else np.float32, n * width)
+                out[r, k] = (from_bfloat16(raw) if half else raw).reshape(n, width)
+        return out if len(roles) > 1 else out[0]
+
+    def write(self, name: str, values: np.ndarray) -> None:
+        """From what `read` returns; moments that are stored in bfloat16 are rounded to nearest."""
+        values = np.asarray(values, np.float32)
+        if name in self._follow:
+            self._follow[name].upload(values)
+            return
+        planes, roles = self._found(name)
+        for role, rows in zip(roles, values if len(roles) > 1 else values[None]):
+            half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
+            for buffer, row in zip(planes.buffers[role], rows, strict=True):
+                buffer.upload(to_bfloat16(row) if half else row)
+
+    def items(self, name: str, splats: int) -> int:
+        """How many items a quantity, its moments or its gradient has."""
+        if name in self._follow:
+            return splats
+        planes, _ = self._found(name)
+        return splats if planes.quantity.of == "splat" else planes.capacity
+
+    def _begin(self, quantity: Quantity) -> None:
+        """First values and no momentum."""
+        n = self._planes[quantity.name].capacity
+        if not n:
+            return
+        self.write(quantity.name, np.full((quantity.planes(self.sh_degree), n, quantity.width), quantity.first, np.float32))
+        if self._moments:
+            self.write(quantity.moments, np.zeros((2, quantity.planes(self.sh_degree), n, quantity.width), np.float32))
+
+    def forget(self) -> None:
+        """No momentum and no statistics."""
+        for planes in self._planes.values():
+            for role in ("first", "second"):
+                for buffer in planes.buffers.get(role, ()):
+                    buffer.fill(0)
+        for buffer in self._follow.values():
+            buffer.fill(0)
 
     def set_count(self, n: int) -> None:
         counts = np.zeros(1, contract.dtype("Counts"))
-        counts["splats"], counts["capacity"], counts["stride"] = n, self.capacity, self.stride
-        self._shared["counts"].upload(counts)
+        counts["splats"], counts["capacity"] = n, self.capacity
+        self._fixed["counts"].upload(counts)
 
     @property
     def counts(self) -> np.void:
-        """The Counts row as it is now; waits for the copy."""
-        return self._shared["counts"].download(contract.dtype("Counts"))[0]
+        """The contract's Counts as they are now; waits for the copy."""
+        return self._fixed["counts"].download(contract.dtype("Counts"))[0]
 
     def upload(self, gaussians: Gaussians) -> None:
         """Replaces all splats. SH bands that `gaussians` lacks become zeros."""
-        n, k = len(gaussians), gaussians.sh.shape[1]
-        if n > self.capacity or k > self.sh_planes:
-            raise ValueError(f"{n} splats of SH degree {gaussians.sh_degree} do not fit: capacity {self.capacity}, {self.sh_planes} SH planes")
-        sh = np.zeros((self.sh_planes, n, 3), np.float32)
-        sh[:k] = gaussians.sh.transpose(1, 0, 2)
-        for name in FIELDS[:-1]:
-            self.write(name, getattr(gaussians, name)[None])
-        self.write("sh", sh)
+        n = len(gaussians)
+        if n > self.capacity or gaussians.sh_degree > self.sh_degree:
+            raise ValueError(f"{n} splats of SH degree {gaussians.sh_degree} do not fit: capacity {self.capacity}, SH degree {self.sh_degree}")
+        for name, values in gaussians.planes(self.sh_degree).items():
+            self.write(name, values)
         self.set_count(n)
 
     def download(self) -> Gaussians:
         n = int(self.counts["splats"])
-        means, quats, log_scales, logits, sh = (self.read(name, n) for name in FIELDS)
-        return Gaussians.from_parameters(means[0], quats[0], log_scales[0], logits[0, :, 0], sh.transpose(1, 0, 2))
+        return Gaussians.from_planes({name: self.read(name, n) for name in trained.values()})
 
-    def destroy(self) -> None:
-        super().destroy()
-        for buffer in self._shared.values():
-            buffer.destroy()
-        self._shared.clear()
+
+def pairs_wanted(counts: np.void) -> int:
+    """Pairs of tile and splat that the last frame asked for."""
+    return int(counts["pairs_wanted"]) + (int(counts["pairs_wanted_high"]) << 32)

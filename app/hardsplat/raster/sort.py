@@ -13,13 +13,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hardsplat import contract
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 
-RADIX = contract.CONSTANTS["RADIX"][0]
-BLOCK = contract.CONSTANTS["GROUP"][0] * contract.CONSTANTS["SORT_ROWS"][0]
+RADIX = contract.CONSTANTS["RADIX"]
+BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
 _DIGITS = 4
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
@@ -61,11 +59,6 @@ def sort_bytes(splats: int) -> dict[str, int]:
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
-def allocate_sort(device: Device, capacity: int) -> dict[str, Buffer]:
-    """Keys, order and scratch for up to `capacity` splats, which is the capacity that `counts` must hold."""
-    return allocate_all(device, sort_bytes(capacity))
-
-
 def record_sort(recorder: Recorder, run: dict[str, Pipeline], name: str = "sort", digits: int = _DIGITS, first: str = "splat_blocks", others: str = "visible_blocks") -> None:
     """keys (destroyed), counts, indirect.splat_blocks -> order[:visible], counts.visible, indirect.visible_blocks, indirect.draw.
 
@@ -74,5 +67,5 @@ def record_sort(recorder: Recorder, run: dict[str, Pipeline], name: str = "sort"
     for digit in range(digits):
         blocks = others if digit else first
         recorder.run(run[f"{name} count {digit}"], indirect=blocks)
-        recorder.run(run[f"{name} scan {digit}"], threads=(RADIX * contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run[f"{name} scan {digit}"], threads=(RADIX * contract.CONSTANTS["GROUP"],))
         recorder.run(run[f"{name} scatter {digit}"], indirect=blocks)

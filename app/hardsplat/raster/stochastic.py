@@ -13,114 +13,91 @@ Common random numbers: both images have one view, background, depth order and cu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from hardsplat import contract
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.base import SINKS, Perspective, Stochastic, allocate_drawn, project_forward
+from hardsplat.raster.options import Stochastic
+from hardsplat.raster.projection import GEOMETRY, Draws, P, Perspective, allocate_drawn, bound, project_forward
+from hardsplat.raster.sinks import Sink, record_splats, splats_pass
 from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 
-GROUP = contract.CONSTANTS["GROUP"][0]
-_MINUS = {"splats2d": "splats2d_minus", "target": "target_minus"}
-
-
-def bound(p: ComputePass | DrawPass, word: str, names: Mapping[str, str]) -> ComputePass | DrawPass:
-    """The same pass under another name, with other resources in the place of those in `names`."""
-    actual = {row: p.bind.get(row, row) for row in (*p.reads, *p.writes)}
-    changes = {"attachment": names.get(p.attachment, p.attachment)} if isinstance(p, DrawPass) else {}
-    return replace(p, name=f"{p.name} {word}", bind={**p.bind, **{row: names[a] for row, a in actual.items() if a in names}}, **changes)
-
-
-def minus(p: ComputePass | DrawPass) -> ComputePass | DrawPass:
-    """A forward pass, for the splats perturbed against their signs."""
-    return bound(p, "minus", _MINUS)
-
-
-def covers(p: ComputePass | DrawPass) -> ComputePass | DrawPass:
-    """A forward pass, for what covers both perturbed splats."""
-    return bound(p, "cover", {"splats2d": "splats2d_cover"})
-
-
-def perturb_passes(options: Stochastic, sh_planes: int, sink: str, antialiased: bool) -> list[ComputePass]:
-    """One for each pair."""
-    spec = {"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, "ALL_PLANES": SINKS[sink].all_planes, **_steps(options)}
-    return [
-        ComputePass(
-            f"perturb {pair}",
-            "project/perturb.comp",
-            reads=(*contract.PARAMETERS, "camera", "frame", "counts"),
-            writes=("indirect", "splats2d", "splats2d_minus", "splats2d_cover", "mean_steps", "splat_differences", "keys", "seen"),
-            spec={**spec, "PAIR": pair},
-        )
-        for pair in range(options.gradient_pairs)
-    ]
-
-
-def gather_passes(options: Stochastic) -> list[ComputePass]:
-    """By rows of pixels: the running sums, then one for each pair."""
-    scan = ComputePass("gather scan", "gather/scan.comp", reads=("camera", "loss_differences"), writes=("loss_differences",))
-    reads = ("camera", "counts", "seen", "splats2d_cover", "loss_differences")
-    rows = [ComputePass(f"gather {pair}", "gather/rows.comp", reads, ("splat_differences",), {"PAIR": pair}) for pair in range(options.gradient_pairs)]
-    return [scan, *rows]
-
-
-def estimate_pass(options: Stochastic, sink: str) -> ComputePass:
-    """splat_differences -> gradients of all parameters -> the sink."""
-    row = SINKS[sink]
-    return ComputePass(
-        "estimate",
-        "project/sink.comp",
-        reads=("frame", "counts", "seen", "mean_steps", "splat_differences", *row.reads),
-        writes=row.writes,
-        spec={"VISIBLE_ONLY": row.visible_only, "PAIRS": options.gradient_pairs, **_steps(options)},
-        slots={**row.slots, "gradient": "project/stochastic.glsl"},
-    )
-
-
-def _steps(options: Stochastic) -> dict[str, int | float]:
-    names = {"MEANS": "means", "QUATS": "quats", "SCALES": "scales", "OPACITIES": "opacities", "SH0": "sh0", "SHN": "shN"}
-    return {"HOLD": options.gradient_hold} | {f"STEP_{word}": float(getattr(options, f"{name}_perturbation")) for word, name in names.items()}
+GROUP = contract.CONSTANTS["GROUP"]
+_MINUS = {"splats2d": "splats2d_minus", "colors2d": "colors2d_minus", "target": "target_minus"}
+_COVER = {"splats2d": "splats2d_cover", "colors2d": "colors2d_cover"}
 
 
 @dataclass(frozen=True)
 class Perturbed(Perspective):
-    """As Perspective, but the gradients are those of pairs of perturbed images. Its plain forward pass keeps nothing."""
+    """3D splats, whose gradients are those of pairs of perturbed images. The plain forward pass keeps nothing."""
 
     estimator: Stochastic = Stochastic()
 
+    images = ("", " minus")
+    listed = " cover"
+    differentiates = False
+
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
-        perturb = perturb_passes(self.estimator, self.sh_planes, self.sink, self.antialiased)
         forward = project_forward(self.sh_planes, self.antialiased, picture, kept=False)
-        return [*sort_passes(command), forward, *perturb, estimate_pass(self.estimator, self.sink)]
+        return [*sort_passes(command), forward, *self._perturb_passes(), self._estimate_pass(self.sink)]
+
+    def image(self, p: P, word: str) -> P:
+        return bound(p, word.strip(), _MINUS if word == " minus" else _COVER)
+
+    def _perturb_passes(self) -> list[ComputePass]:
+        """One for each pair."""
+        spec = {"SH_PLANES": self.sh_planes, "ANTIALIASED": self.antialiased, "HOLD": self.estimator.gradient_hold}
+        projected = tuple(f"{name}{which}" for name in ("splats2d", "colors2d") for which in ("", "_minus", "_cover"))
+        return [
+            ComputePass(
+                f"perturb {pair}",
+                "project/perturb.comp",
+                reads=(*GEOMETRY, "sh0", "shN", "camera", "frame", "counts"),
+                writes=(*projected, "mean_steps", "splat_differences", "keys", "seen"),
+                spec={**spec, "PAIR": pair},
+            )
+            for pair in range(self.estimator.gradient_pairs)
+        ]
+
+    def _estimate_pass(self, sink: Sink) -> ComputePass:
+        """splat_differences -> gradients of all parameters -> the sink."""
+        spec = {"PAIRS": self.estimator.gradient_pairs, "HOLD": self.estimator.gradient_hold}
+        return splats_pass(sink, "optim/stochastic.glsl", ("mean_steps", "splat_differences"), spec)
+
+    def gather_passes(self) -> list[ComputePass]:
+        """By rows of pixels: the running sums, then one for each pair."""
+        scan = ComputePass("gather scan", "gather/scan.comp", reads=("camera", "loss_differences"), writes=("loss_differences",))
+        reads, writes = ("camera", "counts", "seen", "splats2d_cover", "colors2d_cover", "loss_differences"), ("splat_differences",)
+        pairs = range(self.estimator.gradient_pairs)
+        return [scan, *(ComputePass(f"gather {pair}", "gather/rows.comp", reads, writes, {"PAIR": pair}) for pair in pairs)]
+
+    def record_gather(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None:
+        """loss_differences (used up), the covers -> splat_differences of this pair."""
+        recorder.run(run["gather scan"], threads=(height * GROUP,))
+        recorder.run(run[f"gather {pair}"], indirect="splat_groups")
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
-        sizes = {"splats2d_minus": capacity, "splats2d_cover": capacity, "mean_steps": capacity, "seen": capacity}
-        sizes["splat_differences"] = self.estimator.gradient_pairs * contract.plane_stride(capacity)
+        names = ("splats2d_minus", "colors2d_minus", "splats2d_cover", "colors2d_cover", "mean_steps", "seen")
+        sizes = dict.fromkeys(names, capacity) | {"splat_differences": self.estimator.gradient_pairs * capacity}
         return allocate_drawn(device, capacity, None, {name: n * contract.itemsize(name) for name, n in sizes.items()} | sort_bytes(capacity))
 
-    def record_pair(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int) -> None:
-        """parameters, camera, frame, counts -> splats2d of both signs and of what covers them. The first pair of a frame sorts for all."""
-        if pair == 0:
-            recorder.run(run["sizes"], threads=(1,))
-        recorder.run(run[f"perturb {pair}"], indirect="splat_groups")
-        if pair == 0:
-            record_sort(recorder, run)
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], draws: Draws, compare: Callable[[Recorder], None], capacity: int) -> None:
+        """The first pair of a frame sorts for all."""
+        recorder.run(run["sizes"], threads=(1,))
+        for pair in range(self.estimator.gradient_pairs):
+            recorder.run(run[f"perturb {pair}"], indirect="splat_groups")
+            if pair == 0:
+                record_sort(recorder, run)
+            draws.record_images(recorder)
+            compare(recorder)
+            draws.record_gather(recorder, pair)
+        record_splats(recorder, run, self.sink, capacity)
 
-    def record_estimate(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-        """splat_differences -> the sink."""
-        recorder.run(run["estimate"], indirect="sink")
 
-
-def projection(sh_planes: int, sink: str | None, antialiased: bool, estimator: Stochastic | None) -> Perspective:
+def projection(sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None) -> Perspective:
     """Of 3D splats, with gradients as the options of a rasterizer say."""
     return Perturbed(sh_planes, sink, antialiased, estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased)
-
-
-def record_gather(recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None:
-    """loss_differences (used up), splats2d_cover -> splat_differences of this pair."""
-    recorder.run(run["gather scan"], threads=(height * GROUP,))
-    recorder.run(run[f"gather {pair}"], indirect="splat_groups")

@@ -7,33 +7,39 @@ have a capacity; a frame that asks for more is drawn without its farthest pairs 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.footprint import Need
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
-from hardsplat.raster.base import Options, Perspective, Projection, Stochastic, resolve
-from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.options import Options, Stochastic
+from hardsplat.raster.parameters import Parameters, pairs_wanted
+from hardsplat.raster.projection import Perspective, Projection, for_images
+from hardsplat.raster.resolve import name_of, resolve
+from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
-TILE = contract.CONSTANTS["TILE"][0]
+TILE = contract.CONSTANTS["TILE"]
 # Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 8x8, and splats are culled against it. Backward, where a visit ends
 # in nine sums over the subgroup, fewer and larger ones pay.
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 64
 PARTS = 1  # workgroups that walk a tile together
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
-BYTES_PER_SPLAT = contract.itemsize("tile_splats") + 16 * PAIRS_PER_SPLAT
+PAIRS = Need(16.0 * PAIRS_PER_SPLAT, 4.0 * PAIRS_PER_SPLAT)  # of a splat, in four buffers
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
@@ -65,7 +71,7 @@ class TiledRows:
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         if options.stochastic:
             return cls(backward, atomics, {"gather": "rows"})
-        names = {"tile_backward": next(n for n, r in TILE_BACKWARDS.items() if r is backward), "atomics": next(n for n, r in ATOMICS.items() if r is atomics)}
+        names = {"tile_backward": name_of(TILE_BACKWARDS, backward), "atomics": name_of(ATOMICS, atomics)}
         return cls(backward, atomics, names)
 
 
@@ -94,15 +100,20 @@ def subgroups_of(lanes: int, least: int) -> int:
     return TILE * TILE // (lanes * pixels_of(lanes, least))
 
 
-def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: str | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image") -> list[ComputePass]:
+def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image") -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
     return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
+
+
+def sources(device: Device, options: TiledOptions) -> set[Source]:
+    """The shaders of a rasterizer with these options."""
+    return {source for p in passes(TiledRows.resolve(device, options), 1, 1, 1, STORE, device.subgroup_size) for source in p.sources()}
 
 
 def count_pass(width: int, height: int) -> ComputePass:
     across, down = grid(width, height)
     spec = {"TILES_X": across, "TILES_Y": down}
-    return ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d"), writes=("tile_splats", "pair_sums"), spec=spec)
+    return ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d", "colors2d"), writes=("tile_splats", "tile_reaches", "pair_sums"), spec=spec)
 
 
 def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lanes: int, threshold: int, picture: str = "image") -> list[ComputePass]:
@@ -114,30 +125,29 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
     walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
     back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
-    perturbed = isinstance(around, stochastic.Perturbed)
-    backs = bool(around.sink) and not perturbed
-    bucket = bucket_of(rows.tile_backward, lanes) if backs else 0
+    bucket = bucket_of(rows.tile_backward, lanes) if around.differentiates else 0
     share = {"BUCKET": bucket} if bucket else {}
-    lists = ("tile_starts", "pair_splats", "tile_splats")
+    lists = ("tile_starts", "pair_splats", "tile_splats", "tile_reaches")
     summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
     stored = ("checkpoints", "reaches") if bucket else ()
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height)
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
-    backward = _backward_passes(rows, (*lists, *(stored or ("tile_order",))), {**back, **share}, tiles, threshold) if backs else []
-    if perturbed and picture == "image":
-        backward = [stochastic.covers(count), stochastic.minus(count), stochastic.minus(draw), *stochastic.gather_passes(around.estimator)]
+    backward = _backward_passes(rows, (*lists, *(stored or ("tile_order",))), {**back, **share}, tiles, threshold) if around.differentiates else []
+    images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
+    listed = [around.image(count, around.listed)] if around.listed else []
     return [
         *around.passes({}, picture),
-        count,
+        *images,
+        *listed,
         ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "tile_reaches", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
-        draw,
         *backward,
+        *around.gather_passes(),
     ]
 
 
@@ -163,7 +173,7 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
     if not row.gathers:
         return [ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True)]
     records, lanes = ("pair_records", "pair_subgroups"), walk["LANES"]
-    gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", *records), {**tiles, "LANES": lanes, "SUBGROUPS": subgroups_of(lanes, BACKWARD_PIXELS)}
+    gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches", *records), {**tiles, "LANES": lanes, "SUBGROUPS": subgroups_of(lanes, BACKWARD_PIXELS)}
     return [
         ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True),
         ComputePass("draw backward gather", "tiled/gather.comp", gathered, ("d_splats2d",), spec, full_subgroups=True),
@@ -173,52 +183,53 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
 class TiledRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
-    sink: of app/hardsplat/raster/base.py, None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the
-    device cannot run, OutOfMemory with nothing allocated.
+    sink: None for no backward pass. projection: another than of 3D splats, with a sink of its own. Raises UserError for options that the device cannot run,
+    OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: str | None, projection: Projection | None = None):
+    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = TiledRows.resolve(device, options)
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
         threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.projection = projection or stochastic.projection(parameters.sh_planes, sink, options.antialiased, options.stochastic)
-        perturbed = isinstance(self.projection, stochastic.Perturbed)
+        self.projection = projection or stochastic.projection((parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
         self._passes = self.projection, rows, width, height, device.subgroup_size, threshold
         self.pipelines = build_all(device, all_passes(*self._passes))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
-        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size) if sink and not perturbed else 0
-        self.gathers = bool(sink) and not perturbed and rows.tile_backward.gathers
+        self.bucket = bucket_of(rows.tile_backward, device.subgroup_size) if self.projection.differentiates else 0
+        self.gathers = self.projection.differentiates and rows.tile_backward.gathers
         if self.bucket:
             self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
-        self.record_bytes = subgroups_of(device.subgroup_size, BACKWARD_PIXELS) * contract.CONSTANTS["GRADIENTS"][0] * contract.itemsize("pair_records")  # of a pair
+        self.record_bytes = subgroups_of(device.subgroup_size, BACKWARD_PIXELS) * contract.CONSTANTS["GRADIENTS"] * contract.itemsize("pair_records")  # of a pair
         if self.gathers:
             self.most = min(self.most, device.max_buffer // self.record_bytes)
         self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
         try:
-            self._allocate(capacity, sink)
+            self._allocate(capacity)
         except OutOfMemory:
             self.destroy()
             raise
-        self._parameters = parameters
+        self._parameters, self._capacity = parameters, capacity
+        if options.stochastic and sink:
+            parameters.set_perturbations(dict(options.stochastic.perturbations))
         self.resources = {**parameters.all, **self._own}
 
-    def _allocate(self, capacity: int, sink: str | None) -> None:
+    def _allocate(self, capacity: int) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
         own |= self.projection.allocate(device, capacity)
-        sizes = {"tile_splats": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1, "tile_order": self.tiles}
+        sizes = {"tile_splats": capacity, "tile_reaches": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1, "tile_order": self.tiles}
         if self.bucket:
             sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS)
         own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
-        own["target"] = Image(device, *size, format.vk, format.texel, "target")
-        if isinstance(self.projection, stochastic.Perturbed):
-            own["target_minus"] = Image(device, *size, format.vk, format.texel, "target_minus")
-        elif sink == "store":  # in training it is the loss's
+        for image in self.projection.images:
+            name = f"target{image}".replace(" ", "_")
+            own[name] = Image(device, *size, format.vk, format.texel, name)
+        if self.projection.differentiates and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
@@ -240,28 +251,28 @@ class TiledRasterizer:
     def _record_lists(self, recorder: Recorder, run: dict[str, Pipeline], count: str) -> None:
         """order, splats2d -> the tiles' lists. count: the pass that packs the splats."""
         recorder.run(run[count], indirect="visible_blocks")
-        recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"],))
         recorder.run(run["tile emit"], indirect="pair_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
-        recorder.run(run["tile order"], threads=(contract.CONSTANTS["GROUP"][0],))
+        recorder.run(run["tile order"], threads=(contract.CONSTANTS["GROUP"],))
 
-    def record_pair(self, recorder: Recorder, pair: int) -> None:
-        """parameters, camera, frame, counts -> target, target_minus, from one list of the tiles that either touches. The first pair of a frame sorts for all."""
-        run = self.pipelines
-        self.projection.record_pair(recorder, run, pair)
-        self._record_lists(recorder, run, "tile count cover")
-        for word in ("", " minus"):
-            recorder.run(run[f"tile count{word}"], indirect="visible_blocks")
-            recorder.run(run[f"draw{word}"], threads=self._threads(run["draw"]))
+    def record_images(self, recorder: Recorder) -> None:
+        """Projected splats -> the targets of all images of the projection, from one list of the tiles that any of them touches."""
+        run, listed = self.pipelines, self.projection.listed
+        self._record_lists(recorder, run, f"tile count{listed}")
+        for image in self.projection.images:
+            if image != listed:
+                recorder.run(run[f"tile count{image}"], indirect="visible_blocks")
+            recorder.run(run[f"draw{image}"], threads=self._threads(run["draw"]))
+
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
+        self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
         """loss_differences -> splat_differences."""
-        stochastic.record_gather(recorder, self.pipelines, pair, self.height)
-
-    def record_estimate(self, recorder: Recorder) -> None:
-        """splat_differences -> the sink."""
-        self.projection.record_estimate(recorder, self.pipelines)
+        self.projection.record_gather(recorder, self.pipelines, pair, self.height)
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
@@ -271,7 +282,7 @@ class TiledRasterizer:
         recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
         if self.gathers:
             recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
-        self.projection.record_backward(recorder, self.pipelines)
+        self.projection.record_backward(recorder, self.pipelines, self._capacity)
 
     def _threads(self, pipeline: Pipeline) -> tuple[int]:
         """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""
@@ -280,7 +291,7 @@ class TiledRasterizer:
     def make_room(self, wanted: int | None = None) -> bool:
         """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
         another, and what was recorded must be recorded anew. Raises OutOfMemory with nothing changed."""
-        wanted = int(self._parameters.counts["pairs_wanted"]) if wanted is None else wanted
+        wanted = pairs_wanted(self._parameters.counts) if wanted is None else wanted
         if min(wanted, self.most) <= self.room:
             return False
         room = min(int(wanted * ROOM), self.most)

@@ -9,15 +9,15 @@ from contextlib import ExitStack, suppress
 
 import numpy as np
 
-from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device, DeviceLost, ValidationError
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.base import camera_row, frame_row
-from hardsplat.raster.parameters import Parameters, SplatBuffers
+from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.sinks import STORE
 
 SIZES = ((400, 300), (200, 150), (40, 30))  # px; on a CPU the last
 SLOW = 20.0  # ms of a frame: then a smaller one
@@ -49,13 +49,10 @@ class Trial:
         self.device, self.make, self.sources, self.spent = device, make, sources, 0.0
         gaussians, self.camera = scene(*size)
         with ExitStack() as stack:
-            self.parameters = Parameters(device, len(gaussians), 1)
+            self.parameters = Parameters(device, len(gaussians), 0, gradients="all")
             stack.callback(self.parameters.destroy)
             self.parameters.upload(gaussians)
-            gradients = SplatBuffers(device, contract.PARAMETER_GRADIENTS, len(gaussians), 1)
-            stack.callback(gradients.destroy)
             self._stack = stack.pop_all()
-        self._gradients = gradients.resources
         shape = (self.camera.height, self.camera.width, 4)
         self._d_image = np.random.default_rng(1).uniform(-1, 1, shape).astype(np.float32)
 
@@ -89,9 +86,9 @@ class Trial:
     def ms(self, options, best: float = float("inf")) -> float:
         """Milliseconds of the fastest of a few frames, forward and backward. best: of the others so far, what is far above it is not drawn again."""
         with ExitStack() as stack:
-            raster = self.make(self.device, self.parameters, self.camera.width, self.camera.height, options, sink="store")
+            raster = self.make(self.device, self.parameters, self.camera.width, self.camera.height, options, sink=STORE)
             stack.callback(raster.destroy)
-            resources = {**raster.resources, **self._gradients}
+            resources = raster.resources
             resources["camera"].upload(camera_row(self.camera))
             resources["frame"].upload(frame_row(0, (0.0, 0.0, 0.0), 0.2))
             resources["d_image"].upload(self._d_image)

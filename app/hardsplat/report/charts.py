@@ -1,4 +1,4 @@
-"""What all plots share: greys, hatches, line styles and markers that tell series apart in print, and figures as files or within a page."""
+"""What all plots share: colours that a grey print tells apart too, greys, hatches, line styles and markers, and figures as files or within a page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from hardsplat.errors import UserError
 
+COLORS = ("#0b4f9e", "#e8891c", "#5f6670")  # of the series of a plot; on paper dark, light and between
 GREYS = ("0.15", "0.85", "0.4", "0.65", "0.95", "0.3", "0.75", "0.55", "1.0", "0.05")
 HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "", "++", "")
 MARKERS = "os^Dvx*P<>"
@@ -78,8 +79,23 @@ def grouped(axes, labels: Sequence[str], series: dict[str, Sequence[float]], tit
     return True
 
 
+def take_literally(figure) -> None:
+    """Words of a figure are shown as they are: names of files may hold a $, which begins a formula for matplotlib, or bytes that are no text.
+
+    Labels of ticks stay as they are, since those of logarithmic axes are formulas.
+    """
+    texts = [*figure.texts, *(text for legend in figure.legends for text in legend.texts)]
+    for axes in figure.axes:
+        legend = axes.get_legend()
+        texts += [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *(legend.texts if legend else ())]
+    for text in texts:
+        text.set_parse_math(False)
+        text.set_text(text.get_text().encode("utf-8", "replace").decode())
+
+
 def save(figure, path: Path) -> Path:
     """Writes a PNG. Raises UserError where it cannot be written."""
+    take_literally(figure)
     try:
         figure.savefig(path, dpi=130)
     except OSError as error:
@@ -91,6 +107,7 @@ def svg(figure) -> bytes:
     """The figure as SVG, with its words as text."""
     import matplotlib
 
+    take_literally(figure)
     out = io.BytesIO()
     with matplotlib.rc_context({"svg.fonttype": "none"}):
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None})

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import base64
 import functools
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import imageio.v3 as iio
 import numpy as np
-from PIL import Image
+from PIL import Image  # makes pictures smaller, for which imageio has nothing
 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
+from hardsplat.io.images import read_rgb8, save_png
 from hardsplat.report import charts
 
 BUDGET = 6_000_000  # bytes of a page's pictures before base64, which adds a third
 SIDES = (1280, 960, 640, 420, 280, 180, 120)  # px of a picture's longer side, the first at which all fit the budget
 MOST_VIEWS = 8
+PARTS = ("render", "photo")  # of a held-out view, below renders/
 _LOSSLESS = 1 << 16  # px of a picture that is small enough to be shown exactly
 
 
@@ -36,7 +38,7 @@ def write_page(path: Path, template: str, **values) -> Path:
     text = _templates().get_template(template).render(**values)
     try:
         with replacing(path) as partial:
-            partial.write_text(text, encoding="utf-8")
+            partial.write_text(text, encoding="utf-8", errors="replace")  # names of files may hold bytes that are no text
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
     return path
@@ -70,29 +72,41 @@ def pictures(images: Sequence[np.ndarray], budget: int = BUDGET) -> list[Picture
 def _encoded(image: np.ndarray, side: int) -> tuple[bytes, tuple[int, int]]:
     picture = Image.fromarray(image)
     picture.thumbnail((side, side), Image.Resampling.BOX)
-    out = io.BytesIO()
-    picture.save(out, format="WEBP", lossless=picture.width * picture.height <= _LOSSLESS and picture.width == image.shape[1], quality=88)
-    return out.getvalue(), picture.size
+    lossless = picture.width * picture.height <= _LOSSLESS and picture.width == image.shape[1]
+    data = iio.imwrite("<bytes>", np.asarray(picture), plugin="pillow", extension=".webp", is_batch=False, lossless=lossless, quality=88)
+    return data, picture.size
 
 
 def _uri(kind: str, data: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def comparison_name(view: str) -> str:
-    """Of the file in renders/ with a view's render beside its photograph; folders of the name become part of it, since they tell cameras of a rig apart."""
-    return "_".join(Path(view).with_suffix("").parts) + ".png"
+def comparison_name(view: str, part: str) -> str:
+    """The path below renders/ of a view's picture. part: one of PARTS. No two views share one: the view's own path, extension and all, comes first."""
+    return f"{view}.{part}.png"
+
+
+def view_of(name: str) -> tuple[str, str]:
+    """(view, part) of a path below renders/: what comparison_name was given. Raises ValueError for other names."""
+    view, part = name.removesuffix(".png").rsplit(".", 1)
+    if not name.endswith(".png") or part not in PARTS:
+        raise ValueError(f"{name} is no picture of a comparison")
+    return view, part
+
+
+def write_comparison(folder: Path, view: str, render: np.ndarray, photo: np.ndarray) -> None:
+    """Writes both pictures of a view, (H, W, 3) float in 0..1 or uint8, below `folder`. Raises UserError where one cannot be written."""
+    for part, image in zip(PARTS, (render, photo)):
+        save_png(folder / comparison_name(view, part), image)
 
 
 def comparison(folder: Path, view: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """(render, photograph), (H, W, 3) uint8 each, as a run left them; None where there is no such file, or a damaged one."""
+    """(render, photograph), (H, W, 3) uint8 each, as a run left them; None where one is missing or damaged, or they differ in size."""
     try:
-        with Image.open(folder / "renders" / comparison_name(view)) as picture:
-            both = np.asarray(picture.convert("RGB"))
-    except (OSError, ValueError, SyntaxError):
+        render, photo = (read_rgb8(folder / "renders" / comparison_name(view, part)) for part in PARTS)
+    except UserError:
         return None
-    half = both.shape[1] // 2
-    return both[:, :half], both[:, half:]
+    return (render, photo) if render.shape == photo.shape else None
 
 
 def spread(names: Sequence[str], most: int = MOST_VIEWS) -> list[str]:

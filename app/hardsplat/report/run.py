@@ -1,19 +1,25 @@
-"""report.html of a training run, made of the files that the run left: metrics.json, config.toml, renders/."""
+"""report.html of a training run, made of the files that the run left: metrics.json, config.toml, renders/, splats.ply."""
 
 from __future__ import annotations
 
 import json
+import logging
 import tomllib
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.config import FIELDS, GROUPS
+from hardsplat.errors import UserError
+from hardsplat.io.ply import load_ply
+from hardsplat.io.scene import load_scene
+from hardsplat.page.export import Shown, small_viewer, style
 from hardsplat.presets import SAVED_NAME
-from hardsplat.report.charts import figure, line
+from hardsplat.report.charts import COLORS, figure
 from hardsplat.report.page import comparison, pictures, plot, spread, write_page
 from hardsplat.report.stages import by_stage
 
+log = logging.getLogger("hardsplat")
 NAME = "report.html"
 
 
@@ -22,7 +28,7 @@ def write_report(folder: Path) -> Path:
     metrics = json.loads((folder / "metrics.json").read_text())
     config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
     last = _last_evaluation(metrics)
-    stages, passes = by_stage(metrics["stage_ms"]), metrics["stage_ms"]
+    stages, memory = by_stage(metrics["stage_ms"]), {purpose: n for purpose, n in metrics["memory_bytes"].items() if n}
     views, shown = _views(folder, last)
     return write_page(
         folder / NAME,
@@ -33,15 +39,23 @@ def write_report(folder: Path) -> Path:
         wanted=config["max_steps"],
         views=views,
         shown=shown,
-        curves=plot(curves(metrics)) if metrics["curve"]["step"] else None,
-        growth=plot(_growth(metrics)) if len(metrics["curve"]["step"]) > 1 else None,
+        processor=processor(metrics["device"]["kind"]),
+        curves=_curves(metrics),
         stages=stages,
-        passes=passes,
-        stage_bars=plot(_bars(stages, "Time of a step by stage", "GPU time, mean over timed steps [ms]")) if stages else None,
-        memory={purpose: n for purpose, n in metrics["memory_bytes"].items() if n},
-        memory_bars=plot(_bars({p: n / 2**20 for p, n in metrics["memory_bytes"].items() if n}, "Memory on the device by purpose", "memory [MiB]")),
+        passes=metrics["stage_ms"],
+        stage_bars=plot(_bars(stages, "Time of a step", "ms")) if stages else None,
+        memory=memory,
+        memory_bars=plot(_bars({purpose: n / 2**20 for purpose, n in memory.items()}, "Memory by purpose", "MiB")),
+        about={"computer": metrics["device"]["host"], **{name.replace("_", " "): value for name, value in metrics["variants"].items()}},
         config=_settings(config),
+        viewer=_viewer(folder, config, next((v["name"] for v in shown), None)),
+        viewer_style=style(),
     )
+
+
+def processor(kind: str) -> str:
+    """What people call a device of this kind."""
+    return "CPU" if kind == "CPU" else "GPU"
 
 
 def _last_evaluation(metrics: dict) -> dict | None:
@@ -59,6 +73,24 @@ def _views(folder: Path, last: dict | None) -> tuple[list[dict], list[dict]]:
     return last["views"], [{**views[name], "render": next(embedded), "photo": next(embedded), "size": both[0].shape[1::-1]} for name, both in found.items()]
 
 
+def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
+    """The splats that the run left, to look around in: it begins at the held-out view `name`, whose render is there already, or else at the first training camera.
+    None where splats or scene are gone."""
+    file = folder / "splats.ply"
+    if not file.is_file() or "data_dir" not in config:
+        return None
+    try:
+        gaussians, scene = load_ply(file), load_scene(config["data_dir"], config["data_factor"], config["test_every"])
+        first = [i for i in scene.test if scene.views[i].name == name]
+        cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
+        both = comparison(folder, name) if first else None
+        background = (1.0, 1.0, 1.0) if config["background"] == "white" else (0.0, 0.0, 0.0)
+        return small_viewer(gaussians, Shown(scene.name, cameras, config["near_plane"], background, config["antialiased"], picture=both[0] if both else None))
+    except UserError as error:
+        log.info("note: %s has no view in 3D: %s", folder / NAME, error)
+        return None
+
+
 def _settings(config: dict) -> list[tuple[str, list[dict]]]:
     """Title of each group and its settings, as in config.toml; changed: not the default."""
     out = []
@@ -68,48 +100,82 @@ def _settings(config: dict) -> list[tuple[str, list[dict]]]:
             value = config.get(f.name)
             default = FIELDS[f.name].default
             default = list(default) if isinstance(default, tuple) else default
-            rows.append({"name": f.name, "value": "-" if value is None else value, "changed": value != default, "help": f.metadata["help"], "unit": f.metadata["unit"]})
+            rows.append({"name": f.name, "value": _said(value), "changed": value != default, "help": f.metadata["help"], "unit": f.metadata["unit"]})
         out.append((title, rows))
     return out
 
 
+def _curves(metrics: dict) -> list[tuple[str, str]]:
+    """(plot, words for it), each of one quantity, of those that there are numbers for."""
+    if not metrics["curve"]["step"]:
+        return []
+    drawn = [(_loss, "Loss by step"), (_quality, "PSNR by step"), (_splats, "Number of splats by step")]
+    if len(metrics["curve"]["step"]) > 1:
+        drawn.append((_rate, "Steps per second by training time"))
+    out = []
+    for draw, words in drawn:
+        page = figure(6.4, 3.6)
+        axes = page.subplots()
+        draw(axes, metrics)
+        if draw is not _rate:
+            axes.set_xlabel("step")
+        out.append((plot(page), words))
+    return out
+
+
+def _said(value) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else "-" if value is None else str(value)
+
+
 def curves(metrics: dict):
-    """Loss, PSNR and number of splats by step."""
-    curve, evaluations = metrics["curve"], metrics["evaluations"]
+    """Loss, PSNR and number of splats by step, as one figure."""
     page = figure(8, 8)
-    loss, psnr, splats = page.subplots(3, 1, sharex=True)
-    marked = dict(marker=".", markersize=3) if len(curve["step"]) < 40 else {}
-    loss.plot(curve["step"], curve["loss"], color="black", linewidth=1, **marked)
-    loss.set_yscale("log")
-    loss.set(ylabel="loss, mean of a batch", title="Loss: L1 + D-SSIM")
-    psnr.plot(curve["step"], curve["psnr"], color="0.55", linewidth=1, label="training views, mean of a batch", **marked)
-    if evaluations:
-        psnr.plot([e["step"] for e in evaluations], [e["psnr"] for e in evaluations], **line(0) | {"markersize": 7}, label="held-out views")
-    psnr.set(ylabel="PSNR [dB]", title="Quality")
-    psnr.legend(loc="lower right")
-    splats.plot(curve["step"], [n / 1000 for n in curve["splats"]], color="black", linewidth=1, **marked)
-    splats.set(ylabel="splats [thousands]", xlabel="step", title="Number of splats")
-    splats.set_ylim(bottom=0)
-    for axes in (loss, psnr, splats):
-        axes.grid(alpha=0.3)
+    rows = page.subplots(3, 1, sharex=True)
+    for axes, draw in zip(rows, (_loss, _quality, _splats)):
+        draw(axes, metrics)
+    rows[-1].set_xlabel("step")
     return page
 
 
-def _growth(metrics: dict):
-    """Splats and speed by training time. Steps that were made before times were kept have none."""
+def _marked(curve: dict) -> dict:
+    """Style of a curve: points where there are few."""
+    return dict(linewidth=1.2, **(dict(marker=".", markersize=4) if len(curve["step"]) < 40 else {}))
+
+
+def _loss(axes, metrics: dict) -> None:
+    axes.plot(metrics["curve"]["step"], metrics["curve"]["loss"], color=COLORS[0], **_marked(metrics["curve"]))
+    axes.set_yscale("log")
+    axes.set(ylabel="loss, mean of a batch", title="Loss: L1 + D-SSIM")
+    axes.grid(alpha=0.3)
+
+
+def _quality(axes, metrics: dict) -> None:
+    evaluations = metrics["evaluations"]
+    axes.plot(metrics["curve"]["step"], metrics["curve"]["psnr"], color=COLORS[1], label="training views, mean of a batch", **_marked(metrics["curve"]))
+    if evaluations:
+        axes.plot([e["step"] for e in evaluations], [e["psnr"] for e in evaluations], color=COLORS[0], linestyle="--", marker="o", markersize=7, label="held-out views")
+    axes.set(ylabel="PSNR [dB]", title="Quality")
+    axes.legend(loc="lower right")
+    axes.grid(alpha=0.3)
+
+
+def _splats(axes, metrics: dict) -> None:
+    axes.plot(metrics["curve"]["step"], [n / 1000 for n in metrics["curve"]["splats"]], color=COLORS[0], **_marked(metrics["curve"]))
+    axes.set(ylabel="splats [thousands]", title="Number of splats")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+
+
+def _rate(axes, metrics: dict) -> None:
+    """Steps that were made before times were kept have none."""
     curve = metrics["curve"]
     seconds = np.array(curve.get("seconds") or [None] * len(curve["step"]), float)
-    page = figure(8, 5)
-    splats, rate = page.subplots(2, 1, sharex=True)
-    splats.plot(seconds, [n / 1000 for n in curve["splats"]], color="black", linewidth=1)
-    splats.set(ylabel="splats [thousands]", title="Number of splats over time")
-    splats.set_ylim(bottom=0)
-    rate.plot(*_speed(np.array(curve["step"]), seconds), color="black", linewidth=1)
-    rate.set(ylabel="steps per second", xlabel="training time [s]", title="Speed")
-    rate.set_ylim(bottom=0)
-    for axes in (splats, rate):
-        axes.grid(alpha=0.3)
-    return page
+    axes.plot(*_speed(np.array(curve["step"]), seconds), color=COLORS[0], linewidth=1.2)
+    axes.set(ylabel="steps per second", xlabel="training time [s]", title="Speed")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
 
 
 def _speed(steps: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -123,14 +189,16 @@ def _speed(steps: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _bars(values: dict[str, float], title: str, unit: str):
-    page = figure(8, 1.1 + 0.3 * len(values))
+    page = figure(6.4, 1.0 + 0.3 * len(values))
     axes = page.subplots()
     whole = sum(values.values())
     for i, (name, value) in enumerate(values.items()):
-        axes.barh(i, value, color="0.6", edgecolor="black", linewidth=0.5)
-        axes.annotate(f"{value:.3g}  ({value / whole:.0%})", (value, i), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+        axes.barh(i, value, color=COLORS[0])
+        axes.annotate(f"{value:.3g} {unit} ({value / whole:.0%})", (value, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(values)), values)
     axes.set_ylim(len(values) - 0.4, -0.6)
-    axes.margins(x=0.18)
-    axes.set(xlabel=unit, title=title)
+    axes.margins(x=0.28)
+    axes.set_title(f"{title}: {whole:.4g} {unit}")
+    axes.set_xlabel(unit)
+    axes.spines[["top", "right"]].set_visible(False)
     return page

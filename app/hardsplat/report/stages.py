@@ -10,6 +10,7 @@ STAGES = {  # stage -> beginnings of the names of its passes
     "loss": ("loss ",),
     "backward draw": ("begin backward", "draw backward "),
     "project backward": ("project backward ",),
+    "optimizer": ("adam ",),
 }
 
 

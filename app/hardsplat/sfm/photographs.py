@@ -12,7 +12,7 @@ from PIL import Image
 
 from hardsplat.errors import UserError
 from hardsplat.io.images import image_size
-from hardsplat.io.masks import mask_beside
+from hardsplat.io.masks import Masks
 from hardsplat.sfm.cameras import Device, SharedCamera, device_of, shared_cameras
 
 READABLE = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".avif", ".jp2", ".ppm"}
@@ -77,7 +77,7 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
     for name in listed(folder, UNREADABLE):
         if Path(name).with_suffix("") not in stems:
             found.left_out[name] = f"{Path(name).suffix[1:].upper()} files are not read here; convert it to JPEG"
-    devices = []
+    devices, masks = [], Masks(scene)
     for name in names:
         path = folder / name
         try:
@@ -91,7 +91,7 @@ def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
             found.left_out[name] = "its name has characters that files of COLMAP cannot hold; rename it"
         else:
             devices.append(device)
-            found.items.append(Photograph(name, path, *size, mask=mask_beside(scene, name)))
+            found.items.append(Photograph(name, path, *size, mask=masks.of(name)))
     if not found.items:
         raise UserError(_nothing(scene, folder, found.left_out))
     found.cameras, of = shared_cameras([p.name for p in found.items], [(p.width, p.height) for p in found.items], devices, camera_mode)

@@ -21,10 +21,10 @@ from tqdm import tqdm
 
 from hardsplat import __version__
 from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.paths import CHECKOUT
 from hardsplat.gpu.bandwidth import copy_bandwidth
-from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
@@ -34,6 +34,7 @@ from hardsplat.study.plots import write_plots
 from hardsplat.study.sizes import count_of, resized
 from hardsplat.study.tables import markdown
 from hardsplat.train.report import make_folder, write_json
+from hardsplat.train.result import find_model
 from hardsplat.variants.reductions import REDUCTIONS
 
 AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments")  # options that may be lists
@@ -93,7 +94,7 @@ def _bandwidth(device: Device) -> float | None:
 
 def bench(
     model: str | Path,
-    data_dir: str | Path,
+    data_dir: str | Path | None = None,
     result_dir: str | Path | None = None,
     device: str | None = None,
     rasterizer: list[str] = ("hardware",),
@@ -103,13 +104,13 @@ def bench(
     errors: bool = False,
     error_views: str = "first",
     splats: list[float] = (1.0,),
-    data_factor: int = 1,
+    data_factor: int | None = None,
     quiet: bool = False,
     **axes: list,
 ) -> list[Row]:
     """Measures every combination of `axes` (see AXES) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
 
-    splats: sizes of the model, see app/hardsplat/study/sizes.py. data_factor: images this many times smaller. error_views: first or all.
+    data_dir: the scene; by default the one that the model's run was trained on. splats: sizes of the model, see app/hardsplat/study/sizes.py. data_factor: images this many times smaller; by default as trained, of another scene full size. error_views: first or all.
     What the device cannot run or hold is left out with a line that says why. Raises UserError for bad input, or when nothing could be measured.
     """
     if repeats < 1:
@@ -117,7 +118,11 @@ def bench(
     folder = Path(result_dir) if result_dir else None
     if folder:
         make_folder(folder)
-    gaussians = load_splats(model := Path(model, "splats.ply") if Path(model).is_dir() else model)
+    model, config = find_model(model, data_dir)
+    if config.data_dir is None:
+        raise UserError(f"{model}: nothing says which scene it shows, and views are what is timed; add --data-dir SCENE")
+    data_factor = data_factor or (1 if data_dir else config.data_factor)
+    data_dir, gaussians = config.data_dir, load_splats(model)
     counts = [count_of(amount, len(gaussians)) for amount in splats]
     scene = load_scene(data_dir, data_factor)
     chosen = views_of(scene, list(views))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from hardsplat import contract
-from hardsplat.api import Renderer, camera_row, frame_row
+from hardsplat import contract, trained
+from hardsplat.api import Renderer
 from hardsplat.config import TrainConfig
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
@@ -21,14 +21,17 @@ from hardsplat.gpu.queue import complete
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.scene import View
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.base import Rasterizer, adam, resolve_moments
-from hardsplat.raster.parameters import MOMENTS, Parameters
+from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.raster.sinks import adam, plane_groups, resolve_moments
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.study.floors import floor_bytes
 from hardsplat.study.tiles import ViewPairs, sort_memory
-from hardsplat.train.loss import LOSS_PASSES, allocate_loss, record_loss
+from hardsplat.train.checkpoint import STATISTICS
+from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss, term_sums_bytes
 from hardsplat.train.photos import pack
-from hardsplat.train.schedule import hyper_row
+from hardsplat.train.schedule import adam_settings
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.reductions import REDUCTIONS
 
@@ -96,14 +99,13 @@ class Bench:
                 stack.callback(part.destroy)
                 return part
 
-            planes = self.gaussians.sh.shape[1]
-            parameters = owned(Parameters(self.device, len(self.gaussians), planes, extra=(*MOMENTS, "grow_stats"), moments=moments))
+            n, degree = len(self.gaussians), self.gaussians.sh_degree
+            parameters = owned(Parameters(self.device, n, degree, moments, "written", follow=STATISTICS))
             parameters.upload(self.gaussians)
-            for name in (*MOMENTS, "grow_stats"):
-                parameters.resources[name].fill(0)
+            parameters.forget()
             backend = BACKENDS[rasterizer]
             raster = owned(backend.rasterizer(self.device, parameters, self.width, self.height, backend.options(**options), sink=adam(moments)))
-            resources = {**raster.resources, **self._surroundings(owned)}
+            resources = {**raster.resources, **self._surroundings(owned, parameters)}
             run = build_all(self.device, LOSS_PASSES if self.upstream == "loss" else ())
 
             def record(**how) -> Recorder:
@@ -116,14 +118,14 @@ class Bench:
 
             stages, fragments, visible = self._draw(raster, record, resources, parameters)
             names = dict(raster.rows.names)
-            memory = by_purpose({n: r.nbytes for n, r in {**resources, **parameters.all}.items()})
+            memory = by_purpose({name: r.nbytes for name, r in resources.items()} | parameters.nbytes())
         spec = REDUCTIONS[names["reduction"]].spec if "reduction" in names else ()
         threshold = {"hybrid_threshold": backend.options(**options).hybrid_threshold} if "THRESHOLD" in spec else {}
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
-        backward = stages["backward draw"] + stages["project backward"]
-        n, pixels = len(self.gaussians), float(np.mean([v.camera.width * v.camera.height for v in self.views]))
+        backward = stages["backward draw"] + stages["project backward"] + stages["optimizer"]
+        pixels = float(np.mean([v.camera.width * v.camera.height for v in self.views]))
         target_bytes = 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize
-        floors = floor_bytes(n, visible, planes, pixels, target_bytes, moment_bytes) if self.bandwidth else {}
+        floors = floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes) if self.bandwidth else {}
         return Row(
             options={"rasterizer": rasterizer, **names, **threshold, "moments": moments},
             splats=n,
@@ -139,17 +141,27 @@ class Bench:
             sort=sort_memory(self._pairs, memory["sort"]),
         )
 
-    def _surroundings(self, owned) -> dict[str, Buffer | Image]:
-        """What a training session has around its rasterizer. Learning rates are 0."""
-        own = {"hyper": owned(Buffer(self.device, contract.itemsize("hyper"), "hyper"))}
-        hyper = hyper_row(TrainConfig(), 1.0)
-        for name in contract.dtype("Hyper").names:
-            if name.startswith("lr_"):
-                hyper[name] = 0
-        own["hyper"].upload(hyper)
+    def _surroundings(self, owned, parameters: Parameters) -> dict[str, Buffer | Image]:
+        """What a training session has around its rasterizer. Every plane moves, but not by anything."""
+        terms, planes = loss_terms(TrainConfig(), sh_degree=self.gaussians.sh_degree, capacity=len(self.gaussians)), trained.plane_count("splat")
+        moved = np.zeros((), contract.dtype("PlaneList"))
+        at = [p.plane + k for p in trained.places() if p.quantity.of == "splat" for k in range(p.quantity.planes(self.gaussians.sh_degree))]
+        moved["count"], moved["at"][: len(at)] = len(at), at
+        told = {
+            "adam_settings": adam_settings(),
+            "loss_terms": terms,
+            "term_sums": np.zeros(term_sums_bytes(terms) // 4, np.float32),
+            "rates": np.full(planes, np.finfo(np.float32).tiny, np.float32),  # a rate of 0 would leave a plane at rest
+            "moved_planes": moved,
+        }
+        groups = np.array(plane_groups(len(at), len(self.gaussians)), np.uint32)
+        parameters.all["indirect"].upload(groups, contract.indirect_offset("planes"))
+        own = {name: owned(Buffer(self.device, values.nbytes, name)) for name, values in told.items()}
+        for name, values in told.items():
+            own[name].upload(values)
         if self.upstream == "random":
             return own | {"d_image": owned(Image(self.device, self.width, self.height, FORMATS["float32"].vk, np.float32, "d_image"))}
-        own["history"] = owned(Buffer(self.device, contract.CONSTANTS["HISTORY"][0] * contract.itemsize("history"), "history"))
+        own["history"] = owned(Buffer(self.device, contract.CONSTANTS["HISTORY"] * contract.itemsize("history"), "history"))
         own["photos"] = owned(Buffer(self.device, self.width * self.height * contract.itemsize("photos"), "photos"))
         return own | {name: owned(part) for name, part in allocate_loss(self.device, self.width, self.height).items()}
 
@@ -184,7 +196,8 @@ class Bench:
             visible.append(int(parameters.counts["visible"]))
             if not self._pairs:
                 splats = resources["splats2d"].download(contract.dtype("Splat2D"), len(self.gaussians))
-                pairs.append(ViewPairs.of(splats, view.camera.width, view.camera.height))
+                opacities = resources["colors2d"].download(np.float32, 4 * len(self.gaussians)).reshape(-1, 4)[:, 3]
+                pairs.append(ViewPairs.of(splats, opacities, view.camera.width, view.camera.height))
         self._pairs = self._pairs or pairs
         return stages, {n: float(np.mean([f[n] for f in fragments])) for n in fragments[0]}, float(np.mean(visible))
 

@@ -27,7 +27,7 @@ from hardsplat.io.ply import load_ply
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import SAVED_NAME, config_from_file
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.base import resolve_moments
+from hardsplat.raster.sinks import resolve_moments
 from hardsplat.study import run_file
 from hardsplat.study.bench import commit
 from hardsplat.study.measure import Bench

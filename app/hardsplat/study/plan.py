@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from hardsplat import trained
 from hardsplat.config import FIELDS, TrainConfig
 from hardsplat.presets import load_config
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.base import Stochastic
 from hardsplat.variants.reductions import REDUCTIONS
 
 ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")  # where and how a run is made, not what it is
@@ -47,7 +47,7 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
 
 def meaningless(config: TrainConfig) -> set[str]:
     """Options of rasterizers and gradients that this run does not look at."""
-    estimator = {f.name for f in fields(Stochastic)}
+    estimator = {"gather", "gradient_pairs", "gradient_hold", *(q.perturbation for q in trained.QUANTITIES.values() if q.perturbation)}
     other = {"state_format", "block", "tile_backward", "tile_threshold"} if config.gradient == "stochastic" else estimator
     if config.rasterizer == "auto":
         return other

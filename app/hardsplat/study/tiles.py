@@ -26,16 +26,16 @@ TILE = 16  # px, of the canonical rasterizer
 PAIR_BYTES = 2 * (8 + 4)
 TEMPORARY_BYTES = 8 + 4
 PUBLISHED_SHARE = 0.0267  # Yuan & He 2025, abstract
-_ALPHA_MIN = contract.CONSTANTS["ALPHA_MIN"][0]
+_ALPHA_MIN = contract.CONSTANTS["ALPHA_MIN"]
 
 
 def covariances(splats: np.ndarray) -> np.ndarray:
-    """(M, 3) float64 2D covariance (xx, xy, yy) px^2, dilation included, of M Splat2D rows."""
+    """(M, 3) float64 2D covariance (xx, xy, yy) px^2, dilation included, of M Splat2D structs."""
     a, k, c = splats["conic"].astype(np.float64).T
     return np.stack([1 / a + k * k / c, -k / c, 1 / c], axis=1)
 
 
-def rectangle(splats: np.ndarray, width: int, height: int) -> np.ndarray:
+def rectangle(splats: np.ndarray, opacities: np.ndarray, width: int, height: int) -> np.ndarray:
     """(M,) tiles of each splat's 3-sigma rectangle on an image of width x height px."""
     xx, xy, yy = covariances(splats).T
     middle, det = (xx + yy) / 2, xx * yy - xy * xy
@@ -46,9 +46,9 @@ def rectangle(splats: np.ndarray, width: int, height: int) -> np.ndarray:
     return _clipped(first, end, width, height)
 
 
-def ellipse(splats: np.ndarray, width: int, height: int) -> np.ndarray:
+def ellipse(splats: np.ndarray, opacities: np.ndarray, width: int, height: int) -> np.ndarray:
     """(M,) tiles of the box of each splat's ellipse alpha >= 1/255 on an image of width x height px."""
-    bound = 2 * np.log(np.maximum(splats["opacity"].astype(np.float64) / _ALPHA_MIN, 1))
+    bound = 2 * np.log(np.maximum(opacities.astype(np.float64) / _ALPHA_MIN, 1))
     half = np.sqrt(bound[:, None] * covariances(splats)[:, [0, 2]])
     mean = splats["mean"].astype(np.float64)
     return _clipped(np.floor((mean - half) / TILE), np.floor((mean + half) / TILE) + 1, width, height)
@@ -70,10 +70,10 @@ class ViewPairs:
     pairs: dict[str, int]
 
     @classmethod
-    def of(cls, splats: np.ndarray, width: int, height: int) -> ViewPairs:
-        """splats: (N,) Splat2D rows of a frame; culled ones have opacity 0."""
-        seen = splats[splats["opacity"] > 0]
-        return cls(len(seen), {name: int(count(seen, width, height).sum()) for name, count in COUNTS.items()})
+    def of(cls, splats: np.ndarray, opacities: np.ndarray, width: int, height: int) -> ViewPairs:
+        """splats: (N,) Splat2D structs of a frame; opacities (N,), 0 for culled ones."""
+        visible = opacities > 0
+        return cls(int(visible.sum()), {name: int(count(splats[visible], opacities[visible], width, height).sum()) for name, count in COUNTS.items()})
 
 
 def sort_memory(views: Sequence[ViewPairs], allocated: int) -> dict:

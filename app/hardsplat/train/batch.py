@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.errors import OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.queue import Fence, submit
 from hardsplat.gpu.recorder import Recorder, Recordings
 
-HISTORY = contract.CONSTANTS["HISTORY"][0]
+HISTORY = contract.CONSTANTS["HISTORY"]
 LONGEST_BATCH = HISTORY // 2  # two are in flight
 PAIRS_AHEAD = 1.25  # room for pairs of tile and splat over the most that a step asked for
 
@@ -100,7 +101,7 @@ class Batches:
         slot.fence.reset()
         begun, self._ended_at = max(slot.begun_at, self._ended_at), time.perf_counter()
         self.step_seconds = (self._ended_at - begun) / slot.count
-        records = self._history.array(contract.dtype(contract.ROWS[self._history.name].type))[np.arange(slot.first, slot.first + slot.count) % HISTORY]
+        records = self._history.array(contract.dtype(contract.BUFFERS[self._history.name].type))[np.arange(slot.first, slot.first + slot.count) % HISTORY]
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count = 0
@@ -109,6 +110,11 @@ class Batches:
     def destroy(self) -> None:
         for slot in self._slots:
             slot.fence.destroy()
+
+
+def wanted_pairs(records: np.ndarray) -> np.ndarray:
+    """(steps,) int64: pairs of tile and splat that each step asked for."""
+    return records["pairs"].astype(np.int64) + (records["pairs_high"].astype(np.int64) << 32)
 
 
 class PairRoom:
@@ -122,7 +128,7 @@ class PairRoom:
         self._most, self._refused = 0, False  # that a step asked for; whether there was no memory for them
 
     def note(self, result: BatchResult) -> None:
-        pairs = result.records["pairs"]
+        pairs = wanted_pairs(result.records)
         self._most = max(self._most, int(pairs.max()))
         self.clipped_steps += int((pairs > result.room).sum())
 

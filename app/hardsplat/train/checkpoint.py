@@ -8,31 +8,40 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.gaussians import Gaussians
-from hardsplat.raster.parameters import FIELDS, MOMENTS, planes_of
+from hardsplat.trained import Of
 
-STATE = (*FIELDS, *MOMENTS, "grow_stats")
-VALUES = {name: contract.itemsize(name) // 4 for name in STATE}  # floats of a splat in a plane
-VERSION = 2
+STATISTICS = ("grow_stats",)  # what follows the splats without being trained
+VERSION = 3
+
+
+def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]]:
+    """The shape of every array of a checkpoint, by name. items: how many splats, photographs and cameras there are."""
+    found: dict[str, tuple[int, ...]] = {}
+    for q in trained.QUANTITIES.values():
+        found[q.name] = q.shape(items[q.of], sh_degree)
+        found[q.moments] = 2, *found[q.name]
+    return found | {name: (1, items["splat"], contract.itemsize(name) // 4) for name in STATISTICS}
 
 
 @dataclass
 class Checkpoint:
-    """step: steps done. sh_planes: (degree + 1)^2. buffers: (planes, N, values) float32 by contract name: parameters, moments, statistics.
+    """step: steps done. buffers: float32 arrays with the shapes of `shapes`: parameters, moments, statistics.
 
     log: what the run had written down by then, as Log.history gives it.
     """
 
     step: int
-    sh_planes: int
+    sh_degree: int
     buffers: dict[str, np.ndarray]
     log: dict = field(default_factory=dict)
 
@@ -41,15 +50,14 @@ class Checkpoint:
         return self.buffers["means"].shape[1]
 
     @classmethod
-    def initial(cls, gaussians: Gaussians, sh_planes: int) -> Checkpoint:
-        """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros."""
-        n, k = len(gaussians), gaussians.sh.shape[1]
-        # zeros take no memory until they are written to
-        buffers = {name: np.zeros((planes_of(name, sh_planes), n, width), np.float32) for name, width in VALUES.items()}
-        for name in FIELDS[:-1]:
-            buffers[name] = getattr(gaussians, name).reshape(1, n, -1)
-        buffers["sh"][:k] = gaussians.sh.transpose(1, 0, 2)
-        return cls(0, sh_planes, buffers)
+    def initial(cls, gaussians: Gaussians, sh_degree: int, items: Mapping[Of, int] | None = None) -> Checkpoint:
+        """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items: how many photographs and cameras there are."""
+        counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": len(gaussians)}
+        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items()}  # zeros take no memory until they are written to
+        for q in trained.QUANTITIES.values():
+            if q.of != "splat":
+                buffers[q.name] += np.float32(q.first)
+        return cls(0, sh_degree, buffers | gaussians.planes(sh_degree))
 
 
 def path_of(result_dir: Path, step: int) -> Path:
@@ -67,7 +75,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     c = checkpoint
     try:
         with replacing(path) as partial, open(partial, "wb") as f:
-            np.savez(f, version=VERSION, step=c.step, sh_planes=c.sh_planes, log=json.dumps(c.log), **c.buffers)
+            np.savez(f, version=VERSION, step=c.step, sh_degree=c.sh_degree, log=json.dumps(c.log), **c.buffers)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir") from None
 
@@ -81,8 +89,9 @@ def load(path: Path) -> Checkpoint:
         with np.load(path, allow_pickle=False) as data:
             if int(data["version"]) != VERSION:
                 raise UserError(f"{path}: checkpoint version {int(data['version'])}, this hardsplat reads {VERSION}")
-            buffers = {name: data[name] for name in STATE}
-            checkpoint = Checkpoint(int(data["step"]), int(data["sh_planes"]), buffers, json.loads(str(data["log"])))
+            step, sh_degree = int(data["step"]), int(data["sh_degree"])
+            buffers = {name: data[name] for name in shapes(0, dict.fromkeys(trained.ORDER, 0))}
+            checkpoint = Checkpoint(step, sh_degree, buffers, json.loads(str(data["log"])))
     except FileNotFoundError:
         raise UserError(f"{path}: no such checkpoint") from None
     except UserError:
@@ -90,9 +99,8 @@ def load(path: Path) -> Checkpoint:
     except Exception as error:  # the parser raises almost anything on a damaged file
         text = str(error).splitlines()
         raise UserError(f"{path}: not a usable checkpoint ({text[0] if text else type(error).__name__}); give another with --ckpt") from None
-    n = len(buffers["means"][0]) if buffers["means"].ndim == 3 and len(buffers["means"]) else 0
-    for name, values in buffers.items():
-        expected = planes_of(name, checkpoint.sh_planes), n, VALUES[name]
-        if values.dtype != np.float32 or values.shape != expected or n == 0:
-            raise UserError(f"{path}: {name} is {values.dtype} {values.shape}, expected float32 {expected}; give another with --ckpt")
+    items = {kind: next((buffers[q.name].shape[1] for q in trained.of(kind) if buffers[q.name].ndim == 3), 0) for kind in trained.ORDER}
+    for name, expected in shapes(sh_degree, items).items():
+        if buffers[name].dtype != np.float32 or buffers[name].shape != expected or not items["splat"]:
+            raise UserError(f"{path}: {name} is {buffers[name].dtype} {buffers[name].shape}, expected float32 {expected}; give another with --ckpt")
     return checkpoint

@@ -10,66 +10,81 @@ the large splats of the background again and again (docs/RESULTS.md).
 
 from __future__ import annotations
 
-from hardsplat import contract
+import numpy as np
+
+from hardsplat import contract, trained
+from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.parameters import FIELDS, MOMENTS
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-GROUP = contract.CONSTANTS["GROUP"][0]
+GROUP = contract.CONSTANTS["GROUP"]
 RANKS = ("flags", "flag_sums")
-ROW = (*FIELDS, *MOMENTS)  # what moves with a splat
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
 
 
-def DENSIFY_PASSES(sh_planes: int, moments: str = "float32") -> tuple[ComputePass, ...]:
-    """The passes for parameters with this many SH coefficients, and moments stored as a row of app/hardsplat/variants/moments.py."""
-    planes, slots = {"SH_PLANES": sh_planes}, {"moments": MOMENT_FORMATS[moments].slot}
+def splat_row() -> tuple[str, ...]:
+    """What moves with a splat: all its numbers and their moments."""
+    return *trained.values(), *trained.moments()
+
+
+def densify_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
+    """moments: how they are stored, a variant of MOMENT_FORMATS."""
+    row, slots = splat_row(), {"moments": MOMENT_FORMATS[moments].slot}
     resized = dict(shader="densify/resize.comp", reads=("counts", *RANKS), writes=("counts", "indirect"))
     return (
-        ComputePass("densify decide", "densify/decide.comp", reads=("hyper", "counts", "grow_stats"), writes=RANKS),
+        ComputePass("densify decide", "densify/decide.comp", reads=("refine_settings", "counts", "grow_stats"), writes=RANKS),
         SCAN,
         ComputePass(
             name="densify grow",
             shader="densify/grow.comp",
-            reads=("hyper", "frame", "counts", *RANKS, *ROW),
-            writes=("grow_stats", *ROW),
-            spec=planes,
+            reads=("refine_settings", "frame", "counts", *RANKS, *row),
+            writes=("grow_stats", *row),
             slots=slots,
         ),
         ComputePass(name="densify grown", spec={"GROWN": True}, **resized),
         ComputePass(
             name="densify survey",
             shader="densify/survey.comp",
-            reads=("hyper", "frame", "counts", "grow_stats", *FIELDS),
+            reads=("refine_settings", "frame", "counts", "grow_stats", *trained.values()),
             writes=RANKS,
-            spec=planes,
         ),
         ComputePass("densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)),
         ComputePass(
             name="densify fill",
             shader="densify/fill.comp",
-            reads=("counts", "holes", *RANKS, *ROW),
-            writes=("grow_stats", *ROW),
-            spec=planes,
+            reads=("counts", "holes", *RANKS, *row),
+            writes=("grow_stats", *row),
             slots=slots,
         ),
         ComputePass(name="densify pruned", spec={"GROWN": False}, **resized),
     )
 
 
-def RESET_PASSES(moments: str = "float32") -> tuple[ComputePass, ...]:
+def reset_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
     return (
         ComputePass(
             name="reset opacity",
             shader="densify/reset.comp",
-            reads=("hyper", "counts", "logit_opacities"),
+            reads=("refine_settings", "counts", "logit_opacities", "adam_logit_opacities"),
             writes=("logit_opacities", "adam_logit_opacities"),
             slots={"moments": MOMENT_FORMATS[moments].slot},
         ),
     )
+
+
+def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
+    """The contract's RefineSettings struct. extent: scene radius, world units.
+
+    The noise is an area times a length: in units of the scene's extent it is alike in metres and in centimetres.
+    """
+    row = np.zeros((), contract.dtype("RefineSettings"))
+    for name in ("grow_grad2d", "grow_scale3d", "prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity"):
+        row[name] = getattr(config, name)
+    row["extent"], row["noise_lr"] = extent, config.noise_lr / extent**2
+    return row
 
 
 def allocate_densify(device: Device, capacity: int) -> dict[str, Buffer]:
@@ -101,5 +116,5 @@ def record_densify(recorder: Recorder, run: dict[str, Pipeline]) -> None:
 
 
 def record_reset(recorder: Recorder, run: dict[str, Pipeline]) -> None:
-    """Opacities of all splats := at most hyper.reset_opa, their moments := 0."""
+    """Opacities of all splats := at most refine_settings.reset_opa, their moments := 0."""
     recorder.run(run["reset opacity"], indirect="splat_groups")

@@ -10,7 +10,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat import contract
-from hardsplat.api import camera_row, finished, frame_row
+from hardsplat.api import finished
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
@@ -19,15 +19,16 @@ from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.io.images import over, save_png, side_by_side
+from hardsplat.io.images import over
 from hardsplat.io.masks import kept_pixels
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.base import Rasterizer
+from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
-from hardsplat.report.page import comparison_name
+from hardsplat.report.page import write_comparison
 from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.photos import pack
 from hardsplat.train.report import check_folder, make_folder, write_json
@@ -112,8 +113,8 @@ def canvas_of(scene: Scene) -> tuple[int, int]:
 
 
 def save_comparison(folder: Path, m: Measured) -> None:
-    """Render beside photograph, named like it."""
-    save_png(folder / comparison_name(m.name), side_by_side(m.image, m.photo))
+    """Render and photograph, named like the view."""
+    write_comparison(folder, m.name, m.image, m.photo)
 
 
 def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None) -> dict:
@@ -129,7 +130,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     gaussians = load_splats(ply)
     make_folder(out)
     gpu = open_device(config.device)
-    parameters = Parameters(gpu, len(gaussians), gaussians.sh.shape[1])
+    parameters = Parameters(gpu, len(gaussians), gaussians.sh_degree)
     parameters.upload(gaussians)
     backend = BACKENDS[fastest(gpu, config)]
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink=None)
@@ -145,5 +146,5 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     for name, psnr, ssim in rows:
         print(f"{name:32s} PSNR {psnr:6.2f} dB  SSIM {ssim:.4f}")
     print(f"{'mean of ' + str(len(rows)) + ' held-out views':32s} PSNR {table['psnr']:6.2f} dB  SSIM {table['ssim']:.4f}")
-    print(f"written: {out / 'eval.json'}, renders beside photographs in {out / 'renders'}")
+    print(f"written: {out / 'eval.json'}, renders and their photographs in {out / 'renders'}")
     return table

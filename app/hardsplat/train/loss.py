@@ -1,6 +1,7 @@
 """The image loss of training and the metrics of evaluation, both on the GPU: `target` against the photograph at `camera.photo`.
 
-Loss: L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM), Kerbl et al. 2023, equation 7, SSIM zero-padded as their trainer does.
+Loss: the weighted sum of the terms in hardsplat.variants.loss_terms, L1 and D-SSIM (Kerbl et al. 2023, equation 7; SSIM zero-padded as their trainer does) and what
+parameters have.
 Metrics: PSNR and SSIM as torchmetrics defines them for data range 1: SSIM reflected at the border and averaged over the whole image,
 here of renderings clamped to 0..1. One shader measures both.
 
@@ -18,16 +19,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.trained import Of
 from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
 
-_TILE = contract.CONSTANTS["TILE"][0]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
-_GROUP = contract.CONSTANTS["GROUP"][0]
+_TILE = contract.CONSTANTS["TILE"]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
+_GROUP = contract.CONSTANTS["GROUP"]
 _COMPARED = ("target", "photos", "camera", "frame")
 
 
@@ -39,7 +42,7 @@ def loss_passes(photo_bytes: int = 4, differences: bool = False) -> tuple[Comput
     more, writes, slots = result if differences else ((), ("d_image",), {"result": "loss/derivative.glsl"})
     return (
         ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec),
-        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "hyper", *more), writes=writes, spec=spec, slots=slots),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "loss_terms", *more), writes=writes, spec=spec, slots=slots),
         ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
     )
 
@@ -49,12 +52,42 @@ SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPAR
 METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
 
 
+def loss_terms(settings, extent: float = 1.0, items: Mapping[Of, int] | None = None, sh_degree: int = 0, capacity: int = 0) -> np.ndarray:
+    """The contract's LossTerms struct. settings: have what the weights of LOSS_TERMS ask for. items: how many photographs and cameras there are.
+
+    capacity: of splats. term_sums must have `regions_of` times as many floats as there are groups.
+    """
+    row = np.zeros((), contract.dtype("LossTerms"))
+    counts = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": 0}
+    first = 0
+    for i, name in enumerate(ordered()):
+        term = LOSS_TERMS[name]
+        row["weight"][i] = term.weight(settings, extent)
+        if term.of != PIXELS:
+            q = trained.QUANTITIES[term.of]
+            row["first"][i], row["regions"][i] = first, q.planes(sh_degree)
+            row["width"][i], row["items"][i] = q.width, counts[q.of]
+            first += q.planes(sh_degree)
+    row["groups"] = -(-max(capacity, *counts.values()) // _GROUP)
+    return row
+
+
+def term_sums_bytes(row: np.ndarray) -> int:
+    """Bytes of `term_sums` for a LossTerms struct."""
+    return int(row["regions"].sum()) * int(row["groups"]) * contract.itemsize("term_sums")
+
+
 def _tiles(width: int, height: int) -> int:
     return -(-width // _TILE) * -(-height // (2 * _TILE))
 
 
+def _sums(width: int, height: int) -> int:
+    """Numbers in loss_sums."""
+    return (len(pixel_terms()) + 1) * _tiles(width, height)
+
+
 def _allocate(device: Device, width: int, height: int, ssim_grads: int) -> dict[str, Buffer]:
-    sizes = {"ssim_grads": ssim_grads, "loss_sums": _tiles(width, height)}
+    sizes = {"ssim_grads": ssim_grads, "loss_sums": _sums(width, height)}
     return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
 
 
@@ -71,13 +104,13 @@ def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, B
 def allocate_loss(device: Device, width: int, height: int, differences: bool = False) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last."""
     if differences:
-        sizes = {"ssim_grads": 9 * width * height, "loss_sums": _tiles(width, height), "loss_differences": width * height}
+        sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height), "loss_differences": width * height}
         return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     return _with_gradient(device, width, height, _allocate(device, width, height, 9 * width * height))
 
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
-    """target, photos, camera, frame, hyper, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
+    """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
     recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
     recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
@@ -89,7 +122,7 @@ def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffe
 
 
 def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
-    """As record_loss, of L = mean (x - y)^2; the record's SSIM is 0. Needs no hyper."""
+    """As record_loss, of L = mean (x - y)^2; the record has no SSIM. Needs no loss_terms."""
     recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
@@ -109,6 +142,7 @@ def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera, kept: 
 
     kept: pixels that are not IGNORED, over which both are means; all by default.
     """
-    sums = resources["loss_sums"].download(np.float32, 3 * _tiles(camera.width, camera.height)).reshape(-1, 3).sum(0, dtype=np.float64)
-    _, ssim, squared_error = sums / (3 * (camera.width * camera.height if kept is None else kept))
-    return (-10 * math.log10(squared_error) if squared_error else math.inf), float(ssim)
+    numbers = len(pixel_terms()) + 1
+    sums = resources["loss_sums"].download(np.float32, numbers * _tiles(camera.width, camera.height)).reshape(-1, numbers).sum(0, dtype=np.float64)
+    squared_error, *terms = sums / (3 * (camera.width * camera.height if kept is None else kept))
+    return (-10 * math.log10(squared_error) if squared_error else math.inf), float(1 - terms[pixel_terms().index("dssim")])

@@ -6,16 +6,16 @@ integer atomics, random numbers are hashes of (seed, step, row). Growth follows 
 
 Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51 at most, the size of a table). Sources
 start without momentum in growth too, as in the authors' code, and so do relocated splats: theirs belonged to where they were. Who holds a
-number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (hyper_row in schedule.py),
+number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (refine_settings in densify.py, term_settings in schedule.py),
 there in world units, so that a scene trains alike in metres and in centimetres.
 """
 
 from __future__ import annotations
 
+from hardsplat import trained
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.parameters import FIELDS
-from hardsplat.train.densify import GROUP, RANKS, ROW, SCAN
+from hardsplat.train.densify import GROUP, RANKS, SCAN, splat_row
 from hardsplat.variants.moments import MOMENT_FORMATS
 
 _IN_HOLES = {"copies": "holes"}
@@ -26,30 +26,28 @@ def grown(splats: int) -> int:
     return splats + splats // 20
 
 
-def _round(name: str, sh_planes: int, slots: dict[str, str], adds: bool) -> tuple[ComputePass, ...]:
+def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, ...]:
     """The passes that fill rows with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
-    drawn = ("hyper", "frame", "counts", *RANKS)
-    spec = {"SH_PLANES": sh_planes, "ADDS": adds}
+    drawn, row, spec = ("frame", "counts", *RANKS), splat_row(), {"ADDS": adds}
     return (
-        ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("hyper", "counts", *FIELDS), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
-        ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec={"ADDS": adds}, bind=_IN_HOLES),
-        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *ROW), writes=(*ROW, "grow_stats"), spec=spec, slots=slots),
+        ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("refine_settings", "counts", *trained.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *row), writes=(*row, "grow_stats"), spec=spec, slots=slots),
     )
 
 
-def MCMC_PASSES(sh_planes: int, moments: str = "float32") -> tuple[ComputePass, ...]:
-    """The passes for parameters with this many SH coefficients, and moments stored as a row of app/hardsplat/variants/moments.py."""
-    slots = {"moments": MOMENT_FORMATS[moments].slot}
+def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
+    """moments: how they are stored, a variant of MOMENT_FORMATS."""
+    slots, shared = {"moments": MOMENT_FORMATS[moments].slot}, ("log_scales", "logit_opacities", *trained.moments())
     return (
         SCAN,
-        *_round("relocate", sh_planes, slots, adds=False),
-        *_round("add", sh_planes, slots, adds=True),
+        *_round("relocate", slots, adds=False),
+        *_round("add", slots, adds=True),
         ComputePass(
             name="mcmc share",
             shader="mcmc/share.comp",
-            reads=("hyper", "counts", "copies", *ROW),
-            writes=ROW,
-            spec={"SH_PLANES": sh_planes},
+            reads=("refine_settings", "counts", "copies", *shared),
+            writes=shared,
             slots=slots,
             bind=_IN_HOLES,
         ),
@@ -57,7 +55,7 @@ def MCMC_PASSES(sh_planes: int, moments: str = "float32") -> tuple[ComputePass, 
         ComputePass(
             name="noise",
             shader="mcmc/noise.comp",
-            reads=("hyper", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
+            reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
             writes=("means",),
         ),
     )
@@ -66,7 +64,7 @@ def MCMC_PASSES(sh_planes: int, moments: str = "float32") -> tuple[ComputePass, 
 def record_mcmc(recorder: Recorder, run: dict[str, Pipeline]) -> None:
     """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, relocated and grown.
 
-    No splat that was dead (opacity at most hyper.min_opacity, or not finite) remains where any was alive; then there are min(grown(N),
+    No splat that was dead (opacity at most refine_settings.min_opacity, or not finite) remains where any was alive; then there are min(grown(N),
     counts.capacity). Sources and copies start without momentum.
     """
     for name in ("relocate", "add"):
@@ -79,5 +77,5 @@ def record_mcmc(recorder: Recorder, run: dict[str, Pipeline]) -> None:
 
 
 def record_noise(recorder: Recorder, run: dict[str, Pipeline]) -> None:
-    """Means move by frame.lr_means * hyper.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
+    """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
     recorder.run(run["noise"], indirect="splat_groups")

@@ -42,9 +42,10 @@ class Log:
     _begun: float = 0.0
     _last_end: float = 0.0
 
-    def batch(self, result: BatchResult, ssim_lambda: float) -> None:
+    def batch(self, result: BatchResult, weights: np.ndarray) -> None:
+        """weights: of the loss's terms, as the steps had them."""
         r = result.records
-        loss = (1 - ssim_lambda) * r["l1"] + ssim_lambda * (1 - r["ssim"])
+        loss = r["terms"].astype(np.float64) @ weights
         self.steps.append(result.first_step + len(r))
         self.losses.append(float(np.mean(loss)))
         self.psnrs.append(float(-10 * np.log10(max(np.mean(r["mse"]), 1e-12))))

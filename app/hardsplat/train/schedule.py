@@ -7,52 +7,84 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardsplat import contract
+from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 
-BACKGROUND_MODES = ("black", "white", "random")  # numbered as Hyper.background_mode
+BACKGROUND_MODES = ("black", "white", "random")  # numbered as StepSettings.background_mode
+_END = ComputePass(name="end step", shader="train/end_step.comp", reads=("frame", "counts", "loss_terms", "term_sums"), writes=("frame", "history"))
+_END_FIT = ComputePass(name="end step", shader="train/end_fit_step.comp", reads=("frame",), writes=("frame",))
 
-SCHEDULE_PASSES = (
-    ComputePass(
+
+def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> ComputePass:
+    return ComputePass(
         name="begin step",
         shader="train/begin_step.comp",
-        reads=("hyper", "schedule", "views", "frame"),
-        writes=("camera", "frame"),
-    ),
-    ComputePass(name="end step", shader="train/end_step.comp", reads=("frame",), writes=("frame",)),
-)
+        reads=("step_settings", "schedule", "views", "rate_plans", "frame", *reads),
+        writes=("camera", "frame", "rates", *writes),
+        slots={"moved": moved},
+    )
+
+
+SCHEDULE_PASSES = (_begin("train/moved_planes.glsl", ("counts",), ("indirect", "moved_planes")), _END)
+FIT_SCHEDULE_PASSES = (_begin("train/no_planes.glsl"), _END_FIT)  # of fits that have no planes of splats
 
 
 def record_begin(recorder: Recorder, run: dict[str, Pipeline]) -> None:
-    """hyper, views, schedule, frame.step -> camera and the rest of frame. First of a step."""
+    """Settings, views, schedule, frame.step -> camera, rates and the rest of frame. First of a step."""
     recorder.run(run["begin step"], threads=(1,))
 
 
 def record_end(recorder: Recorder, run: dict[str, Pipeline]) -> None:
-    """frame.step counts up: from here on it is the number of steps done. Last of a step."""
+    """The record of the step is complete, and frame.step counts up: from here on it is the number of steps done. Last of a step."""
     recorder.run(run["end step"], threads=(1,))
 
 
-def hyper_row(config: TrainConfig, extent: float) -> np.ndarray:
-    """The contract's Hyper struct. extent: scene radius, world units."""
-    row = np.zeros((), contract.dtype("Hyper"))
-    same = ("seed", "near_plane", "sh_degree_interval", "shN_every", "max_steps", "ssim_lambda", "grow_grad2d", "grow_scale3d")
-    same += ("prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity", "opacity_reg")
-    for name in same:
-        row[name] = getattr(config, name)
-    row["background_mode"] = BACKGROUND_MODES.index(config.background)
-    row["max_sh_degree"] = config.sh_degree
-    row["lr_means"], row["lr_means_final"] = config.means_lr * extent, config.means_lr_final * extent
-    for name in ("quats", "scales", "opacities", "sh0", "shN"):
-        row[f"lr_{name}"] = getattr(config, f"{name}_lr")
-    row["lr_shN"] *= config.shN_every  # as far as in as many steps
-    for name in ("beta1", "beta2", "eps"):
-        row[name] = getattr(config, f"adam_{name}")
-    row["extent"] = extent
-    # As if the scene had the extent 1: without that, the noise, which is an area times a length, would be stronger in a scene in centimetres.
-    row["noise_lr"], row["scale_reg"] = config.noise_lr / extent**2, config.scale_reg / extent
+def rate_plan(first: float, last: float | None = None, until: int = 1, every: int = 1, sh_degree: int = 0, warm_up: int = 0) -> np.ndarray:
+    """The contract's RatePlan struct. last: the rate at step `until`, by default `first`. A rate of 0 leaves its plane at rest."""
+    row = np.zeros((), contract.dtype("RatePlan"))
+    row["first"], row["last"] = first, first if last is None else last
+    row["until"], row["every"], row["sh_degree"], row["warm_up"] = until, every, sh_degree, warm_up
+    return row
+
+
+def rate_plans(config: TrainConfig, extent: float) -> np.ndarray:
+    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest. extent: scene radius, world units."""
+    plans = np.zeros(sum(trained.plane_count(kind) for kind in trained.ORDER), contract.dtype("RatePlan"))
+    for place in trained.places():
+        q, rate = place.quantity, place.quantity.rate
+        every = getattr(config, rate.every) if rate.every else 1
+        scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
+        first, last = (np.float32(getattr(config, name) * scale) for name in (rate.setting, rate.last or rate.setting))
+        warm_up = getattr(config, rate.warm_up) if rate.warm_up else 0
+        for k in range(q.planes(config.sh_degree)):
+            plans[place.plane + k] = rate_plan(first, last, config.max_steps, every, q.joins(k), warm_up)
+    return plans
+
+
+def step_settings(
+    seed: int,
+    beta1: float,
+    beta2: float,
+    background: str = "black",
+    splat_planes: int = 0,
+    sh_degree: int = 0,
+    sh_degree_interval: int = 1,
+    near_plane: float = 0.0,
+) -> np.ndarray:
+    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans."""
+    row = np.zeros((), contract.dtype("StepSettings"))
+    row["seed"], row["background_mode"], row["near_plane"] = seed, BACKGROUND_MODES.index(background), near_plane
+    row["max_sh_degree"], row["sh_degree_interval"], row["splat_planes"] = sh_degree, sh_degree_interval, splat_planes
+    row["beta1"], row["beta2"] = beta1, beta2
+    return row
+
+
+def adam_settings(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-15) -> np.ndarray:
+    """The contract's AdamSettings struct."""
+    row = np.zeros((), contract.dtype("AdamSettings"))
+    row["beta1"], row["beta2"], row["eps"] = beta1, beta2, eps
     return row
 
 

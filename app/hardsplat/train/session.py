@@ -10,31 +10,34 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hardsplat import contract
-from hardsplat.api import camera_row
+from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
+from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.queue import submit
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.base import adam, resolve_moments
-from hardsplat.raster.parameters import MOMENTS, Parameters
+from hardsplat.raster.frame import camera_row
+from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.sinks import adam, record_others, resolve_moments
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
-from hardsplat.train.checkpoint import STATE, Checkpoint
-from hardsplat.train.densify import DENSIFY_PASSES, RESET_PASSES, allocate_densify, record_densify, record_plan, record_reset
-from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
-from hardsplat.train.mcmc import MCMC_PASSES, grown, record_mcmc, record_noise
+from hardsplat.train.checkpoint import STATISTICS, Checkpoint
+from hardsplat.train.densify import allocate_densify, densify_passes, record_densify, record_plan, record_reset, refine_settings, reset_passes
+from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss, term_sums_bytes
+from hardsplat.train.mcmc import grown, mcmc_passes, record_mcmc, record_noise
 from hardsplat.train.photos import Photos
-from hardsplat.train.schedule import SCHEDULE_PASSES, hyper_row, record_begin, record_end, view_order
+from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
+from hardsplat.trained import Of
+from hardsplat.variants.gradients import GRADIENTS
 
-GROUP = contract.CONSTANTS["GROUP"][0]
+GROUP = contract.CONSTANTS["GROUP"]
 
 
 class Session(BatchedSession):
@@ -54,7 +57,8 @@ class Session(BatchedSession):
         on_batch: Callable[[BatchResult], None],
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
-        self.sh_planes, (self.width, self.height) = (config.sh_degree + 1) ** 2, canvas
+        (self.width, self.height), self.extent = canvas, extent
+        self.items: dict[Of, int] = {"photograph": len(views), "camera": 1, "scene": 1}
         self.step, self.mcmc = 0, config.strategy == "mcmc"
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
@@ -67,26 +71,47 @@ class Session(BatchedSession):
         try:
             resolve_moments(device, config.moments)
             check_gradient(config)
-            self._allocate_shared(extent)
+            self._allocate_shared()
         except BaseException:
             self.destroy()
             raise
 
-    def _allocate_shared(self, extent: float) -> None:
+    def _allocate_shared(self) -> None:
         """What does not depend on the number of splats."""
         device = self.device
-        for name, n in {"hyper": 1, "views": len(self.views), "schedule": HISTORY, "history": HISTORY}.items():
+        c, splat_planes, terms = self.config, trained.plane_count("splat"), self._terms()
+        self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
+        told = {
+            "step_settings": step_settings(
+                c.seed, c.adam_beta1, c.adam_beta2, c.background, splat_planes, c.sh_degree, c.sh_degree_interval, c.near_plane
+            ),
+            "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
+            "rate_plans": rate_plans(c, self.extent),
+            "loss_terms": terms,
+            "refine_settings": refine_settings(c, self.extent),
+            "views": np.stack([camera_row(v) for v in self.views]),
+        }
+        sizes = {name: values.size for name, values in told.items()} | {"rates": told["rate_plans"].size, "moved_planes": 1}
+        sizes |= {"schedule": HISTORY, "history": HISTORY}
+        for name, n in sizes.items():
             self._shared[name] = Buffer(device, n * contract.itemsize(name), name, host=name in ("schedule", "history"))
+        for name, values in told.items():
+            self._shared[name].upload(values)
         self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
-        self._shared["hyper"].upload(hyper_row(self.config, extent))
-        self._shared["views"].upload(np.stack([camera_row(v) for v in self.views]))
         self._batches = Batches(device, self._shared["history"], self._on_batch)
+
+    def _terms(self, capacity: int = 0) -> np.ndarray:
+        return loss_terms(self.config, self.extent, self.items, self.config.sh_degree, capacity)
 
     # -- state in and out ------------------------------------------------------------------------------------------------------
 
     def start(self, gaussians: Gaussians) -> None:
         """Begins at step 0 with these splats. Raises OutOfMemory with their number when they do not fit."""
-        self.restore(Checkpoint.initial(gaussians, self.sh_planes))
+        self.restore(self.initial(gaussians))
+
+    def initial(self, gaussians: Gaussians) -> Checkpoint:
+        """Step 0 with these splats."""
+        return Checkpoint.initial(gaussians, self.config.sh_degree, self.items)
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on where the checkpoint was made. Raises OutOfMemory like start."""
@@ -96,7 +121,7 @@ class Session(BatchedSession):
         try:
             self._allocate(n)
         except OutOfMemory as error:
-            raise OutOfMemory(f"{n} splats do not fit: {error}") from None
+            raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         for name, values in checkpoint.buffers.items():
             self.parameters.write(name, values)
         self._set(n, checkpoint.step)
@@ -104,7 +129,8 @@ class Session(BatchedSession):
     def snapshot(self) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight."""
         n = self.count()
-        return Checkpoint(self.step, self.sh_planes, {name: self.parameters.read(name, n) for name in STATE})
+        names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
+        return Checkpoint(self.step, self.config.sh_degree, {name: self.parameters.read(name, self.parameters.items(name, n)) for name in (*names, *STATISTICS)})
 
     def count(self) -> int:
         """Splats alive, after all that was queued."""
@@ -119,7 +145,7 @@ class Session(BatchedSession):
         """Raises OutOfMemory when this many splats are too many from the start."""
         limit = fitting(self.device, self.config, self.photos)
         if n > limit:
-            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self.device, self.config)} is {limit} at --sh-degree {self.config.sh_degree}")
+            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self.device, self.config)} is {limit} at --sh-degree {self.config.sh_degree}", "splats")
 
     def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
         """Trains on the same views at another size, none larger than at first, from the next step on."""
@@ -172,7 +198,8 @@ class Session(BatchedSession):
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
         capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
-        self.parameters = Parameters(self.device, capacity, self.sh_planes, extra=(*MOMENTS, "grow_stats"), moments=self.config.moments)
+        c, gradients = self.config, "none" if self.estimates else "written"
+        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, STATISTICS)
         self._record()
 
     def _grow(self, wanted: int, n: int) -> None:
@@ -185,14 +212,13 @@ class Session(BatchedSession):
             return
         self._release(keep_parameters=True)
         try:
-            self.parameters.grow(capacity, n)
+            self.parameters.resize(capacity, n)
             self._record()
         except OutOfMemory as error:
             self._refused = capacity  # not asked for again: failing to allocate is slow
             self.growth_stopped = f"growth stops at {before} splats: {error}"
             self._release(keep_parameters=True)
-            if self.parameters.capacity != before:
-                self.parameters.grow(before, n)
+            self.parameters.resize(before, n)
             self._record()
         self._set(n, self.step)
 
@@ -205,11 +231,14 @@ class Session(BatchedSession):
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=adam(self.config.moments, self.config.visible_adam))
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=adam(self.config.moments, self.config.visible_adam, grows=GRADIENTS[self.config.gradient].statistics))
         self._parts = [self.raster]
-        scratch = allocate_densify(self.device, self.parameters.capacity)
+        self._scratch = scratch = allocate_densify(self.device, self.parameters.capacity)
         self._parts += scratch.values()
-        self._scratch = scratch
+        terms = self._terms(self.parameters.capacity)
+        self._shared["loss_terms"].upload(terms)
+        scratch["term_sums"] = Buffer(self.device, term_sums_bytes(terms), "term_sums")
+        self._parts.append(scratch["term_sums"])
         self._pairs.make(self.raster, new=True)
         self._record_commands()
 
@@ -219,21 +248,13 @@ class Session(BatchedSession):
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
         self._recorded = recorded = Recordings(self.device, self.resources)
         moments = self.config.moments
-        refining = MCMC_PASSES(self.sh_planes, moments) if self.mcmc else (*DENSIFY_PASSES(self.sh_planes, moments), *RESET_PASSES(moments))
+        refining = mcmc_passes(moments) if self.mcmc else (*densify_passes(moments), *reset_passes(moments))
         run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes, differences=self.estimates > 0), *SORT_PASSES[:1], *refining])
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
-            for pair in range(self.estimates):
-                self.raster.record_pair(recorder, pair)
-                record_loss(recorder, run, self.width, self.height)
-                self.raster.record_gather(recorder, pair)
-            if self.estimates:
-                self.raster.record_estimate(recorder)
-            else:
-                self.raster.record_forward(recorder)
-                record_loss(recorder, run, self.width, self.height)
-                self.raster.record_backward(recorder)
+            self.raster.record_step(recorder, lambda r: record_loss(r, run, self.width, self.height))
+            record_others(recorder, self.raster.pipelines, self.items)
             if self.mcmc:
                 record_noise(recorder, run)
             record_end(recorder, run)
@@ -249,7 +270,7 @@ class Session(BatchedSession):
         """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
         self.parameters.set_count(n)
         frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"] = step
+        frame["step"], frame["seed"] = step, self.config.seed
         self.resources["frame"].upload(frame)
         self._sizes.run_once()
         self.step, self._splats = step, n
@@ -274,4 +295,4 @@ class Session(BatchedSession):
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return by_purpose({name: r.nbytes for name, r in {**self.resources, **self.parameters.all}.items()})
+        return by_purpose({name: r.nbytes for name, r in self.resources.items()} | self.parameters.nbytes())

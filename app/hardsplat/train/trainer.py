@@ -1,6 +1,6 @@
 """`hardsplat train`: a scene in, a run folder out.
 
-The run folder: config.toml (resolved settings), report.html, metrics.json, loss.png, splats.ply, ckpts/, renders/ (render beside photograph).
+The run folder: config.toml (resolved settings), report.html, metrics.json, loss.png, splats.ply, ckpts/, renders/ (renders and their photographs).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Protocol
 from tqdm import tqdm
 
 from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
@@ -107,11 +107,10 @@ class Run:
         if path is None:
             return None
         start = checkpoints.load(path)
-        planes = (self.config.sh_degree + 1) ** 2
-        if start.sh_planes != planes:
+        if start.sh_degree != self.config.sh_degree:
             saved = path.parent.parent / SAVED_NAME
             advice = f"; add --config {shlex.quote(str(saved))}" if saved.is_file() and not self.config.resume else ""
-            raise UserError(f"{path}: made with --sh-degree {int(start.sh_planes**0.5) - 1}, this run has {self.config.sh_degree}{advice}")
+            raise UserError(f"{path}: made with --sh-degree {start.sh_degree}, this run has {self.config.sh_degree}{advice}")
         if start.step >= self.config.max_steps:
             raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
         return start
@@ -121,10 +120,10 @@ class Run:
         drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
         try:
             self.session.check_fit(drawn)
-            start = start or Checkpoint.initial(initial_gaussians(self.config, self.scene), self.session.sh_planes)
+            start = start or self.session.initial(initial_gaussians(self.config, self.scene))
             self.session.restore(start)
         except OutOfMemory as error:
-            raise OutOfMemory(f"{error}; lower --init-num-pts") if drawn else error from None
+            raise OutOfMemory(str(error), "random splats" if drawn else error.grows_with) from None
         return start
 
     def train(self) -> dict:
@@ -234,7 +233,7 @@ class Run:
                 self._save_checkpoint() if checkpoint else self._keep_safe()
 
     def _on_batch(self, result: BatchResult) -> None:
-        self.log.batch(result, self.config.ssim_lambda)
+        self.log.batch(result, self.session.weights)
         if self.bar is not None:
             shown = {"loss": f"{self.log.losses[-1]:.4f}", "PSNR": f"{self.log.psnrs[-1]:.2f}", "splats": self.log.splats[-1]}
             self.bar.set_postfix(shown, refresh=False)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw, ImageFont  # fonts, for which imageio has nothing
 
 FIRST, LAST = 32, 126  # printable ASCII
 COLUMNS, ROWS = 96, 40

@@ -11,7 +11,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
-from hardsplat.raster.base import camera_row
+from hardsplat.raster.frame import camera_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.show import allocate_show, palette_row, record_show
 
@@ -37,7 +37,7 @@ class Painter:
         self.device, self.width, self.height, self.transparent = device, width, height, transparent
         self._parts, self._recorders = [], {}
         try:
-            parameters = self._part(Parameters(device, max(len(gaussians), 1), gaussians.sh.shape[1]))
+            parameters = self._part(Parameters(device, max(len(gaussians), 1), gaussians.sh_degree))
             parameters.upload(gaussians)
             self.raster = self._part(backend.rasterizer(device, parameters, width, height, options, sink=None))
             self._shown = allocate_show(device, width, height)

@@ -2,87 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.spatial.transform import Rotation, Slerp
 
 from hardsplat.camera import Camera
-from hardsplat.gaussians import Gaussians
 from hardsplat.io.camera_path import CameraPath
+from hardsplat.setting import Setting, look_at, unit
 
-PARALLEL = 1e-3  # mean squared sine of the axes' spread below which they meet nowhere in particular
 ELEVATION = np.radians(15.0)  # of an orbit around splats whose cameras are not known
 SWING = 0.15  # radius of a spiral over the distance of what it looks at, where the cameras look everywhere
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What a path is around. centre: world units. up: unit vector. positions, forwards: (V, 3) of the scene's cameras, V = 0 where there are none.
-
-    reach: distance from the centre within which most splats are.
-    """
-
-    centre: np.ndarray
-    up: np.ndarray
-    positions: np.ndarray
-    forwards: np.ndarray
-    reach: float
-
-
-def setting_of(gaussians: Gaussians, cameras: Sequence[Camera] = (), up: np.ndarray | None = None) -> Setting:
-    """up: world direction; by default that of the cameras, or -y, which is COLMAP's."""
-    middle, reach = _middle(gaussians)
-    if not cameras:
-        return Setting(middle, _unit(np.array([0.0, -1.0, 0.0]) if up is None else up), np.empty((0, 3)), np.empty((0, 3)), reach)
-    positions = np.array([c.position for c in cameras])
-    forwards, downs = np.array([c.w2c[2, :3] for c in cameras]), np.array([c.w2c[1, :3] for c in cameras])
-    if up is None:
-        up = -downs.mean(axis=0)
-        up = up if np.linalg.norm(up) > 1e-3 else -downs[0]  # cameras that lie in all directions
-    return Setting(_nearest(positions, forwards, gaussians.means), _unit(up), positions, forwards, reach)
-
-
-def _middle(gaussians: Gaussians) -> tuple[np.ndarray, float]:
-    """Median of the means that can be seen, and the distance from it within which four fifths of them are."""
-    means = gaussians.means[np.isfinite(gaussians.means).all(axis=1)].astype(np.float64)
-    seen = gaussians.means[(gaussians.opacities > 0.1) & np.isfinite(gaussians.means).all(axis=1)].astype(np.float64)
-    means = seen if len(seen) else means
-    if not len(means):
-        return np.zeros(3), 1.0
-    middle = np.median(means, axis=0)
-    return middle, max(float(np.quantile(np.linalg.norm(means - middle, axis=1), 0.8)), 1e-6)
-
-
-def _nearest(positions: np.ndarray, forwards: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """The point with the least sum of squared distances from the cameras' axes; where these are parallel or it is behind them, the
-    point on the mean axis at the median depth of the splats."""
-    across = np.eye(3) - forwards[:, :, None] * forwards[:, None, :]
-    A = across.mean(axis=0)
-    if np.linalg.eigvalsh(A)[0] > PARALLEL:
-        centre = np.linalg.solve(A, np.einsum("nij,nj->i", across, positions) / len(positions))
-        if np.median(np.einsum("ni,ni->n", centre - positions, forwards)) > 0:
-            return centre
-    forward = forwards.mean(axis=0)
-    forward = _unit(forward) if np.linalg.norm(forward) > 1e-3 else forwards[0]
-    depths = (means[np.isfinite(means).all(axis=1)] - positions.mean(axis=0)) @ forward
-    depths = depths[depths > 0]
-    return positions.mean(axis=0) + forward * (np.median(depths) if len(depths) else 1.0)
-
-
-def look_at(position: np.ndarray, target: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """(4, 4) world to camera."""
-    forward = _unit(target - position)
-    right = np.cross(forward, up)
-    if np.linalg.norm(right) < 1e-6:  # straight up or down
-        right = np.cross(forward, np.roll(up, 1) + [0.1, 0.2, 0.3])
-    right = _unit(right)
-    w2c = np.eye(4)
-    w2c[:3, :3] = right, np.cross(forward, right), forward
-    w2c[:3, 3] = -w2c[:3, :3] @ position
-    return w2c
 
 
 def orbit(setting: Setting, frames: int, tan_half_fov: float) -> np.ndarray:
@@ -101,7 +30,7 @@ def orbit(setting: Setting, frames: int, tan_half_fov: float) -> np.ndarray:
         start = np.cross(up, np.eye(3)[np.argmin(np.abs(up))])
     if np.hypot(radius, height) < 1e-6 * setting.reach:
         radius = setting.reach
-    e1 = _unit(start)
+    e1 = unit(start)
     e2 = np.cross(up, e1)
     angles = np.arange(frames) * (2 * np.pi / frames)
     positions = centre + height * up + radius * (np.cos(angles)[:, None] * e1 + np.sin(angles)[:, None] * e2)
@@ -113,7 +42,7 @@ def spiral(setting: Setting, frames: int, turns: int = 2) -> np.ndarray:
     (Mildenhall et al. 2019). Where the cameras look in all directions, around the first one."""
     positions, forward = setting.positions, setting.forwards.mean(axis=0)
     if np.linalg.norm(forward) > 0.7:
-        middle, forward = positions.mean(axis=0), _unit(forward)
+        middle, forward = positions.mean(axis=0), unit(forward)
         offsets = positions - middle
         focus = max(float((setting.centre - middle) @ forward), 1e-6)
     else:
@@ -159,7 +88,3 @@ def fitted(camera: Camera, width: int | None = None, height: int | None = None) 
     K[:2, 2] = (width, height) + (2 * camera.K[:2, 2] - (camera.width, camera.height)) * scale
     K[:2, 2] /= 2
     return Camera(camera.w2c, K, width, height)
-
-
-def _unit(v: np.ndarray) -> np.ndarray:
-    return v / np.linalg.norm(v)

@@ -14,13 +14,13 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.io.scene import Scene
 from hardsplat.raster.hardware import TIMED, HardwareOptions
+from hardsplat.setting import setting_of
 from hardsplat.train.evaluate import BACKGROUNDS
 from hardsplat.train.report import Log
 from hardsplat.train.session import Session
 from hardsplat.view import window
 from hardsplat.view.controls import Controls
 from hardsplat.view.inputs import Inputs, Viewpoint
-from hardsplat.view.paths import setting_of
 from hardsplat.view.screen import Look
 from hardsplat.view.viewer import REFRESH, Viewer
 

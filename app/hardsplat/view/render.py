@@ -6,46 +6,36 @@ import logging
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from PIL import ImageColor
+from PIL import ImageColor  # names of colours
 from tqdm import tqdm
 
-from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.camera_path import CameraPath, read_camera_path
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.io.video import CODECS
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.base import frame_row
+from hardsplat.raster.frame import frame_row
 from hardsplat.train.evaluate import BACKGROUNDS
 from hardsplat.train.result import find_model
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
-from hardsplat.view.paths import along, fitted, orbit, setting_of, spiral
+from hardsplat.view.legend import UNITS, Legend
 from hardsplat.view.painter import Painter
+from hardsplat.view.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Shot, shots_of
 from hardsplat.view.sink import Stills, Videos
 
 log = logging.getLogger("hardsplat")
-VIEWS, AROUND = ("held-out", "train"), ("orbit", "spiral")
-SIZE, FOV, FPS, FRAMES = (1280, 720), 50.0, 30.0, 120  # of a path that says nothing else; degrees, vertical
 SAMPLES = 8  # frames that the ends of a palette are taken from
-LIMITS = {"frames": (1, 10**6), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
-
-
-@dataclass(frozen=True)
-class Shot:
-    """name: of the file of its still, without the ending."""
-
-    name: str
-    camera: Camera
+LIMITS = {"frames": (1, MOST_FRAMES), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
 
 
 def render(
@@ -67,6 +57,7 @@ def render(
     rasterizer: str | None = None,
     range: tuple[float, float] | None = None,
     depth_raw: bool = False,
+    legend: bool = True,
     device: str | None = None,
     quiet: bool = False,
 ) -> list[Path]:
@@ -74,6 +65,7 @@ def render(
 
     path: held-out, train, orbit, spiral or a JSON file (app/hardsplat/io/camera_path.py). With several modes each has files of its own, named after it.
     depth_raw: also float32 depth of every frame, (H, W) .npy, world units, 0 where there is nothing. range: numbers with the first and last colour.
+    legend: whether pictures of depth and count say what their colours stand for.
     Raises UserError for bad input, before anything is drawn, and for what cannot be written.
     """
     for name, value in {"frames": frames, "fps": fps, "width": width, "height": height, "fov": fov}.items():
@@ -102,23 +94,26 @@ def render(
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_row(degree, color, config.near_plane)
     painter = _painter(gpu, drawn_by, gaussians, canvas, modes, frame, transparent)
-    names = [n for n in modes if n in mode]
+    names, legends = [n for n in modes if n in mode], {}
     try:
         for name in names:
-            if PICTURES[name].value and not PICTURES[name].range:
-                low, high = range or _span(painter, name, shots)
-                log.info("%s: colours from %.4g to %.4g%s", name, low, high, "" if range else " (--range to choose others)")
-                painter.span(name, low, high)
+            if name in UNITS:
+                span = range or _span(painter, name, shots)
+                painter.span(name, *span)
+                legends[name] = {size: Legend(name, span, *size) for size in sizes}
         pace = fps or (keys.fps if keys else None) or FPS
         sink = Videos(out, names, shots[0].camera, pace) if is_video(out) else Stills(out, names, transparent)
-        _draw(painter, shots, modes, sink, depth_raw, quiet)
+        _draw(painter, shots, modes, sink, depth_raw, quiet, legends if legend else {})
+        said = [next(iter(of_sizes.values())).text for of_sizes in legends.values()]
+        if said:
+            print(f"colours: {', '.join(said)}{'' if range else ' (--range LOW HIGH chooses others)'}")
     finally:
         painter.destroy()
     return sink.written()
 
 
-def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | Videos, depth_raw: bool, quiet: bool) -> None:
-    """Every shot in every mode. After an interrupt the frames up to there are written."""
+def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | Videos, depth_raw: bool, quiet: bool, legends: dict[str, dict]) -> None:
+    """Every shot in every mode. After an interrupt the frames up to there are written. legends: by mode and size of the picture."""
     where, done = ", ".join(map(str, sink.written())), 0
     try:
         with sink:
@@ -126,7 +121,8 @@ def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | 
                 for name in modes:
                     image = painter.draw(name, shot.camera)
                     if name in sink.modes:
-                        sink.picture(shot.name, name, image)
+                        found = legends.get(name, {}).get((shot.camera.width, shot.camera.height))
+                        sink.picture(shot.name, name, found.put_on(image) if found else image)
                     if depth_raw and name == "depth":
                         sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
                 done += 1
@@ -136,64 +132,13 @@ def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | 
     print(f"{done} frame{'s' * (done > 1)} of {painter.width}x{painter.height} in {where}")
 
 
-def shots_of(
-    path: str,
-    keys: CameraPath | None,
-    scene: Scene | None,
-    gaussians: Gaussians,
-    frames: int | None = None,
-    fps: float = FPS,
-    width: int | None = None,
-    height: int | None = None,
-    fov: float | None = None,
-    up: str | None = None,
-) -> list[Shot]:
-    """The cameras of a path. frames: how many; of a list of views, so many evenly chosen. fov: vertical, degrees, of paths that go around."""
-    if path in VIEWS:
-        indices = scene.test if path == "held-out" else scene.train
-        chosen = np.unique(np.linspace(0, len(indices) - 1, min(frames or len(indices), len(indices))).round().astype(int))
-        views = [scene.views[indices[i]] for i in chosen]
-        return [Shot("_".join(Path(v.name).with_suffix("").parts), fitted(v.camera, width, height)) for v in views]
-    cameras = [scene.views[i].camera for i in scene.train] if scene else []
-    base = _base(cameras[0] if cameras and not keys else None, keys, width, height, fov)
-    if keys:
-        if keys.frames and not frames:
-            w2c, focal = np.linalg.inv(keys.c2w), keys.focal
-        else:
-            w2c, focal = along(keys, frames or max(1, round((keys.times[-1] - keys.times[0]) * (keys.fps or fps)) + 1))
-        poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
-    else:
-        setting = setting_of(gaussians, cameras, _direction(up))
-        tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
-        w2c = orbit(setting, frames or FRAMES, tan) if path == "orbit" else spiral(setting, frames or FRAMES)
-        poses = [(pose, base.K[[0, 1], [0, 1]]) for pose in w2c]
-    shots = []
-    for i, (pose, focal) in enumerate(poses):
-        K = base.K.copy()
-        K[[0, 1], [0, 1]] = focal
-        try:
-            shots.append(Shot(f"frame_{i:05d}", Camera(pose, K, base.width, base.height)))
-        except ValueError as error:
-            raise UserError(f"--path {path}: frame {i}: {error}") from None
-    return shots
-
-
-def _base(camera: Camera | None, keys: CameraPath | None, width, height, fov) -> Camera:
-    """Size and intrinsics of a path: those of a camera, or square pixels seen straight on."""
-    if camera is None or fov:
-        w, h = (keys.size if keys else None) or ((camera.width, camera.height) if camera else SIZE)
-        focal = 0.5 * h / np.tan(np.radians(fov or FOV) / 2)
-        camera = Camera(np.eye(4), np.array([[focal, 0, w / 2], [0, focal, h / 2], [0, 0, 1]]), w, h)
-    return fitted(camera, width, height)
-
-
 def _modes(mode, range, depth_raw) -> list[str]:
     """What is drawn: the modes, each once, and depth where its numbers are wanted."""
     for name in mode:
         if name not in PICTURES:
             raise UserError(f"--mode {name}: there is no such one; choose from {', '.join(PICTURES)}")
     modes = list(dict.fromkeys([*mode, *(["depth"] if depth_raw else [])]))
-    ranged = [name for name in modes if PICTURES[name].value and not PICTURES[name].range]
+    ranged = [name for name in modes if name in UNITS]
     if range and (len(ranged) != 1 or not (np.isfinite(range).all() and range[0] < range[1])):
         what = "LOW below HIGH, both finite" if ranged else "a --mode with a palette, depth or count"
         raise UserError(f"--range {range[0]:g} {range[1]:g}: expected {what if len(ranged) < 2 else 'one --mode with a palette, not ' + ' and '.join(ranged)}")
@@ -219,10 +164,6 @@ def _background(wanted: str | None, config: TrainConfig) -> tuple[tuple[float, .
         return tuple(c / 255 for c in ImageColor.getrgb(wanted)[:3]), False
     except ValueError:
         raise UserError(f"--background {wanted}: expected a colour by name or as #rrggbb, or transparent") from None
-
-
-def _direction(up: str | None) -> np.ndarray | None:
-    return None if up is None else np.eye(3)["xyz".index(up[-1])] * (-1 if up[0] == "-" else 1)
 
 
 def _path_file(path: str) -> CameraPath:
@@ -275,11 +216,8 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
 def _painter(gpu: Device, drawn_by: TrainConfig, gaussians: Gaussians, canvas: tuple[int, int], modes: list[str], frame: np.ndarray, transparent: bool) -> Painter:
     backend = BACKENDS[fastest(gpu, drawn_by)]
     if max(canvas) > gpu.max_image:
-        raise UserError(f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be ({gpu.max_image} a side); lower --width and --height")
-    try:
-        return Painter(gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent)
-    except OutOfMemory as error:
-        raise UserError(str(error).replace("raise --data-factor", "lower --width and --height")) from None
+        raise OutOfMemory(f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be ({gpu.max_image} a side)", "pixels")
+    return Painter(gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent)
 
 
 def _span(painter: Painter, picture: str, shots: list[Shot]) -> tuple[float, float]:

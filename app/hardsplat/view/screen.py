@@ -81,12 +81,12 @@ class Screen:
     def fit(self, parameters: Parameters, size: tuple[int, int], picture: str) -> bool:
         """Makes buffers and commands for a window of this size, or keeps those there are. Whether they are new.
 
-        parameters: as they are now; a training gives them other buffers when they grow. Raises OutOfMemory with nothing drawn any more.
+        parameters: as they are now; a training makes room for more splats in them. Raises OutOfMemory with nothing drawn any more.
         """
         most = self.device.max_image
         width, height = (min(-(-max(side, 1) // STEP) * STEP, most) for side in size)
-        drawn = (tuple(parameters.all.values()), (width, height), picture)
-        if len(drawn[0]) == len(self._drawn[0] or ()) and all(a is b for a, b in zip(drawn[0], self._drawn[0])) and drawn[1:] == self._drawn[1:]:
+        drawn = (parameters, (parameters.capacity, width, height), picture)
+        if drawn[0] is self._drawn[0] and drawn[1:] == self._drawn[1:]:
             return False
         self._release()
         row = PICTURES[picture]

@@ -17,12 +17,13 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
 from hardsplat.raster.parameters import Parameters
+from hardsplat.setting import setting_of
 from hardsplat.train.result import find_model
 from hardsplat.train.start import initial_gaussians
 from hardsplat.view import window
 from hardsplat.view.controls import Controls
 from hardsplat.view.inputs import Inputs
-from hardsplat.view.paths import orbit, setting_of
+from hardsplat.view.paths import orbit
 from hardsplat.view.preview import inputs_of, look_of
 from hardsplat.view.viewer import Viewer
 
@@ -42,13 +43,13 @@ class Shown:
 
 
 def find(target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None) -> Shown:
-    """target: a result folder, a .ply or .npz, or a scene. data_dir, data_factor: the scene of splats that do not say it.
+    """target: a result folder, a file of splats, or a scene. data_dir, data_factor: the scene of splats that do not say it.
 
     Raises UserError for anything else, naming it.
     """
     path = Path(target)
     if not path.exists():
-        raise UserError(f"{path}: not found; give a result folder, a .ply or .npz, or a scene")
+        raise UserError(f"{path}: not found; give a result folder, a .ply or another file of splats, or a scene")
     is_scene = path.is_dir() and not any((path / name).exists() for name in ("splats.ply", SAVED_NAME, "ckpts"))
     if is_scene:
         scene = load_scene(path, data_factor or 1)
@@ -83,7 +84,7 @@ def view(target: str | Path, data_dir: str | Path | None = None, data_factor: in
     gpu = open_device(device or config.device, window.start())
     degree = shown.gaussians.sh_degree
     inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree) if shown.scene else Inputs(around(shown.gaussians), sh_degree=degree)
-    parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh.shape[1])
+    parameters = Parameters(gpu, len(shown.gaussians), shown.gaussians.sh_degree)
     parameters.upload(shown.gaussians)
     viewer = Viewer(gpu, f"{shown.title} - hardsplat", look_of(config), inputs, folder=Path())
     try:

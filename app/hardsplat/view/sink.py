@@ -44,18 +44,18 @@ class _Sink:
 
 
 class Stills(_Sink):
-    """NAME.png in a folder, NAME_MODE.png where there are several modes, and NAME_depth.npy."""
+    """NAME.png in a folder, NAME.MODE.png where there are several modes, and NAME.depth.npy. NAME may lie in folders of its own."""
 
     def __init__(self, folder: Path, modes: Sequence[str], transparent: bool):
         super().__init__(min(8, os.cpu_count() or 1))
         self.folder, self.modes, self.transparent = folder, modes, transparent
 
     def picture(self, name: str, mode: str, image: np.ndarray) -> None:
-        suffix = f"_{mode}" if len(self.modes) > 1 else ""
+        suffix = f".{mode}" if len(self.modes) > 1 else ""
         self._later(save_png, self.folder / f"{name}{suffix}.png", image if self.transparent else image[..., :3])
 
     def numbers(self, name: str, values: np.ndarray) -> None:
-        self._later(_save_npy, self.folder / f"{name}_depth.npy", values)
+        self._later(_save_npy, self.folder / f"{name}.depth.npy", values)
 
     def written(self) -> list[Path]:
         return [self.folder]
@@ -68,7 +68,13 @@ class Videos(_Sink):
         super().__init__(1)
         self.modes = modes
         files = [path] if len(modes) == 1 else [path.with_stem(f"{path.stem}_{mode}") for mode in modes]
-        self._writers = {mode: VideoWriter(file, camera.width, camera.height, fps) for mode, file in zip(modes, files)}
+        self._writers: dict[str, VideoWriter] = {}
+        try:
+            for mode, file in zip(modes, files):
+                self._writers[mode] = VideoWriter(file, camera.width, camera.height, fps)
+        except UserError:
+            self._closed()
+            raise
 
     def picture(self, name: str, mode: str, image: np.ndarray) -> None:
         self._later(self._writers[mode].write, image[..., :3])
@@ -88,6 +94,7 @@ class Videos(_Sink):
 
 def _save_npy(path: Path, values: np.ndarray) -> None:
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         np.save(path, values)
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error

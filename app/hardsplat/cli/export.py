@@ -1,0 +1,26 @@
+"""`hardsplat export`."""
+
+from hardsplat.cli.flags import add_setting, show_log
+
+HELP = "write a page that shows a result in any browser"
+
+
+def add_flags(parser):
+    parser.usage = "%(prog)s RESULT|PLY|NPZ [PAGE.html] [--flag value ...]"
+    parser.add_argument("result", metavar="RESULT|PLY|NPZ", help="result folder of a training, or a file of splats")
+    parser.add_argument("output", nargs="?", metavar="PAGE.html", help="the file to write (default: page.html beside the splats)")
+    parser.add_argument("--data-dir", metavar="PATH", help="scene whose training cameras are in the list (default: the one trained on)")
+    parser.add_argument("--max-splats", metavar="N", type=int, help="most splats, the most important ones (default: 4194304)")
+    parser.add_argument("--sh-degree", metavar="N", type=int, help="highest spherical-harmonic degree kept (default: all that there are)")
+    parser.add_argument("--min-opacity", metavar="X", type=float, help="fainter splats are left out (default: 0.005)")
+    parser.add_argument("--up", choices=("x", "y", "z", "-x", "-y", "-z"), help="world axis that points up (default: the cameras', else -y)")
+    parser.add_argument("--title", metavar="TEXT", help="title of the page (default: the name of the scene)")
+    add_setting(parser, "device")
+    add_setting(parser, "verbose")
+
+
+def handle(flags):
+    from hardsplat.view.export import export
+
+    show_log(flags.pop("verbose", False))
+    export(flags.pop("result"), flags.pop("output", None), **flags)

@@ -1,0 +1,68 @@
+"""The contract between host and shaders: constants, structs, buffers and images, a subsystem a module.
+
+Each subsystem has a header, `#include "contract/<name>.glsl"`, which glsl.py writes from the tables here whenever a shader is expanded. Binding numbers are
+explicit and unique, so a buffer more in one subsystem leaves the compiled shaders of the others as they are.
+
+A shader opens a resource with its access, `BUFFER_camera(readonly)`; a pass names what it reads and writes; `gpu.passes.build` checks both against the SPIR-V.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardsplat.contract.core import CORE
+from hardsplat.contract.draw import DRAW
+from hardsplat.contract.fit import FIT
+from hardsplat.contract.image import IMAGE
+from hardsplat.contract.layout import AXES, BufferSpec, Field, ImageSpec, Subsystem, dtype_of
+from hardsplat.contract.loss import LOSS
+from hardsplat.contract.mesh import MESH
+from hardsplat.contract.picture import PICTURE
+from hardsplat.contract.probe import PROBE
+from hardsplat.contract.refine import REFINE
+from hardsplat.contract.sort import SORT
+from hardsplat.contract.splats import SPLATS
+from hardsplat.contract.stochastic import STOCHASTIC
+from hardsplat.contract.tiles import TILES
+from hardsplat.contract.train import TRAIN
+from hardsplat.contract.view import VIEW
+
+__all__ = ["AXES", "BINDINGS", "BUFFERS", "CONSTANTS", "SPECS", "STRUCTS", "SUBSYSTEMS", "BufferSpec", "Field", "ImageSpec", "dtype", "indirect_offset", "itemsize", "layout"]
+
+SUBSYSTEMS: dict[str, Subsystem] = {
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, TILES, LOSS, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
+}
+CONSTANTS: dict[str, int | float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items()}
+STRUCTS: dict[str, tuple[Field, ...]] = {name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()}
+BUFFERS: dict[str, BufferSpec] = {b.name: b for s in SUBSYSTEMS.values() for b in s.buffers}
+SPECS: dict[str, BufferSpec | ImageSpec] = {**BUFFERS, **{i.name: i for s in SUBSYSTEMS.values() for i in s.images}}
+BINDINGS: dict[int, str] = {spec.binding: name for name, spec in SPECS.items()}
+
+
+def dtype(glsl_type: str) -> np.dtype:
+    """numpy dtype of a GLSL type or of a struct of the contract, in scalar layout."""
+    return dtype_of(glsl_type, STRUCTS)
+
+
+def itemsize(name: str) -> int:
+    """Bytes of one element of a buffer."""
+    return dtype(BUFFERS[name].type).itemsize
+
+
+def layout(name: str) -> tuple[tuple[str, int], ...]:
+    """(innermost member, byte offset) of all 32-bit numbers of one element of a buffer, in order; the member is "" where the element is no struct."""
+
+    def within(kind: np.dtype, member: str, start: int) -> list[tuple[str, int]]:
+        if kind.fields:
+            return [n for name in kind.names for n in within(kind.fields[name][0], name, start + kind.fields[name][1])]
+        if kind.subdtype:
+            base, shape = kind.subdtype
+            return [n for i in range(int(np.prod(shape))) for n in within(base, member, start + i * base.itemsize)]
+        return [(member, start)]
+
+    return tuple(within(dtype(BUFFERS[name].type), "", 0))
+
+
+def indirect_offset(field: str) -> int:
+    """Byte offset of a command in the `indirect` buffer."""
+    return dtype("Indirect").fields[field][1]

@@ -1,0 +1,159 @@
+"""The headers that shaders include: a subsystem's constants, structs and resources, and the planes of what is trained, as GLSL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hardsplat import trained
+from hardsplat.contract import SUBSYSTEMS
+from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
+from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
+
+FOLDER = "contract/"  # of the names that shaders include
+_EXTENSIONS = ("GL_EXT_scalar_block_layout", "GL_EXT_samplerless_texture_functions", "GL_EXT_buffer_reference", "GL_EXT_buffer_reference_uvec2")
+
+
+def headers() -> list[str]:
+    """Names of all headers."""
+    return [f"{FOLDER}{name}.glsl" for name in (*SUBSYSTEMS, *_TABLES)]
+
+
+def is_header(name: str) -> bool:
+    subsystem = name.removeprefix(FOLDER).removesuffix(".glsl")
+    return name.startswith(FOLDER) and (subsystem in SUBSYSTEMS or subsystem in _TABLES)
+
+
+def header(name: str) -> str:
+    """The text of a header by the name that shaders include. Raises KeyError for another name."""
+    written_from = [*SUBSYSTEMS.values(), *trained.QUANTITIES.values(), *LOSS_TERMS.values()]
+    if written_from != _WRITTEN.get("from"):  # the tables have changed, or this is the first header
+        _WRITTEN.clear()
+        _WRITTEN["from"] = written_from
+    if name not in _WRITTEN:
+        subsystem = name.removeprefix(FOLDER).removesuffix(".glsl")
+        lines = _TABLES[subsystem]() if subsystem in _TABLES else _lines(SUBSYSTEMS[subsystem])
+        _WRITTEN[name] = "\n".join(lines) + "\n"
+    return _WRITTEN[name]
+
+
+_WRITTEN: dict[str, Any] = {}  # headers that were asked for, and the tables that they were written from
+
+
+def _lines(subsystem: Subsystem) -> Iterator[str]:
+    yield f"// {subsystem.name}: {subsystem.note}. Written by hardsplat.contract.glsl."
+    yield from (f"#extension {name} : require" for name in _EXTENSIONS[:2])
+    yield from (f'#include "{FOLDER}{used}.glsl"' for used in subsystem.uses)
+    for name, constant in subsystem.constants.items():
+        yield f"const {constant.type} {name} = {_literal(constant.value, constant.type)};  // {constant.note}"
+    for name, fields in subsystem.structs.items():
+        yield f"struct {name} {{"
+        for f in fields:
+            array = f"[{f.count}]" if f.count > 1 else ""
+            yield f"    {f.type} {f.name}{array};" + (f"  // {f.note}" if f.note else "")
+        yield "};"
+    for buffer in subsystem.buffers:
+        yield from _buffer(buffer)
+    for image in subsystem.images:
+        yield from _image(image)
+
+
+def _literal(value: float, glsl_type: str) -> str:
+    if glsl_type == "float":
+        return repr(float(value))
+    return f"{value}u" if glsl_type == "uint" else str(value)
+
+
+def _buffer(b: BufferSpec) -> Iterator[str]:
+    yield f"// {b.name} [{', '.join(map(str, b.axes))}]: {b.note}"
+    member = f"{b.type} {b.name};" if b.single else f"{b.type} {b.name}[];"
+    place = f"layout(set = 0, binding = BINDING_{b.name}, scalar)"
+    yield f"#define BINDING_{b.name} {b.binding}"
+    if b.uniform:
+        yield f"#define UNIFORM_{b.name} {place} uniform {b.name}_block {{ {member} }};"
+    else:
+        yield f"#define BUFFER_{b.name}(access) {place} access buffer {b.name}_block {{ {member} }};"
+
+
+def _image(i: ImageSpec) -> Iterator[str]:
+    yield f"// {i.name}: {i.note}"
+    yield f"#define SAMPLED_{i.name} layout(set = 0, binding = {i.binding}) uniform texture2D {i.name};"
+    yield f"#define STORE_{i.name} layout(set = 0, binding = {i.binding}) uniform writeonly image2D {i.name};"
+    yield f"#define LOADSTORE_{i.name}(format) layout(set = 0, binding = {i.binding}, format) uniform coherent image2D {i.name};"
+    yield f"#define INPUT_{i.name} layout(set = 0, binding = {i.binding}, input_attachment_index = 0) uniform subpassInput {i.name};"
+
+
+def _planes() -> Iterator[str]:
+    """Numbers of planes and quantities, and for each quantity what opens it by its name and access."""
+    yield "// trained: planes of what is trained, by address. Written by hardsplat.contract.glsl from hardsplat.trained."
+    yield from (f"#extension {name} : require" for name in _EXTENSIONS)
+    yield f'#include "{FOLDER}splats.glsl"'
+    yield from (f"const uint {name} = {number}u;" for name, number in trained.GRADIENTS.items())
+    for place in trained.places():
+        q, item = place.quantity, ("float", "vec2", "vec3", "vec4")[place.quantity.width - 1]
+        yield f"const uint QUANTITY_{q.name} = {place.index}u, PLANE_{q.name} = {place.plane}u, NUMBER_{q.name} = {place.number}u;"
+        several = trained.most_planes(q) > 1
+        given, plane = ("plane_, item_", f"PLANE_{q.name} + (plane_)") if several else ("item_", f"PLANE_{q.name}")
+        for kind, name, address in (("VALUE", q.name, "value"), ("GRADIENT", f"d_{q.name}", "gradient")):
+            yield (
+                f"#define {kind}_{q.name}(access) layout(buffer_reference, scalar, buffer_reference_align = 4) access buffer {name}_plane {{ {item} at[]; }};"
+            )
+            yield f"#define {name}({given}) {name}_plane(planes.at[{plane}].{address}).at[item_]"
+
+
+def _pixel_terms() -> Iterator[str]:
+    """The values of the loss's terms at a pixel."""
+    names = pixel_terms()
+    yield "// pixel_terms: the terms of the loss at a pixel. Written by hardsplat.contract.glsl from hardsplat.variants.loss_terms."
+    yield f'#include "{FOLDER}loss.glsl"'
+    yield '#include "loss/compared.glsl"'
+    yield f"const uint PIXEL_TERMS = {len(names)}u;"
+    for i, name in enumerate(names):
+        yield f"const uint TERM_{name} = {i}u;  // {LOSS_TERMS[name].note}"
+        yield f'#include "{LOSS_TERMS[name].slot}"'
+    yield f"float[PIXEL_TERMS] pixel_terms(Compared c) {{ return float[]({', '.join(f'{name}_of(c)' for name in names)}); }}"
+
+
+def _d_pixel_terms() -> Iterator[str]:
+    """The weighted sum of their derivatives, and of their differences."""
+    names = pixel_terms()
+    yield f'#include "{FOLDER}pixel_terms.glsl"'
+    yield "UNIFORM_loss_terms"
+    for returned, function, of in (("vec3", "d_pixel_terms", "d_{}_of"), ("float", "pixel_terms_difference", "{}_difference")):
+        total = " + ".join(f"loss_terms.weight[TERM_{name}] * {of.format(name)}(c)" for name in names)
+        yield f"{returned} {function}(Compared c) {{ return {total}; }}"
+
+
+def _parameter_terms() -> Iterator[str]:
+    """The terms of the loss that parameters have: values and derivatives of four numbers of a plane, weighted and unweighted."""
+    numbered = [(i, name, LOSS_TERMS[name]) for i, name in enumerate(ordered()) if LOSS_TERMS[name].of != PIXELS]
+    yield "// parameter_terms: the terms of the loss that parameters have. Written by hardsplat.contract.glsl from hardsplat.variants.loss_terms."
+    yield f'#include "{FOLDER}loss.glsl"'
+    yield from (f'#include "{term.slot}"' for _, _, term in numbered)
+    yield f"const uint FIRST_PARAMETER_TERM = {len(pixel_terms())}u, LOSS_TERMS = {len(ordered())}u;"
+    yield "UNIFORM_loss_terms"
+    yield "// The share of a number of the plane in dL/d parameter. A weight of 0 is not multiplied: what it weighs may be infinite."
+    yield "vec4 d_parameter_terms(Plane plane, vec4 p, uint items) {"
+    yield "    vec4 d = vec4(0.0);"
+    for i, name, term in numbered:
+        share = f"loss_terms.weight[{i}u] / (float(plane.width) * float(items))"
+        yield f"    if (plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0) d += {share} * d_{name}_of(p);"
+    yield "    return d;"
+    yield "}"
+    yield "// Whether term t is one of this plane's quantity and has a weight."
+    yield "bool has_term(Plane plane, uint t) {"
+    conditions = [f"t == {i}u && plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0" for i, _, term in numbered]
+    yield f"    return {' || '.join(conditions) or 'false'};"
+    yield "}"
+    yield "vec4 term_value(uint t, vec4 p) {"
+    yield from (f"    if (t == {i}u) return {name}_of(p);" for i, name, _ in numbered)
+    yield "    return vec4(0.0);"
+    yield "}"
+
+
+_TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "trained": _planes,
+    "pixel_terms": _pixel_terms,
+    "d_pixel_terms": _d_pixel_terms,
+    "parameter_terms": _parameter_terms,
+}

@@ -1,0 +1,23 @@
+"""The radix sort: keys, values and scratch."""
+
+from hardsplat.contract.layout import BufferSpec, Constant, Subsystem
+
+SORT = Subsystem(
+    "sort",
+    "keys and order of splats",
+    constants={
+        "NOT_VISIBLE": Constant(0xFFFFFFFF, "uint", "depth key of a culled splat"),
+        "SORT_ROWS": Constant(8, "uint", "keys per thread of a sort block: 2048 keys a block"),
+        "RADIX": Constant(256, "uint", "8-bit digits, 4 passes over a 32-bit key"),
+        "MESH_SPLATS": Constant(32, "uint", "splats of a mesh workgroup, one a thread: 128 vertices and 64 triangles, below every limit Vulkan guarantees"),
+    },
+    buffers=(
+        BufferSpec(20, "keys", "uint", ("splats",), "depth as ordered bits, or NOT_VISIBLE; then sort scratch"),
+        BufferSpec(21, "keys_alt", "uint", ("splats",), "sort scratch"),
+        BufferSpec(22, "order", "uint", ("splats",), "visible splats, nearest first"),
+        BufferSpec(23, "order_alt", "uint", ("splats",), "sort scratch"),
+        BufferSpec(24, "digit_counts", "uint", (256, "sort blocks"), "keys per digit and block, then their running sums"),
+        BufferSpec(25, "digit_totals", "uint", (256,), "keys per digit"),
+    ),
+    uses=("core",),
+)

@@ -1,0 +1,39 @@
+"""The tiled rasterizer: pairs of tile and splat, and what its backward pass restarts from."""
+
+from hardsplat.contract.layout import BufferSpec, Field, Subsystem
+
+TILES = Subsystem(
+    "tiles",
+    "lists of splats by tile",
+    structs={
+        # Visible splats in depth order, in loads of 16 bytes, so that what follows the sort reads neighbours. Two structs, since a buffer of both would
+        # pass the largest allocation of common drivers (4 GiB) at fewer than 100 million splats.
+        "TileSplat": (
+            Field("mean_conic", "vec4", "mean, px; A and k of the conic"),
+            Field("conic_color", "vec4", "c of the conic; color"),
+        ),
+        "TileReach": (
+            Field("opacity", "float", "0..1"),
+            Field("cutoff", "float", "d^T cov^-1 d at alpha = 1/255"),
+            Field("splat", "uint", "its index in splats2d"),
+            Field("first", "uint", "pairs of tile and splat that others of its sort block have before it"),
+        ),
+    },
+    buffers=(
+        BufferSpec(50, "tile_splats", "TileSplat", ("visible",), "visible splats, nearest first, as the tiles take them"),
+        BufferSpec(51, "tile_reaches", "TileReach", ("visible",), "the rest of them"),
+        BufferSpec(52, "pair_sums", "uint", ("sort blocks",), "pairs of each sort block of visible splats, then of all blocks before it; behind the last their sum"),
+        BufferSpec(53, "pair_tiles", "uint", ("pairs",), "tile of every pair of tile and splat, by tile, then depth"),
+        BufferSpec(54, "pair_tiles_alt", "uint", ("pairs",), "sort scratch"),
+        BufferSpec(55, "pair_splats", "uint", ("pairs",), "rank of the splat of every pair, an index into tile_splats"),
+        BufferSpec(56, "pair_splats_alt", "uint", ("pairs",), "sort scratch"),
+        BufferSpec(57, "pair_records", "float", ("pairs", "subgroups", 9), "what a subgroup of the backward pass adds to d_splats2d, by pair"),
+        BufferSpec(58, "pair_subgroups", "uint", ("pairs",), "bit s: the record of subgroup s is of this frame"),
+        BufferSpec(59, "pair_digits", "uint", (256, "pair blocks"), "digit_counts of the sort of pairs"),
+        BufferSpec(60, "tile_starts", "uint", ("tiles",), "first pair of every tile, then their number"),
+        BufferSpec(61, "tile_order", "uint", ("tiles",), "tiles as workgroups take them: those with most pairs first"),
+        BufferSpec(62, "checkpoints", "vec4", ("buckets", 256), "colour and T of every pixel of a tile in front of a bucket of its splats"),
+        BufferSpec(63, "reaches", "uint", ("tiles", "subgroups"), "buckets that a subgroup of the forward pass visited before its pixels were finished"),
+    ),
+    uses=("splats", "sort"),
+)

@@ -1,0 +1,112 @@
+"""Which splats a page holds, where it cannot hold all: the most important ones, and the others merged with their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.spatial.transform import Rotation
+
+from hardsplat import morton
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+
+_CAMERAS = 16  # that importance is estimated from
+_SIGMAS = 3.0  # from its mean to where a splat is no more to be seen
+_BLOCK = 1 << 18  # splats that temporary arrays are made for at a time
+_CACHED = 1 << 14  # the same, where arrays are gone through so often that they had better stay in the processor's cache
+
+
+def kept(gaussians: Gaussians, cameras: Sequence[Camera] = (), max_splats: int | None = None, min_opacity: float = 0.0, sh_degree: int | None = None) -> Gaussians:
+    """Those that can be seen at all, of opacity `min_opacity` or more, made at most `max_splats`, with SH up to `sh_degree`.
+
+    Raises UserError where none is left.
+    """
+    planes = gaussians.sh.shape[1] if sh_degree is None else min((sh_degree + 1) ** 2, gaussians.sh.shape[1])
+    part = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, gaussians.sh[:, :planes], check=False)
+    good = part.quats.any(axis=1) & (part.opacities >= min_opacity)
+    for values in (part.means, part.quats, part.scales, part.sh.reshape(len(part), -1)):
+        good &= np.isfinite(values).all(axis=1)
+    if not good.any():
+        raise UserError(f"none of {len(part)} splats is left: all are fainter than --min-opacity {min_opacity:g} or hold numbers that are not finite")
+    part = part[np.flatnonzero(good)]
+    return part if max_splats is None or len(part) <= max_splats else thinned(part, cameras, max_splats)
+
+
+def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> Gaussians:
+    """`count` splats for more than that: the most important ones as they are, the others merged in groups along a Morton curve, so that nothing gets holes.
+
+    The fewer are wanted, the more of them are merged ones: shares that were measured to be good on bonsai, see docs/results/page.md.
+    """
+    n = len(gaussians)
+    whole = int(min(0.95, 0.45 + 0.75 * count / n) * count)
+    order = np.argsort(-importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras), kind="stable")
+    rest = np.sort(order[whole:])
+    rest = rest[morton.order(gaussians.means[rest])]
+    edges = np.linspace(0, len(rest), count - whole + 1).astype(np.int64)  # of groups
+    parts, at = [gaussians[np.sort(order[:whole])]], 0
+    while at < count - whole:
+        end = max(at + 1, int(np.searchsorted(edges, edges[at] + _BLOCK, side="right")) - 1)
+        parts.append(merged(gaussians[rest[edges[at] : edges[end]]], edges[at:end] - edges[at]))
+        at = end
+    return Gaussians.concatenate(parts)
+
+
+def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
+    """One splat for each group, which begin at `starts` (G,): of the same mean and covariance, where splats weigh what they cover, opacity times surface; the
+    opacity is that of as much cover on the surface that there is now (Kerbl et al. 2024, A Hierarchical 3D Gaussian Representation, section 4)."""
+    group = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(gaussians)))
+    axes, squares = Rotation.from_quat(gaussians.quats, scalar_first=True).as_matrix(), gaussians.scales.astype(np.float64) ** 2
+    weight = gaussians.opacities * _surface(squares) + 1e-30
+    whole = np.add.reduceat(weight, starts)
+
+    def mean(values):
+        return np.add.reduceat(weight.reshape(-1, *[1] * (values.ndim - 1)) * values, starts) / whole.reshape(-1, *[1] * (values.ndim - 1))
+
+    middle = mean(gaussians.means)
+    offset = gaussians.means - middle[group]
+    covariance = mean((axes * squares[:, None]) @ axes.transpose(0, 2, 1) + offset[:, :, None] * offset[:, None])
+    squares, axes = np.linalg.eigh(covariance)
+    axes[np.linalg.det(axes) < 0, :, 0] *= -1
+    squares = np.maximum(squares, 0)
+    quats = Rotation.from_matrix(axes).as_quat(scalar_first=True)
+    opacities = np.clip(whole / np.maximum(_surface(squares), 1e-30), 0, 0.99)
+    return Gaussians(middle, quats, np.sqrt(squares), opacities, mean(gaussians.sh))
+
+
+def importance(means: np.ndarray, scales: np.ndarray, opacities: np.ndarray, cameras: Sequence[Camera]) -> np.ndarray:
+    """(N,) float32, how much splats add to the images of cameras, estimated without drawing them: opacity times the square root of the area in pixels, summed over images.
+
+    The root keeps small splats, which carry detail, beside large ones. What stands in front is left out. Without cameras: of the size in world units.
+    """
+    _, middle, large = np.ascontiguousarray(np.sort(scales, axis=1).T)
+    if not cameras:
+        return opacities * np.sqrt(middle * large)
+    total = 1e-9 * np.sqrt(middle * large)  # those that no camera sees come last, the largest first
+    chosen = [cameras[i] for i in np.unique(np.linspace(0, len(cameras) - 1, min(len(cameras), _CAMERAS)).astype(int))]
+    for at in range(0, len(means), _CACHED):
+        part = slice(at, at + _CACHED)
+        points, middle_here, large_here = np.ascontiguousarray(means[part].T), middle[part], large[part]
+        for camera in chosen:
+            total[part] += _side(points, middle_here, large_here, camera)
+    return opacities * total
+
+
+def _side(points: np.ndarray, middle: np.ndarray, large: np.ndarray, camera: Camera) -> np.ndarray:
+    """(N,) square root of the area of splats in the image of a camera, px; 0 where it does not see them. points: (3, N)."""
+    R, t = camera.w2c[:3, :3].astype(np.float32), camera.w2c[:3, 3].astype(np.float32)
+    x, y, z = R @ points + t[:, None]
+    px = np.divide(np.float32(camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0)  # of a world unit
+    middle, large = middle * px, large * px
+    widest = np.float32(max(camera.width, camera.height))  # what a splat across the whole image counts as, however near it is
+    reach = np.float32(_SIGMAS) * large
+    u, v = np.abs(x * px + np.float32(camera.K[0, 2] - camera.width / 2)), np.abs(y * px + np.float32(camera.K[1, 2] - camera.height / 2))
+    seen = (z > 0) & (u < camera.width / 2 + reach) & (v < camera.height / 2 + reach)
+    return np.where(seen, np.sqrt(np.clip(middle, 0.5, widest) * np.clip(large, 0.5, widest)), 0)
+
+
+def _surface(squares: np.ndarray) -> np.ndarray:
+    """(N,) in proportion to the surface of ellipsoids, about, from their squared half axes (N, 3)."""
+    a, b, c = squares.T
+    return np.sqrt(a * b + b * c + c * a)

@@ -1,0 +1,189 @@
+"""Splats and cameras to HTML: a page of its own, or a viewer within another page."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from hardsplat import __version__
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.files import replacing
+from hardsplat.gaussians import Gaussians
+from hardsplat.page.choose import kept
+from hardsplat.page.pack import MOST_SPLATS, Packed, pack
+from hardsplat.setting import look_at, setting_of
+
+MIN_OPACITY = 0.005  # at which training removes splats, too
+MOST_CAMERAS, FEW_CAMERAS = 500, 60  # of a page, of a small viewer
+SMALL_BYTES = 3_000_000  # of a viewer within a report
+_BASE64 = 4 / 3
+_PER_SPLAT, _AROUND = 17.0, 55_000  # bytes of a packed splat with SH of degree 1, and of scripts and cameras: a first guess
+_FOV, _SIZE = np.radians(50.0), (1280, 720)  # of the camera that looks at splats without any: vertical, px
+_PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
+_SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js")
+_WORKER = ("decode.js", "sort.js")
+_SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a page shows besides its splats.
+
+    cameras: by name, in the order of the list; the page begins at the first. near: splats nearer than that are not drawn, world units.
+    background: (3,) colour behind the splats. antialiased: they were trained so. up: (3,) world direction, None for that of the cameras.
+    picture: (H, W, 3) uint8, what the first camera sees, for the moments until it is drawn.
+    """
+
+    title: str = "hardsplat"
+    cameras: Mapping[str, Camera] = field(default_factory=dict)
+    near: float = 0.2
+    background: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    antialiased: bool = False
+    up: np.ndarray | None = None
+    picture: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """Of a page: splats in it, bytes of the file, bytes of the packed splats before base64."""
+
+    splats: int
+    bytes: int
+    packed: int
+
+
+def write_page(
+    path: Path, gaussians: Gaussians, shown: Shown, max_splats: int | None = None, sh_degree: int | None = None, min_opacity: float = MIN_OPACITY
+) -> Written:
+    """One HTML file that needs nothing else and asks for nothing, whole or not at all.
+
+    max_splats: the most important ones are taken (default: what WebGL2 has room for). sh_degree: highest degree of colour kept, default all.
+    Raises UserError where no splat is left or the file cannot be written.
+    """
+    chosen = kept(gaussians, list(shown.cameras.values()), min(max_splats or MOST_SPLATS, MOST_SPLATS), min_opacity, sh_degree)
+    packed = pack(chosen)
+    style, script = "html, body { margin: 0; height: 100%; background: #000; }\n" + _source("viewer.css"), _script()
+    policy = (
+        f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; worker-src blob:; base-uri 'none'; form-action 'none'"
+    )
+    viewer = _viewer(packed, chosen, shown, MOST_CAMERAS, whole=True)
+    text = _template("page.html").render(version=__version__, title=shown.title, policy=policy, style=style, script=script, viewer=viewer)
+    data = text.encode()
+    try:
+        with replacing(path) as partial:
+            partial.write_bytes(data)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    return Written(len(chosen), len(data), len(packed.data))
+
+
+def small_viewer(gaussians: Gaussians, shown: Shown, budget_bytes: int = SMALL_BYTES) -> str:
+    """A fragment of HTML of at most about that many bytes, which starts at a click: splats in it are as many of the most important as fit, with colour of degree 1.
+
+    The page around it needs `style()` and allows inline scripts, inline styles, images from data: and workers from blob: URLs. Raises UserError where no splat is left.
+    """
+
+    def fragment(splats: int) -> tuple[str, int]:
+        """With that many splats, and the bytes that these take."""
+        chosen = kept(gaussians, list(shown.cameras.values()), splats, MIN_OPACITY, sh_degree=1)
+        packed = pack(chosen)
+        return f"{_viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
+
+    around = _AROUND if shown.picture is None else _AROUND + len(_picture(shown.picture))
+    splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
+    for _ in range(5):
+        text, data = fragment(min(splats, MOST_SPLATS))
+        if len(text) <= budget_bytes:
+            break
+        splats = max(1, int(0.98 * splats * (budget_bytes - len(text) + data) / data))
+    return text
+
+
+def style() -> str:
+    return _source("viewer.css")
+
+
+def _viewer(packed: Packed, gaussians: Gaussians, shown: Shown, most_cameras: int, whole: bool) -> str:
+    setting = setting_of(gaussians, list(shown.cameras.values()), shown.up)
+    cameras = dict(shown.cameras) or {"start": _from_afar(setting)}
+    names = list(cameras)
+    names = [names[i * len(names) // most_cameras] for i in range(most_cameras)] if len(names) > most_cameras else names
+    first = cameras[names[0]]
+    header = {
+        **packed.header,
+        "near": shown.near,
+        "background": [float(c) for c in shown.background],
+        "antialiased": shown.antialiased,
+        "up": _rounded(setting.up),
+        "centre": _rounded(setting.centre),
+        "cameras": [_row(name, cameras[name]) for name in names],
+    }
+    return _template("viewer.html").render(
+        whole=whole,
+        title=shown.title,
+        aspect=(first.width, first.height),
+        picture=None if shown.picture is None else _picture(shown.picture),
+        header=header,
+        header_json=json.dumps(header, allow_nan=False).replace("<", "\\u003c"),
+        data=base64.b64encode(packed.data).decode(),
+        worker="\n".join(map(_source, _WORKER)),
+        shaders={name: _source(name) for name in _SHADERS},
+    )
+
+
+def _row(name: str, camera: Camera) -> dict:
+    K = camera.K
+    return {"name": name, "w2c": _rounded(camera.w2c[:3].ravel()), "K": _rounded([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]), "size": [camera.width, camera.height]}
+
+
+def _rounded(numbers) -> list[float]:
+    return [float(f"{x:.8g}") for x in numbers]
+
+
+def _from_afar(setting) -> Camera:
+    """A camera that has most splats in view, a little from above."""
+    ahead = np.cross(setting.up, np.eye(3)[np.argmin(np.abs(setting.up))])
+    away = 1.1 * setting.reach / np.tan(_FOV / 2) * (np.cos(0.25) * ahead / np.linalg.norm(ahead) - np.sin(0.25) * setting.up)
+    width, height = _SIZE
+    focal = 0.5 * height / np.tan(_FOV / 2)
+    return Camera(look_at(setting.centre - away, setting.centre, setting.up), [[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]], width, height)
+
+
+def _picture(image: np.ndarray) -> str:
+    picture, out = Image.fromarray(image), io.BytesIO()
+    picture.thumbnail((_PICTURE_SIDE, _PICTURE_SIDE), Image.Resampling.BOX)
+    picture.save(out, format="WEBP", quality=60)
+    return f"data:image/webp;base64,{base64.b64encode(out.getvalue()).decode()}"
+
+
+def _script() -> str:
+    """The viewer as one script, in a scope of its own. Its parts say "use strict" for themselves."""
+    return "(() => {\n" + "\n".join(map(_source, _SCRIPTS)) + "})();\n"
+
+
+def _hash(text: str) -> str:
+    """How a content security policy names an inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@functools.cache
+def _source(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+@functools.cache
+def _template(name: str):
+    import jinja2
+
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True).get_template(name)

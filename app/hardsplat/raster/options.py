@@ -1,0 +1,36 @@
+"""What a rasterizer can be told: dataclasses of settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+from hardsplat import trained
+
+
+class Options:
+    """A dataclass whose fields have the names of settings."""
+
+    @classmethod
+    def of(cls, config) -> Self:
+        """From settings that have fields of these names. `stochastic` is made of those that it has, where they ask for it."""
+        found = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
+        if getattr(config, "gradient", "analytic") == "stochastic" and any(f.name == "stochastic" for f in fields(cls)):
+            found["stochastic"] = Stochastic.of(config)
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class Stochastic(Options):
+    """Training by stochastic gradients, see raster/stochastic.py. perturbations: what every number of a quantity moves by, of means as a share of the splat's
+    shorter half axis on screen; quantities that are missing stay where they are."""
+
+    gather: str = "auto"
+    gradient_pairs: int = 1
+    gradient_hold: int = 1
+    perturbations: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, config) -> Self:
+        sizes = tuple((q.name, float(getattr(config, q.perturbation))) for q in trained.of("splat") if q.perturbation)
+        return cls(config.gather, config.gradient_pairs, config.gradient_hold, sizes)

@@ -1,0 +1,163 @@
+"""What stands around the draws of a rasterizer: parameters -> projected splats and their order; gradients of projected splats -> a sink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from hardsplat import contract, trained
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.sinks import Sink, other_passes, record_splats, splats_pass
+from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
+from hardsplat.variants.pictures import PICTURES
+
+GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")  # what the projection is made of, but for colour
+P = TypeVar("P", ComputePass, DrawPass)
+
+
+class Draws(Protocol):
+    """What a rasterizer offers its projection when a step is recorded."""
+
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # parameters -> target
+    def record_images(self, recorder: Recorder) -> None: ...  # projected splats -> the targets of all images of the projection
+    def record_backward(self, recorder: Recorder) -> None: ...  # d_image -> the sink
+    def record_gather(self, recorder: Recorder, pair: int) -> None: ...  # loss_differences -> splat_differences
+
+
+class Projection(Protocol):
+    """sink: None for no backward pass. images: what a step draws, as words behind the names of passes and targets; "" is the image itself.
+
+    listed: which projected splats decide on the tiles that all images share, as such a word. differentiates: there is a backward draw.
+    """
+
+    @property
+    def sink(self) -> Sink | None: ...
+    @property
+    def images(self) -> tuple[str, ...]: ...
+    @property
+    def listed(self) -> str: ...
+    @property
+    def differentiates(self) -> bool: ...
+
+    def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of hardsplat.variants.shapes
+    def gather_passes(self) -> list[ComputePass]: ...  # loss_differences -> splat_differences, without a draw
+    def image(self, p: P, word: str) -> P: ...  # a forward pass, for another image than the first
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None: ...
+    def record_gather(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None: ...
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], draws: Draws, compare: Callable[[Recorder], None], capacity: int) -> None: ...
+
+
+class Plain:
+    """What projections have in common that draw one image and differentiate it."""
+
+    images: tuple[str, ...] = ("",)
+    listed = ""
+
+    def gather_passes(self) -> list[ComputePass]:
+        return []
+
+    def image(self, p: P, word: str) -> P:
+        raise ValueError(f"there is no image{word}")
+
+    def record_gather(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None:
+        raise ValueError("there are no differences to gather")
+
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], draws: Draws, compare: Callable[[Recorder], None], capacity: int) -> None:
+        """compare: records the loss, target -> d_image."""
+        draws.record_forward(recorder)
+        compare(recorder)
+        draws.record_backward(recorder)
+
+
+def allocate_drawn(device: Device, capacity: int, sink: Sink | None, others: Mapping[str, int]) -> dict[str, Buffer]:
+    """What every rasterizer has for its camera, and between the projection of up to `capacity` splats and its draws; with a sink d_splats2d, which is zero.
+
+    others: bytes of further buffers by name. All of them are allocated, or with OutOfMemory none."""
+    sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "colors2d": capacity}
+    if sink:
+        sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"] * capacity
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
+    if sink:
+        buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
+    return buffers
+
+
+@dataclass(frozen=True)
+class Perspective(Plain):
+    """3D splats: EWA projection, order by depth, analytic gradients."""
+
+    sh_planes: int
+    sink: Sink | None
+    antialiased: bool = False
+
+    @property
+    def differentiates(self) -> bool:
+        return self.sink is not None
+
+    def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
+        kept = self.sink is not None and picture == "image"
+        forward = project_forward(self.sh_planes, self.antialiased, picture, kept)
+        return [*sort_passes(command), forward, *(self._backward_passes(self.sink) if self.sink else [])]
+
+    def _backward_passes(self, sink: Sink) -> list[ComputePass]:
+        gradients, stats = trained.gradients("splat"), ("grow_stats",) if sink.grows else ()
+        kept = tuple(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
+        own = tuple(trained.QUANTITIES[name].d for name in GEOMETRY)
+        return [
+            ComputePass(
+                name="project backward",
+                shader="project/backward.comp",
+                reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *kept, *stats),
+                writes=("d_splats2d", "d_colors", "directions", *own, *stats),
+                spec={"ANTIALIASED": self.antialiased},
+                slots={"stats": f"optim/{'grow' if sink.grows else 'no'}_stats.glsl"},
+            ),
+            splats_pass(sink, "optim/analytic.glsl", ("d_colors", "directions", *gradients)),
+            *other_passes(sink),
+        ]
+
+    def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
+        names = ("seen", "d_colors", "directions") if self.sink else ()
+        return allocate_drawn(device, capacity, self.sink, {name: capacity * contract.itemsize(name) for name in names} | sort_bytes(capacity))
+
+    def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        """parameters, camera, frame, counts -> splats2d, order."""
+        recorder.run(run["sizes"], threads=(1,))
+        recorder.run(run["project"], indirect="splat_groups")
+        record_sort(recorder, run)
+
+    def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:
+        """d_splats2d, splats2d, parameters -> the sink."""
+        recorder.run(run["project backward"], indirect="splat_groups")
+        record_splats(recorder, run, self.sink, capacity)
+
+
+def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True) -> ComputePass:
+    """kept: a backward pass of the image may follow."""
+    seen = ("seen", *(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))) if kept else ()
+    return ComputePass(
+        name="project",
+        shader="project/forward.comp",
+        reads=(*GEOMETRY, "sh0", "shN", "camera", "frame", "counts"),
+        writes=("splats2d", "colors2d", "keys", *seen),
+        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if PICTURES[picture].depth else {})},
+        slots={"kept": f"project/{'kept' if kept else 'nothing_kept'}.glsl"},
+    )
+
+
+def bound(p: P, word: str, names: Mapping[str, str]) -> P:
+    """The pass under another name, with other resources in the place of those in `names`."""
+    actual = {row: p.bind.get(row, row) for row in (*p.reads, *p.writes)}
+    changes = {"attachment": names.get(p.attachment, p.attachment)} if isinstance(p, DrawPass) else {}
+    return replace(p, name=f"{p.name} {word}", bind={**p.bind, **{row: names[a] for row, a in actual.items() if a in names}}, **changes)
+
+
+def for_images(projection: Projection, passes: Sequence[P]) -> list[P]:
+    """Forward passes, for every image that a step draws."""
+    return [projection.image(p, image) if image else p for image in projection.images for p in passes]

@@ -1,0 +1,45 @@
+"""What every rasterizer offers.
+
+All through named buffers and images (hardsplat.contract) and planes (hardsplat.trained):
+  forward:  parameters, camera, frame, counts -> `target` (colour without background, premultiplied; alpha = final transmittance T)
+  backward: `d_image` (dL/d colour) and the forward's leftovers, which it uses up -> `d_splats2d` -> gradients of the parameters -> a sink
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import Pipeline
+from hardsplat.gpu.recorder import Recorder
+
+
+class Variants(Protocol):
+    """The variants that a rasterizer is made of."""
+
+    @property
+    def names(self) -> Mapping[str, str | int]: ...  # setting -> variant
+
+
+class Rasterizer(Protocol):
+    """width, height: of its canvas, px. room: pairs of tile and splat that fit; a frame that asks for more (counts.pairs_wanted) is drawn without the farthest."""
+
+    @property
+    def width(self) -> int: ...
+    @property
+    def height(self) -> int: ...
+    @property
+    def room(self) -> int: ...
+    @property
+    def rows(self) -> Variants: ...
+    @property
+    def resources(self) -> Mapping[str, Buffer | Image]: ...
+    @property
+    def pipelines(self) -> Mapping[str, Pipeline]: ...
+
+    def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: of hardsplat.variants.pictures
+    def record_backward(self, recorder: Recorder) -> None: ...  # where its gradients are analytic
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None: ...  # forward, `compare` (target -> what the gradients need), gradients, sink
+    def make_room(self, wanted: int | None = None) -> bool: ...  # for `wanted` pairs, by default those of the last frame; True: record anew, with its new `resources`
+    def destroy(self) -> None: ...

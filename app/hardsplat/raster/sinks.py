@@ -1,0 +1,104 @@
+"""Where gradients of parameters go: into planes, for the Python API, or into a step of Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hardsplat import contract, trained
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.resolve import resolve
+from hardsplat.trained import Of
+from hardsplat.variants.moments import MOMENT_FORMATS, MomentFormat
+
+GROUP = contract.CONSTANTS["GROUP"]
+_ITEMS: dict[Of, str] = {"splat": "splats", "photograph": "photographs", "camera": "cameras", "scene": "scene"}  # files that fill <items>
+
+
+@dataclass(frozen=True)
+class Sink:
+    """stores: gradients are left for the Python API, and nobody else makes `d_image`. slots, reads, writes: what the last pass of the backward pass takes for it.
+
+    visible_only: splats that were not visible are left alone. grows: the statistics of densification are wanted.
+    """
+
+    stores: bool
+    slots: Mapping[str, str]
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    visible_only: bool = False
+    grows: bool = False
+    own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
+
+
+STORE = Sink(True, {"sink": "optim/store.glsl"}, own=("gradients",))
+
+
+def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True) -> Sink:
+    """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
+    slots = {"sink": "optim/step.glsl", "moments": MOMENT_FORMATS[moments].slot}
+    return Sink(False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, own=("values", "moments"))
+
+
+def resolve_moments(device: Device, wanted: str) -> MomentFormat:
+    """How moments are stored. Raises UserError where the device lacks what that needs."""
+    return resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
+
+
+def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
+    names = {"values": trained.values(kind), "moments": trained.moments(kind), "gradients": trained.gradients(kind, stored=True)}
+    return tuple(name for what in sink.own for name in names[what])
+
+
+def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping[str, int | float] = {}) -> ComputePass:
+    """The gradients of all planes of splats -> the sink. gradient: the file that fills <gradient>; reads: what that needs."""
+    owned, listed = _owned(sink, "splat"), () if sink.stores else ("moved_planes",)
+    return ComputePass(
+        name="store gradients" if sink.stores else "adam",
+        shader="optim/planes.comp",
+        reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
+        writes=(*owned, *sink.writes),
+        spec={"VISIBLE_ONLY": sink.visible_only, **spec},
+        slots={**sink.slots, "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
+    )
+
+
+def record_splats(recorder: Recorder, run: Mapping[str, Pipeline], sink: Sink, capacity: int) -> None:
+    """Every plane: those that the step moves, or all of them for up to `capacity` splats."""
+    if sink.stores:
+        recorder.run(run["store gradients"], groups=plane_groups(trained.plane_count("splat"), capacity))
+    else:
+        recorder.run(run["adam"], indirect="planes")
+
+
+def other_passes(sink: Sink) -> list[ComputePass]:
+    """Adam for quantities of photographs, cameras and the scene, a pass for each kind that has any. Their gradients are written by other passes."""
+    return [_other(sink, kind) for kind in trained.ORDER[1:] if trained.of(kind) and not sink.stores]
+
+
+def _other(sink: Sink, kind: Of) -> ComputePass:
+    owned, first = _owned(sink, kind), sum(trained.plane_count(k) for k in trained.ORDER[: trained.ORDER.index(kind)])
+    return ComputePass(
+        name=f"adam {_ITEMS[kind]}",
+        shader="optim/planes.comp",
+        reads=("frame", *trained.gradients(kind), *sink.reads, *owned),
+        writes=(*owned, *sink.writes),
+        spec={"FIRST_PLANE": first},
+        slots={**sink.slots, "gradient": "optim/plane_gradients.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
+    )
+
+
+def record_others(recorder: Recorder, run: Mapping[str, Pipeline], items: Mapping[Of, int]) -> None:
+    """A step of Adam for photographs, cameras and the scene. items: how many there are of each kind."""
+    for kind in trained.ORDER[1:]:
+        if f"adam {_ITEMS[kind]}" in run:
+            recorder.run(run[f"adam {_ITEMS[kind]}"], groups=plane_groups(trained.plane_count(kind), items[kind]))
+
+
+def plane_groups(planes: int, items: int) -> tuple[int, int, int]:
+    """Workgroups of optim/planes.comp: y is limited as x is, so the items fold into z."""
+    groups = -(-items // GROUP)
+    layers = max(-(-groups // contract.CONSTANTS["MAX_GROUPS_X"]), 1)
+    return planes, -(-groups // layers), layers

@@ -1,0 +1,92 @@
+"""`hardsplat export`: a result as a page that shows it in any browser."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.api import Renderer
+from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.io.scene import load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.page.export import MIN_OPACITY, Shown, Written, write_page
+from hardsplat.page.pack import MOST_SPLATS
+from hardsplat.setting import direction
+from hardsplat.train.evaluate import BACKGROUNDS
+from hardsplat.train.result import find_model
+
+log = logging.getLogger("hardsplat")
+NAME = "page.html"
+_SIDE = 640  # px, the longer side of the picture that is shown while a page loads
+
+
+def export(
+    result: str | Path,
+    output: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    max_splats: int | None = None,
+    sh_degree: int | None = None,
+    min_opacity: float = MIN_OPACITY,
+    up: str | None = None,
+    title: str | None = None,
+    device: str | None = None,
+) -> Written:
+    """Writes the splats of a result folder, or of a file, and the training cameras of their scene into one HTML file.
+
+    output: default page.html beside the splats. up: world axis that points up, such as "-y"; default that of the cameras. device: renders the picture that is
+    shown while the page loads; a machine without one writes the page without it. Raises UserError for bad input.
+    """
+    for flag, value, low, high in (("--max-splats", max_splats, 1, MOST_SPLATS), ("--sh-degree", sh_degree, 0, 3), ("--min-opacity", min_opacity, 0, 1)):
+        if value is not None and not low <= value <= high:
+            raise UserError(f"{flag} {value}: expected a number of {low} to {high}")
+    file, config = find_model(result, data_dir, device)
+    path = Path(output) if output else file.parent / NAME
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"{path}: a page ends in .html")
+    gaussians = load_splats(file)
+    cameras = _cameras(config, asked=data_dir is not None)
+    shown = Shown(
+        title or (config.data_dir.name if config.data_dir else file.stem),
+        cameras,
+        config.near_plane,
+        BACKGROUNDS[config.background],
+        config.antialiased,
+        direction(up),
+        _picture(gaussians, next(iter(cameras.values())), config) if cameras else None,
+    )
+    written = write_page(path, gaussians, shown, max_splats, sh_degree, min_opacity)
+    size = f"{written.bytes / 1e6:.2f} MB, {written.splats:,} of {len(gaussians):,} splats in {written.packed / written.splats:.1f} bytes each"
+    print(f"{path}: {size}, {len(cameras)} cameras")
+    return written
+
+
+def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:
+    """Those that were trained on, by the names of their photographs; none where the scene is gone, unless somebody asked for it."""
+    if config.data_dir is None:
+        return {}
+    try:
+        scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    except UserError as error:
+        if asked:
+            raise
+        log.warning("note: the page has no cameras to jump to: %s", error)
+        return {}
+    return {scene.views[i].name: scene.views[i].camera for i in scene.train}
+
+
+def _picture(gaussians: Gaussians, camera: Camera, config: TrainConfig) -> np.ndarray | None:
+    """(H, W, 3) uint8, what a camera sees; None where nothing here can render it."""
+    scale = _SIDE / max(camera.width, camera.height)
+    camera = camera.resized(max(1, round(scale * camera.width)), max(1, round(scale * camera.height)))
+    try:
+        with Renderer(config.device, "tiled", antialiased=config.antialiased) as renderer:
+            image, _ = renderer.forward(gaussians, camera, background=BACKGROUNDS[config.background], near=config.near_plane)
+    except UserError as error:
+        log.warning("note: the page has no picture to show while it loads: %s", error)
+        return None
+    return np.rint(np.clip(image, 0, 1) * 255).astype(np.uint8)

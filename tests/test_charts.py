@@ -1,0 +1,33 @@
+"""Plots: whatever a file is called, its name is drawn as it is."""
+
+import pytest
+from PIL import Image
+
+from hardsplat.fit.output import write_plot
+from hardsplat.report import charts
+
+NAMES = ["a$\\frac$.png", "$", "$x^2$", "a_b^c{}\\", "\udcff.png", "two\nlines", "100 % & <b>"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_of_files_are_words(tmp_path, name):
+    """A fit once died in the title of its plot, after all its steps."""
+    write_plot(tmp_path / "psnr.png", name, [1, 2], [0.1, 0.2], [20.0, 21.0])
+    with Image.open(tmp_path / "psnr.png") as picture:
+        assert picture.width > 400
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_place_for_words_takes_them(name):
+    page = charts.figure(4, 3)
+    axes = page.subplots()
+    axes.plot([1, 10], [1, 100], label=name)
+    axes.set(title=name, xlabel=name, ylabel=name, yscale="log")
+    axes.annotate(name, (1, 1))
+    axes.legend()
+    charts.legend(axes)
+    page.suptitle(name)
+    svg = charts.svg(page).decode()
+    if name == "$x^2$":
+        assert svg.count(">$x^2$<") == 7
+        assert ">$\\mathdefault" not in svg and "<!-- $\\mathdefault{10^{2}}$ -->" in svg  # powers of ten on the axis are formulas still

@@ -1,0 +1,42 @@
+"""Passes declare all that they read and write: in any order that their declarations allow, the result is the same bit for bit."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*words: str) -> str:
+    """What tests/schedules.py finds, in a process of its own, for one thread of lavapipe has to be asked for before it starts."""
+    environment = os.environ | {"LP_NUM_THREADS": "1", "HARDSPLAT_AUTO": "first", "PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
+    done = subprocess.run([sys.executable, "-m", "tests.schedules", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert "differ: " in done.stdout, done.stdout + done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+@pytest.fixture(autouse=True)
+def on_a_cpu(device):
+    if device.physical.kind != "CPU":
+        pytest.skip(f"{device.name} adds atomics in an order of its own")
+
+
+def test_no_result_depends_on_what_declarations_leave_open():
+    assert run() == "differ: none"
+
+
+@pytest.mark.parametrize(
+    "undeclared, case",
+    [
+        ("noise:means+quats+log_scales+logit_opacities", "mcmc"),
+        ("adam:d_means+d_quats+d_log_scales+d_logit_opacities+d_colors+directions+means+quats+log_scales+logit_opacities", "tiled"),
+        ("densify grow:flags+flag_sums+grow_stats", "tiled"),
+        ("loss gradient:ssim_grads", "tiled"),
+    ],
+)
+def test_a_declaration_that_is_missing_shows(undeclared, case):
+    """All that a pass has in common with the one before it: another resource in common would still ask for the barrier."""
+    assert run(f"--undeclared={undeclared}", case) == f"differ: {case}"

@@ -1,0 +1,138 @@
+"""Chromium driven by its DevTools protocol through a pipe: pages that go on working after they are loaded, touched and looked at."""
+
+import base64
+import io
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from PIL import Image
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_FLAGS = (
+    "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader --hide-scrollbars --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync --disable-quic --disable-dev-shm-usage --remote-debugging-pipe"
+).split()
+
+
+def chromium() -> str | None:
+    """The browser's executable, where this machine has one."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+class Browser:
+    """One page of a headless Chromium with WebGL in software, whose files are in `folder`. complaints: what pages logged as warnings or errors. requests: URLs asked for.
+
+    Raises AssertionError where Chromium does not answer in time, RuntimeError where there is none.
+    """
+
+    def __init__(self, folder: Path, size: tuple[int, int] = (640, 480), flags: tuple[str, ...] = ()):
+        found = chromium()
+        if found is None:
+            raise RuntimeError("no Chromium on this machine to open pages in (apt-get install chromium)")
+        (theirs_in, self._write), (self._read, theirs_out) = os.pipe(), os.pipe()
+        command = [found, *_FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}", "about:blank"]
+        shell = f"exec \"$@\" 3<&{theirs_in} 4>&{theirs_out}"
+        self._process = subprocess.Popen(["bash", "-c", shell, "browser", *command], pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._buffer, self._id, self._session = b"", 0, None
+        self.complaints, self.requests = [], []
+        target = next(t for t in self.ask("Target.getTargets")["targetInfos"] if t["type"] == "page")
+        self._session = self.ask("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+        self.ask("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1, mobile=False)
+
+    def ask(self, method: str, seconds: float = 120, **params) -> dict:
+        """The result of a command."""
+        self._id += 1
+        message = {"id": self._id, "method": method, "params": params} | ({"sessionId": self._session} if self._session else {})
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        end = time.monotonic() + seconds
+        while (answer := self._next(end)).get("id") != self._id:
+            self._note(answer)
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        return answer["result"]
+
+    def open(self, url: str) -> None:
+        """Begins to load a page."""
+        self.ask("Page.navigate", url=url)
+
+    def run(self, script: str):
+        """The value of a JavaScript expression, which may be a promise."""
+        result = self.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        return result["result"].get("value")
+
+    def wait(self, script: str, seconds: float = 60):
+        """The value of an expression as soon as it is true."""
+        end = time.monotonic() + seconds
+        while not (value := self.run(script)):
+            assert time.monotonic() < end, f"not so after {seconds} s: {script}; complaints: {self.complaints}"
+            time.sleep(0.05)
+        return value
+
+    def screenshot(self) -> Image.Image:
+        return Image.open(io.BytesIO(base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"]))).convert("RGB")
+
+    def key(self, code: str, key: str = "") -> None:
+        """Presses a key and lets it go."""
+        for kind in ("keyDown", "keyUp"):
+            self.ask("Input.dispatchKeyEvent", type=kind, code=code, key=key or code)
+
+    def drag(self, start: tuple[int, int], end: tuple[int, int], button: str = "left") -> None:
+        mask = {"left": 1, "right": 2, "middle": 4}[button]
+        for kind, (x, y), held in (("mousePressed", start, mask), ("mouseMoved", end, mask), ("mouseReleased", end, 0)):
+            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button=button, buttons=held, clickCount=1)
+
+    def cpu_seconds(self) -> float:
+        """Processor time that the browser's processes have taken so far, which other load on the machine changes little. Linux alone."""
+        parents, ticks = {}, {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = path.read_text().rpartition(")")[2].split()
+            except OSError:  # it ended
+                continue
+            pid = int(path.parent.name)
+            parents[pid], ticks[pid] = int(fields[1]), int(fields[11]) + int(fields[12])
+        ours = {self._process.pid}
+        while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
+            ours |= more
+        return sum(ticks.get(pid, 0) for pid in ours) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(20)
+        os.close(self._read)
+        os.close(self._write)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def _next(self, end: float) -> dict:
+        while b"\0" not in self._buffer:
+            assert select.select([self._read], [], [], max(0, end - time.monotonic()))[0], "Chromium does not answer"
+            assert (more := os.read(self._read, 1 << 20)), "Chromium is gone"
+            self._buffer += more
+        message, self._buffer = self._buffer.split(b"\0", 1)
+        return json.loads(message)
+
+    def _note(self, event: dict) -> None:
+        params = event.get("params", {})
+        match event.get("method"):
+            case "Runtime.consoleAPICalled" if params["type"] in ("error", "warning"):
+                self.complaints.append(str([a.get("value") for a in params["args"]]))
+            case "Runtime.exceptionThrown":
+                self.complaints.append(params["exceptionDetails"].get("exception", {}).get("description") or params["exceptionDetails"]["text"])
+            case "Log.entryAdded" if params["entry"]["level"] in ("error", "warning"):
+                self.complaints.append(params["entry"]["text"])
+            case "Network.requestWillBeSent":
+                self.requests.append(params["request"]["url"][:80])
