@@ -158,7 +158,7 @@ def test_eval_passes_only_what_was_given(stand_in):
     (["train", "garden", "--reduction", "fast"], f"--reduction: expected one of auto, {', '.join(REDUCTIONS)}, got 'fast'"),
     (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
     (["trian", "garden"], "unknown command 'trian'; did you mean 'train'?"),
-    (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, convert, bench, sweep, fit, mesh, doctor"),
+    (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor"),
     (["eval"], "the following arguments are required: RESULT (see hardsplat eval --help)"),
     ([], "the following arguments are required: COMMAND (see hardsplat --help)"),
 ])

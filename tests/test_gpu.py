@@ -467,6 +467,7 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
     "io": set(),
     "page": {"io"},
     "report": {"io", "page"},
+    "sfm": {"io"},
     "raster": {"gpu"},
     "api": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},
