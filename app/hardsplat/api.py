@@ -15,14 +15,13 @@ import numpy as np
 from hardsplat import trained
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.gaussians import OWN, Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
-from hardsplat.raster.projection import GEOMETRY
 from hardsplat.raster.sinks import STORE
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
@@ -138,7 +137,7 @@ class Renderer:
         """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.
 
         d_image: (H, W, 3). Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of
-        opacities in 0..1, as `Gaussians` holds them. Splats that were not visible have zeros.
+        opacities in 0..1, as `Gaussians` holds them. Splats that were not visible have zeros. Further quantities of the trained table are (planes, N, width), as trained.
         Raises RuntimeError without a forward(), ValueError for a d_image of another shape.
         """
         if self._rendered is None:
@@ -152,7 +151,8 @@ class Renderer:
             self._forward.run_once()  # the backward pass uses up what the forward leaves it
         self._backward.run_once()
         self._differentiated = True
-        means, quats, log_scales, logits, sh0, shN = (self.parameters.read(trained.QUANTITIES[name].d, n) for name in (*GEOMETRY, "sh0", "shN"))
+        found = {q.name: self.parameters.read(q.d, n) for q in trained.of("splat")}
+        means, quats, log_scales, logits, sh0, shN = (found.pop(name) for name in OWN)
         logit = gaussians.logit_opacities.astype(np.float64)
         return {
             "means": means[0],
@@ -160,6 +160,7 @@ class Renderer:
             "scales": _through(log_scales[0], gaussians.scales),
             "opacities": _through(logits[0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))),  # o (1 - o)
             "sh": np.concatenate([sh0, shN]).transpose(1, 0, 2).copy(),
+            **found,
         }
 
     def times(self) -> dict[str, float]:
