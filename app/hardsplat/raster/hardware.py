@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
