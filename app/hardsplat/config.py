@@ -123,7 +123,7 @@ class Rasterizing:
 class Learning:
     """model, loss and Adam"""
 
-    resolution_schedule: int = option(0, "steps after which the photographs' resolution doubles, from a quarter to full; 0: full from the start",
+    resolution_schedule: int = option(0, "steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start",
         unit="steps")
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1)

@@ -27,8 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hardsplat.config import TrainConfig, check_known
-from hardsplat.config import NAMES
+from hardsplat.config import NAMES, TrainConfig, check_known
 from hardsplat.errors import UserError
 from hardsplat.presets import load_config
 

@@ -18,7 +18,6 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import Scene, load_images, load_scene
 from hardsplat.presets import SAVED_NAME, save_config
@@ -31,13 +30,13 @@ from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, check_folder, make_folder, set_aside, stage_table, write_metrics, write_pictures
+from hardsplat.train.resolution import Resolutions
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.watch import Watcher, Watchers
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
-DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
@@ -77,7 +76,7 @@ class Run:
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
-        self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
+        self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
@@ -201,18 +200,15 @@ class Run:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
-        stops += [n * c.resolution_schedule for n in range(1, DOUBLINGS + 1) if n * c.resolution_schedule > step]
+        stops.append(self._resolutions.next_change(step, c.max_steps))
         stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
         return min(*stops, self.session.strategy.next_due(c, step))
 
     def _resize(self, step: int) -> None:
         """Photographs and cameras of the size that --resolution-schedule has at this step."""
-        every = self.config.resolution_schedule
-        divisor = 2 ** max(DOUBLINGS - step // every, 0) if every else 1
-        if divisor != self._divisor:
-            sizes = [[max(1, round(side / divisor)) for side in (c.width, c.height)] for c in self._full[0]]
-            self.session.show([c.resized(*size) for c, size in zip(self._full[0], sizes)], [downsampled(i, *size) for i, size in zip(self._full[1], sizes)])
-            self._divisor = divisor
+        changed = self._resolutions.at(step)
+        if changed:
+            self.session.show(*changed)
 
     def _refine(self, step: int) -> None:
         """What the strategy does after this step."""

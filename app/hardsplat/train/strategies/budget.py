@@ -52,6 +52,9 @@ class Budget(Refining):
     def recordings(self) -> Mapping[str, Record]:
         return {"densify": record_densify, "reset": record_reset}
 
+    def reached(self, config: TrainConfig) -> int:
+        return budget_of(config)
+
     def growth(self, session: Growing) -> tuple[int, int]:
         wanted = max(session.bound, target(session.config, session.step))
         if wanted <= session.capacity:
