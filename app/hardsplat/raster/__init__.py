@@ -13,7 +13,6 @@ from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-
 TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the tiled rasterizer has
 
 
@@ -29,7 +28,9 @@ class Backend:
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
+    "hardware": Backend(
+        HardwareRasterizer, HardwareOptions, Rows.resolve, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES
+    ),
     "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
 }
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from hardsplat.raster.hardware import Rows
 
 
-def passes(rows: Rows, width: int, height: int, sh_planes: int, sink: Sink | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image") -> list[ComputePass | DrawPass]:
+def passes(
+    rows: Rows, width: int, height: int, sh_planes: int, sink: Sink | None, threshold: int = 16, segments: int = 1, antialiased: bool = False, picture: str = "image"
+) -> list[ComputePass | DrawPass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px."""
     return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, threshold, segments, picture)
 

@@ -208,7 +208,7 @@ class Session(BatchedSession):
         before, capacity = self.parameters.capacity, min(roomy(wanted), limit)
         if capacity < wanted:
             self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self.device, self.config)} is {limit}"
-        if capacity <= before or self._refused and capacity >= self._refused:
+        if capacity <= before or (self._refused and capacity >= self._refused):
             return
         self._release(keep_parameters=True)
         try:
@@ -231,7 +231,8 @@ class Session(BatchedSession):
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=adam(self.config.moments, self.config.visible_adam, grows=GRADIENTS[self.config.gradient].statistics))
+        sink = adam(self.config.moments, self.config.visible_adam, grows=GRADIENTS[self.config.gradient].statistics)
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=sink)
         self._parts = [self.raster]
         self._scratch = scratch = allocate_densify(self.device, self.parameters.capacity)
         self._parts += scratch.values()
