@@ -23,7 +23,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.mesh.config import MESH_FIELDS
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import frame_row
-from hardsplat.raster.hardware import HardwareOptions
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.options import Stochastic
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS

@@ -23,7 +23,7 @@ from hardsplat.gpu.context import Device, OutOfMemory
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
-from hardsplat.raster.hardware import HardwareOptions
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.parameters import Parameters
 from hardsplat.train.report import Log
 from hardsplat.train.trainer import Run, train

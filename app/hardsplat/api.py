@@ -68,6 +68,7 @@ class Renderer:
         self._key: tuple | None = None
         self._rendered: tuple[Gaussians, Camera] | None = None
         self._differentiated = False
+        self._frame = frame_row(0, (0.0, 0.0, 0.0), 1.0)
 
     def _fit(self, n: int, sh_degree: int, width: int, height: int) -> None:
         """Makes buffers and command buffers for this size, or keeps those there are."""
@@ -123,7 +124,8 @@ class Renderer:
         self._fit(len(gaussians), gaussians.sh_degree, camera.width, camera.height)
         self.parameters.upload(gaussians)
         self.resources["camera"].upload(camera_row(camera))
-        self.resources["frame"].upload(frame_row(degree, background, near))
+        self._frame = frame_row(degree, background, near, step=int(self._frame["step"]))
+        self.resources["frame"].upload(self._frame)
         self._forward.run_once()
         if self.raster.make_room():
             for recorder in (self._forward, self._backward):
@@ -135,7 +137,7 @@ class Renderer:
         return finished(self.resources["target"].download(), background)
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
-        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.
+        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image. Order-free ones are estimates, another every time.
 
         d_image: (H, W, 3). Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of
         opacities in 0..1, as `Gaussians` holds them. Splats that were not visible have zeros.
@@ -148,6 +150,8 @@ class Renderer:
         if d_image.shape != (camera.height, camera.width, 3):
             raise ValueError(f"d_image has shape {d_image.shape}, expected ({camera.height}, {camera.width}, 3)")
         self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
+        self._frame["step"] += 1
+        self.resources["frame"].upload(self._frame)
         if self._differentiated:
             self._forward.run_once()  # the backward pass uses up what the forward leaves it
         self._backward.run_once()

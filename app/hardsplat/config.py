@@ -145,8 +145,10 @@ class Learning:
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
     moments: str = option("float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact",
         choices=tuple(MOMENT_FORMATS))
-    gradient: str = option("analytic", "analytic; stochastic: from two perturbed images, on any device that blends; its defaults are in configs/stochastic.toml",
-        choices=tuple(GRADIENTS))
+    gradient: str = option("analytic", "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are "
+        "in configs/stochastic.toml", choices=tuple(GRADIENTS))
+    gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="as many as the device draws", choices=("auto", "1", "2", "4", "8"))
+    gradient_draws: int = option(1, "order-free: how often the samples are drawn in a step", unit="times", min=1, max=64)
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
     gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
     gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")

@@ -8,7 +8,8 @@ from hardsplat.errors import UserError
 from hardsplat.footprint import Need, needs
 from hardsplat.gpu.context import Device
 from hardsplat.raster.choose import choose as timed_choice
-from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
+from hardsplat.raster.hardware import HardwareRasterizer, rows_of
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.variants.moments import MOMENT_FORMATS
 
@@ -27,7 +28,7 @@ class Backend:
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
+    "hardware": Backend(HardwareRasterizer, HardwareOptions, rows_of, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
     "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
 }
 
