@@ -87,7 +87,7 @@ def quick_reports(monkeypatch):
 def leaves_nothing(device, monkeypatch):
     """leaves_nothing(make, stride): whichever buffer or image it is that there is no memory for, of every `stride` of them, make() raises OutOfMemory and has freed
     those before it. Where all fit it is destroyed; how many they are."""
-    from hardsplat.gpu.context import OutOfMemory
+    from hardsplat.errors import OutOfMemory
     from hardsplat.gpu.memory import Buffer, Image, _staging
 
     _staging(device)  # the device's, whoever needs it first

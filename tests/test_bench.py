@@ -11,11 +11,11 @@ import pytest
 from hardsplat import contract, trained
 from hardsplat.cli import main
 from hardsplat.config import TrainConfig
+from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import PURPOSES, by_purpose, purposes
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu import queue
 from hardsplat.gpu.bandwidth import COPY, copy_bandwidth
-from hardsplat.gpu.context import OutOfMemory
 from hardsplat.gpu.memory import _staging, allocate_all
 from hardsplat.gpu.passes import build
 from hardsplat.gpu.recorder import Recorder

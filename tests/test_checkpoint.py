@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from hardsplat.cli import main
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import DeviceLost, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.queue import Fence
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config

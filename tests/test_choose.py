@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,8 +11,9 @@ import pytest
 
 from hardsplat.api import Renderer
 from hardsplat.cli import main
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import DeviceLost, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import DeviceLost
+from hardsplat.gpu.shader import Source
 from hardsplat.raster import choose as module
 from hardsplat.raster.choose import BUDGET, choose, greedy, lines, remembered
 from hardsplat.raster.hardware import sources
@@ -19,6 +21,7 @@ from hardsplat.raster.rows import HardwareOptions, Rows
 from hardsplat.raster.trial import SIZES, Trial
 from hardsplat.raster.trial import scene as trial_scene
 
+SOURCES = set()
 KNOBS = {"shape": ["quad", "triangle", "box"], "block": ["2x2", "1x1"], "atomics": ["native"]}
 FIRST = {"shape": "quad", "block": "2x2", "atomics": "native", "reduction": "hybrid"}
 START = {knob: FIRST[knob] for knob in KNOBS}
@@ -100,13 +103,14 @@ def ask(cache, monkeypatch):
         monkeypatch.setattr(module.Trial, "fitting", lambda *given: clock)
         options = options or HardwareOptions()
         free = {knob: names for knob, names in knobs.items() if getattr(options, knob) == "auto"}
-        return choose(device or machine(), "hardware", options, FIRST, free, None, None), bool(clock.asked)
+        return choose(device or machine(), "hardware", options, FIRST, free, None, lambda options: SOURCES), bool(clock.asked)
 
     return ask
 
 
 def machine(driver="1.0", timestamp_ns=1.0):
-    return SimpleNamespace(name="Some GPU", physical=SimpleNamespace(driver=driver, kind="discrete GPU"), timestamp_ns=timestamp_ns)
+    kept = {}
+    return SimpleNamespace(name="Some GPU", physical=SimpleNamespace(driver=driver, kind="discrete GPU"), timestamp_ns=timestamp_ns, shared=lambda name, make: kept.setdefault(name, make()))
 
 
 TRIANGLE = {("quad", "2x2"): 10.0, ("triangle", "2x2"): 8.0}
@@ -136,12 +140,13 @@ def test_another_driver_device_shader_or_row_is_timed_anew(ask, monkeypatch, tmp
     more = ask(BOX, knobs={**KNOBS, "shape": ["quad", "box"]})  # one that ran does not any more
     assert more[1] and more[0].shape == "box"
     assert ask(TRIANGLE)[1]
-    shaders = tmp_path / "shaders"
-    shaders.mkdir()
-    (shaders / "new.glsl").write_text("// changed")
-    monkeypatch.setattr(module.shader, "SHADERS", shaders)
+    (tmp_path / "new.comp").write_text("// one")
+    monkeypatch.setattr(module.shader, "SHADERS", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "SOURCES", {Source.of("new.comp")})
     assert ask(BOX)[0].shape == "box" and not ask(TRIANGLE)[1]
-    (shaders / "new.glsl").write_text("// changed again")
+    (tmp_path / "other.comp").write_text("// of no candidate")
+    assert not ask(TRIANGLE)[1]
+    (tmp_path / "new.comp").write_text("// changed")
     assert ask(TRIANGLE)[1]
 
 
@@ -200,7 +205,7 @@ def test_no_memory_for_a_trial_leaves_the_first_and_is_not_remembered(ask, cache
 
     monkeypatch.setattr(module.Trial, "fitting", full)
     free = {knob: KNOBS[knob] for knob in START}
-    assert choose(machine(), "hardware", HardwareOptions(), FIRST, free, None, None) == HardwareOptions(**START)
+    assert choose(machine(), "hardware", HardwareOptions(), FIRST, free, None, lambda options: set()) == HardwareOptions(**START)
     assert len(list(cache.rglob("variants/*.json"))) == 1
 
 
@@ -212,7 +217,8 @@ SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas")
 
 def test_on_this_device(device, cache, capsys, monkeypatch):
     """Whatever is the fastest here: it was timed, beats or equals all that were, is drawn with, and the doctor shows it."""
-    monkeypatch.setattr(device, "_choices", {}, raising=False)
+    monkeypatch.setattr(module, "BUDGET", float("inf"))  # whatever else the machine does
+    monkeypatch.setitem(device._shared, "choices", {})
     with Renderer(device, **SHAPES_ONLY) as renderer:
         renderer.forward(*trial_scene(32, 24))
         shape = renderer.raster.rows.names["shape"]
@@ -227,7 +233,7 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
 
 @pytest.mark.parametrize("flag, levels", [("--verbose", {"INFO", "DEBUG"}), ("--no-verbose", {"INFO"}), ("--quiet", set())])
 def test_the_program_says_it(scene, on_device, cache, capsys, monkeypatch, tmp_path, flag, levels):
-    monkeypatch.setattr(on_device, "_choices", {}, raising=False)
+    monkeypatch.setitem(on_device._shared, "choices", {})
     flags = ["--rasterizer", "hardware", "--block", "1x1", "--reduction", "atomic", "--atomics", "cas", "--max-steps", "2", "--result-dir", str(tmp_path / "run"), flag]
     assert main(["train", str(scene), *flags]) == 0
     said = capsys.readouterr().err

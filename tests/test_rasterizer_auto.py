@@ -7,6 +7,7 @@ import pytest
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.raster import BACKENDS, fastest, unknown
+from hardsplat.raster.choose import MARGIN, remembered
 from hardsplat.raster.trial import Trial
 
 AUTO = TrainConfig(rasterizer="auto")
@@ -17,7 +18,7 @@ def timed(monkeypatch, tmp_path, device):
     """Trials take the milliseconds given by rasterizer; returns that table."""
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
-    monkeypatch.setattr(device, "_choices", {}, raising=False)
+    monkeypatch.setitem(device._shared, "choices", {})
     for name in BACKENDS:  # their own variants are not the subject
         monkeypatch.setitem(BACKENDS, name, replace(BACKENDS[name], resolve=lambda device, options: None))
     table = {"hardware": 2.0, "tiled": 1.0}
@@ -64,4 +65,8 @@ def test_a_named_one_is_not_timed(device, timed):
 def test_real_trials(device, monkeypatch, tmp_path):
     monkeypatch.setenv("HARDSPLAT_AUTO", "time")
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
-    assert fastest(device, AUTO) in BACKENDS
+    monkeypatch.setitem(device._shared, "choices", {})
+    chosen = fastest(device, AUTO)
+    found = next(found for given, found in remembered(device).items() if given.startswith("rasterizer"))
+    ms = found["ms"]["rasterizer"]
+    assert set(ms) == set(BACKENDS) and min(ms.values()) > 0 and ms[chosen] <= min(ms.values()) / (1 - MARGIN)

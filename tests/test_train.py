@@ -10,10 +10,9 @@ from PIL import Image
 
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu import memory
 from hardsplat.gpu.capabilities import Capabilities
-from hardsplat.gpu.context import OutOfMemory
 from hardsplat.gpu.memory import Buffer
 from hardsplat.io.colmap import ColmapCamera, read_model, write_model
 from hardsplat.io.ply import is_antialiased, load_ply, save_ply
@@ -442,10 +441,10 @@ def little_memory(monkeypatch):
     real = Buffer.__init__
 
     def restrict(name, limit):
-        def init(self, device, nbytes, label, host=False, addressed=False):
+        def init(self, device, nbytes, label, **how):
             if label == name and nbytes > limit:
                 raise OutOfMemory(f"out of memory: {name}")
-            real(self, device, nbytes, label, host, addressed)
+            real(self, device, nbytes, label, **how)
 
         monkeypatch.setattr(Buffer, "__init__", init)
 

@@ -16,10 +16,10 @@ from PIL import Image
 from hardsplat.api import Renderer
 from hardsplat.camera import Camera
 from hardsplat.cli import main
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu import surface as surface_module
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene

@@ -8,10 +8,10 @@ import pytest
 from PIL import Image
 
 from hardsplat.cli import main
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
-from hardsplat.gpu.context import OutOfMemory
 from hardsplat.view import window
 from hardsplat.view.fit_preview import FitPreview
 from tests.xvfb import NEEDS_DISPLAY
@@ -92,8 +92,6 @@ def test_the_command(display, tmp_path, monkeypatch):
 
 
 def test_no_display_is_a_note(tmp_path, monkeypatch, capsys):
-    from hardsplat.errors import UserError
-
     def nowhere():
         raise UserError("no window: there is no display")
 

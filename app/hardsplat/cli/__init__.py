@@ -1,5 +1,6 @@
 """The `hardsplat` command. A subcommand is a module of this package, named in COMMANDS: its HELP, `add_flags(parser)` and `handle(flags)`;
-where it has very many flags also COMMON, the names of those that --help shows without being asked for all.
+where it has very many flags also COMMON, the names of those that --help shows without being asked for all; where it may run out of memory REMEDIES, what to
+do about it by what there is too much of (see OutOfMemory).
 
 Handlers import what they run, so that help and mistyped flags answer at once and need no Vulkan.
 """
@@ -12,7 +13,7 @@ import sys
 from hardsplat import __version__
 from hardsplat.cli import bench, doctor, eval, export, fit, mesh, render, sweep, train, view
 from hardsplat.cli.flags import AddHelp, Parser, add_setting, unknown_flag
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 
 COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "export": export, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
 
@@ -24,13 +25,16 @@ def main(argv: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr) if program else ():
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names of files may hold what the terminal cannot show
+    command = None
     try:
         flags = _parsed(argv)
-        return COMMANDS[flags.pop("command")].handle(flags) or 0
+        command = COMMANDS[flags.pop("command")]
+        return command.handle(flags) or 0
     except UserError as error:
         if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
             raise
-        print(f"hardsplat: error: {_blamed(str(error), argv)}", file=sys.stderr)
+        remedy = getattr(command, "REMEDIES", {}).get(error.grows_with) if isinstance(error, OutOfMemory) else None
+        print(f"hardsplat: error: {_blamed(str(error), argv)}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT

@@ -3,6 +3,7 @@
 from hardsplat.cli.flags import add_setting, show_log
 
 HELP = "measure PSNR and SSIM of a result on the held-out views"
+REMEDIES = {"pixels": "raise --data-factor"}
 
 
 def add_flags(parser):

@@ -7,6 +7,7 @@ from hardsplat.errors import UserError
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 
 HELP = "fit 2D Gaussians to a photograph"
+REMEDIES = {"blobs": "lower --blobs", "pixels": "make the image smaller"}
 
 
 def add_flags(parser):

@@ -8,6 +8,7 @@ from hardsplat.mesh.config import MESH_FIELDS, MESH_GROUPS, MeshConfig
 from hardsplat.presets import read_settings
 
 HELP = "fit a textured triangle mesh to photographs with silhouettes, by stochastic gradients"
+REMEDIES = {"texels": "lower --texture-size", "pixels": "raise --data-factor"}
 
 
 def add_flags(parser):

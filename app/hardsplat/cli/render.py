@@ -8,6 +8,7 @@ from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 
 HELP = "draw stills or a video of a model"
+REMEDIES = {"pixels": "lower --width and --height"}
 
 
 def add_flags(parser):

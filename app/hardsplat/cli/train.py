@@ -8,6 +8,7 @@ from hardsplat.errors import UserError
 from hardsplat.presets import SAVED_NAME, load_config
 
 HELP = "train a scene"
+REMEDIES = {"splats": "lower --cap-max or --sh-degree", "random splats": "lower --init-num-pts", "pixels": "raise --data-factor"}
 COMMON = ("result_dir", "max_steps", "data_factor", "test_every", "background", "strategy", "cap_max", "sh_degree", "rasterizer", "device", "resume", "quiet")
 
 

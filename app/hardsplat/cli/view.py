@@ -3,6 +3,7 @@
 from hardsplat.cli.flags import add_setting, settings, show_log
 
 HELP = "look at a result, at splats, or at a scene, in a window"
+REMEDIES = {"pixels": "raise --data-factor"}
 
 
 def add_flags(parser):

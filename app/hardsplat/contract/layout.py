@@ -38,6 +38,11 @@ AXES = {
     "texels": "texels of a texture",
     "words": "words of a test of the device",
 }
+# What there must be less of where a buffer with such an axis does not fit.
+GROWS_WITH = {
+    "splats": "splats", "visible": "splats", "sort blocks": "splats", "groups": "splats", "pairs": "splats", "pair blocks": "splats", "buckets": "splats",
+    "pixels": "pixels", "pixel groups": "pixels", "tiles": "pixels", "subgroups": "pixels", "photograph bytes": "pixels", "blobs": "blobs", "texels": "texels",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,11 @@ class BufferSpec:
     note: str
     single: bool = False
     uniform: bool = False
+
+    @property
+    def grows_with(self) -> str:
+        """A value of GROWS_WITH, "" where the buffer is always small."""
+        return next((GROWS_WITH[axis] for axis in self.axes if axis in GROWS_WITH), "")
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat import __version__
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.fit import densify
 from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.output import TimeLapse, difference, write_plot
 from hardsplat.fit.session import FitSession
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Image
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.exr import read_exr
@@ -81,8 +81,7 @@ class Run:
         try:
             self.session = FitSession(self.device, config, photo, self.capacity, self._on_batch)
         except OutOfMemory as error:
-            reason = str(error).partition(": lower")[0].partition(": raise")[0]  # those are flags of training
-            raise UserError(f"{self.capacity} blobs on {self.width}x{self.height} pixels do not fit: {reason}; lower --blobs or make the image smaller") from None
+            raise OutOfMemory(f"{self.capacity} blobs on {self.width}x{self.height} pixels do not fit: {error}", error.grows_with) from None
         self.photo = over(photo, self.session.background).astype(np.float32) / 255
         self.start, self.growth = densify.plan(config, self.capacity)
         if preview:

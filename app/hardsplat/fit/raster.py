@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.fit.blobs import BlobBuffers
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TypeVar
 
 from hardsplat.errors import UserError
 
@@ -16,6 +17,7 @@ except OSError as error:  # the loader itself is absent
 
 from hardsplat.gpu import capabilities, drivers
 
+T = TypeVar("T")
 _TYPES = {
     vk.VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: (0, "discrete GPU"),
     vk.VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: (1, "integrated GPU"),
@@ -35,10 +37,6 @@ _CALLBACKS: list = []  # of all instances, for the life of the process: a VkInst
 
 class DeviceLost(UserError):
     """The GPU stopped answering (VK_ERROR_DEVICE_LOST)."""
-
-
-class OutOfMemory(UserError):
-    """An allocation did not fit on the device."""
 
 
 class ValidationError(Exception):
@@ -208,6 +206,7 @@ class Device:
         self._read_limits()
         self._procs: dict[str, object] = {}
         self._at_close: list[Callable[[], None]] = []
+        self._shared: dict[str, object] = {}
         self.pipelines: dict[tuple, object] = {}  # built passes, see app/hardsplat/gpu/passes.py
 
     def _read_limits(self) -> None:
@@ -246,6 +245,14 @@ class Device:
         """Has close() call this, last come first served."""
         self._at_close.append(free)
 
+    def shared(self, name: str, make: Callable[[], T], free: Callable[[T], None] | None = None) -> T:
+        """The one `name` of this device: made at the first call, freed when the device closes."""
+        if name not in self._shared:
+            made = self._shared[name] = make()
+            if free:
+                self.at_close(lambda: free(made))
+        return self._shared[name]
+
     def close(self) -> None:
         """Frees what the device itself holds, and the device. Buffers, images and recorders must be destroyed by then. May be called again."""
         if self.handle is None:
@@ -255,6 +262,7 @@ class Device:
         for free in reversed(self._at_close):
             free()
         self.pipelines.clear()
+        self._shared.clear()
         vk.vkDestroyDevice(self.handle, None)
         self.handle = None
         self.instance.destroy()

@@ -8,8 +8,8 @@ import numpy as np
 import vulkan as vk
 
 from hardsplat import contract
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.queue import once
 
 _USAGE = (
@@ -38,7 +38,7 @@ def poisoned() -> bool:
     return os.environ.get("HARDSPLAT_POISON", "0") not in ("", "0")
 
 
-def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, address: bool = False):
+def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, address: bool = False, grows_with: str = ""):
     types = [
         i
         for i in range(device.memory.memoryTypeCount)
@@ -51,31 +51,23 @@ def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, 
     try:
         return vk.vkAllocateMemory(device.handle, vk.VkMemoryAllocateInfo(pNext=addressed, allocationSize=requirements.size, memoryTypeIndex=best), None)
     except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
-        raise OutOfMemory(f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB") from None
-
-
-def _remedy(name: str) -> str:
-    """What makes a buffer smaller, by the axes that it has in the contract."""
-    axes = set(contract.BUFFERS[name].axes) if name in contract.BUFFERS else set()
-    if axes & {"splats", "visible", "sort blocks"}:
-        return ": lower --cap-max or --sh-degree"
-    if "texels" in axes:
-        return ": lower --texture-size"
-    return ": raise --data-factor" if axes & {"pixels", "pixel groups", "photograph bytes"} else ""
+        raise OutOfMemory(f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB", grows_with) from None
 
 
 class Buffer:
     """`nbytes` of storage. host: mapped memory, `array(dtype)` views it; else it is device-local, and `upload` and `download` copy.
 
-    addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one allocation. Raises OutOfMemory.
+    addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one allocation. grows_with: see OutOfMemory; by default what
+    the contract says. Raises OutOfMemory.
     """
 
-    def __init__(self, device: Device, nbytes: int, name: str, host: bool = False, addressed: bool = False):
+    def __init__(self, device: Device, nbytes: int, name: str, host: bool = False, addressed: bool = False, grows_with: str = ""):
+        grows_with = grows_with or (contract.BUFFERS[name].grows_with if name in contract.BUFFERS else "")
         unit = 16 if addressed else 4  # shaders go through planes in vec4s
         nbytes = max(16, -(-nbytes // unit) * unit)
         limit = device.max_allocation if addressed else device.max_buffer
         if nbytes > limit:
-            raise OutOfMemory(f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows {limit / 2**20:.0f} MiB in one{_remedy(name)}")
+            raise OutOfMemory(f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows {limit / 2**20:.0f} MiB in one", grows_with)
         self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
         usage = _USAGE | (_ADDRESS_USAGE if addressed else 0)
         self.handle = vk.vkCreateBuffer(device.handle, vk.VkBufferCreateInfo(size=nbytes, usage=usage), None)
@@ -84,7 +76,7 @@ class Buffer:
             if host:
                 self._memory = _allocate(device, requirements, _HOST, vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, name)
             else:
-                self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name, addressed)
+                self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name, addressed, grows_with)
         except OutOfMemory:
             vk.vkDestroyBuffer(device.handle, self.handle, None)
             raise
@@ -176,10 +168,7 @@ _STAGING_BYTES = 32 << 20
 
 
 def _staging(device: Device) -> Buffer:
-    if not hasattr(device, "staging"):
-        device.staging = Buffer(device, _STAGING_BYTES, "staging", host=True)
-        device.at_close(device.staging.destroy)
-    return device.staging
+    return device.shared("staging", lambda: Buffer(device, _STAGING_BYTES, "staging", host=True), Buffer.destroy)
 
 
 def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str, samples: int) -> None:
@@ -194,9 +183,9 @@ def _check_image(device: Device, width: int, height: int, format: int, usage: in
         raise UserError(f"{device.name} has no images of VkFormat {format} with {samples} samples a pixel for {name}")
     side = min(device.max_image, limits.maxExtent.width, limits.maxExtent.height)
     if max(width, height) > side:
-        raise OutOfMemory(f"a {width}x{height} image is larger than {device.name} allows ({side} a side): raise --data-factor")
+        raise OutOfMemory(f"a {width}x{height} image is larger than {device.name} allows ({side} a side)", "pixels")
     if (nbytes := width * height * texel_bytes) > min(limits.maxResourceSize, device.max_allocation):
-        raise OutOfMemory(f"a {width}x{height} image of {nbytes >> 20} MiB is larger than {device.name} allows: raise --data-factor")
+        raise OutOfMemory(f"a {width}x{height} image of {nbytes >> 20} MiB is larger than {device.name} allows", "pixels")
 
 
 class Image:
@@ -225,10 +214,10 @@ class Image:
         requirements = vk.vkGetImageMemoryRequirements(device.handle, self.handle)
         self.nbytes = requirements.size
         try:
-            self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name)
-        except OutOfMemory as error:
+            self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name, grows_with="pixels")
+        except OutOfMemory:
             vk.vkDestroyImage(device.handle, self.handle, None)
-            raise OutOfMemory(f"{error}: raise --data-factor") from None
+            raise
         vk.vkBindImageMemory(device.handle, self.handle, self._memory, 0)
         self.range = vk.VkImageSubresourceRange(self.aspect, 0, 1, 0, 1)
         self.view = vk.vkCreateImageView(

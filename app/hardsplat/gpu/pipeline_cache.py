@@ -14,22 +14,24 @@ from hardsplat.gpu.context import Device
 
 def pipeline_cache(device: Device):
     """The cache of this device: read at the first call, written when the device closes or the process ends."""
-    if hasattr(device, "_pipeline_cache"):
-        return device._pipeline_cache
+    return device.shared("pipeline cache", lambda: _open(device))
+
+
+def _open(device: Device):
     name = hashlib.sha256(f"{device.name} {device.physical.driver}".encode()).hexdigest()[:16] + ".bin"
     path = shader.cache_dir() / "pipelines" / name
     initial = path.read_bytes() if path.is_file() else b""
     data = vk.ffi.new("char[]", initial) if initial else None
     info = vk.VkPipelineCacheCreateInfo(initialDataSize=len(initial), pInitialData=vk.ffi.cast("void*", data) if initial else None)
-    device._pipeline_cache = vk.vkCreatePipelineCache(device.handle, info, None)
+    cache = vk.vkCreatePipelineCache(device.handle, info, None)
 
     def save():
         size = vk.ffi.new("size_t*")
-        vk.lib.vkGetPipelineCacheData(device.handle, device._pipeline_cache, size, vk.ffi.NULL)
+        vk.lib.vkGetPipelineCacheData(device.handle, cache, size, vk.ffi.NULL)
         out = vk.ffi.new("char[]", size[0])
-        vk.lib.vkGetPipelineCacheData(device.handle, device._pipeline_cache, size, out)
+        vk.lib.vkGetPipelineCacheData(device.handle, cache, size, out)
         try:
-            with replacing(path) as partial:
+            with replacing(path, durable=False) as partial:
                 partial.write_bytes(vk.ffi.buffer(out, size[0])[:])
         except OSError:
             pass  # a read-only home costs compile time, nothing else
@@ -37,8 +39,8 @@ def pipeline_cache(device: Device):
     def close():
         save()
         atexit.unregister(save)
-        vk.vkDestroyPipelineCache(device.handle, device._pipeline_cache, None)
+        vk.vkDestroyPipelineCache(device.handle, cache, None)
 
     atexit.register(save)
     device.at_close(close)
-    return device._pipeline_cache
+    return cache

@@ -7,7 +7,8 @@ from contextlib import contextmanager, suppress
 
 import vulkan as vk
 
-from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.errors import OutOfMemory
+from hardsplat.gpu.context import Device, DeviceLost
 
 ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
@@ -15,11 +16,11 @@ _SLICE_NS = 200_000_000
 
 
 def pool(device: Device):
-    if not hasattr(device, "_command_pool"):
+    def make():
         info = vk.VkCommandPoolCreateInfo(flags=vk.VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, queueFamilyIndex=device.physical.queue_family)
-        device._command_pool = vk.vkCreateCommandPool(device.handle, info, None)
-        device.at_close(lambda: vk.vkDestroyCommandPool(device.handle, device._command_pool, None))
-    return device._command_pool
+        return vk.vkCreateCommandPool(device.handle, info, None)
+
+    return device.shared("command pool", make, lambda handle: vk.vkDestroyCommandPool(device.handle, handle, None))
 
 
 def allocate(device: Device):

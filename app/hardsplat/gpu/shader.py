@@ -125,7 +125,7 @@ def compile_source(source: Source) -> bytes:
             return path.read_bytes()
     spirv = run_glslang(text, source)
     try:
-        with replacing(cached) as partial:
+        with replacing(cached, durable=False) as partial:
             partial.write_bytes(spirv)
     except OSError:
         pass  # a read-only home costs a compile per run, nothing else

@@ -10,8 +10,8 @@ from contextlib import suppress
 import glfw
 import vulkan as vk
 
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.memory import Image
 from hardsplat.gpu.queue import Fence, begin, submit
 

@@ -7,6 +7,7 @@ from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
 from hardsplat.footprint import Need, needs
 from hardsplat.gpu.context import Device
+from hardsplat.raster import hardware, tiled
 from hardsplat.raster.choose import choose as timed_choice
 from hardsplat.raster.hardware import HardwareRasterizer, rows_of
 from hardsplat.raster.rows import HardwareOptions
@@ -22,14 +23,15 @@ class Backend:
     rasterizer: Callable
     options: Callable
     resolve: Callable  # (device, options): UserError for what the device cannot run
+    sources: Callable  # (device, options): the shaders it is made of
     note: str
     needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.footprint.needs
     without: tuple[str, ...] = ()  # buffers of the contract that it does not have
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, rows_of, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
-    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
+    "hardware": Backend(HardwareRasterizer, HardwareOptions, rows_of, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
+    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
 }
 
 
@@ -76,4 +78,7 @@ def fastest(device: Device, settings) -> str:
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
 
     choice = _Choice("auto", "; ".join(map(repr, options.values())))
-    return timed_choice(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, lambda choice: set()).rasterizer
+    def sources(choice):
+        return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
+
+    return timed_choice(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, sources).rasterizer

@@ -1,7 +1,7 @@
 """`auto`: which rows of the registries suit a device, by timing them once on a small scene (app/hardsplat/raster/trial.py).
 
 Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and twice, takes its place; the first of all is what runs
-and comes first in its registry. The outcome is kept on disk per device, driver, shaders and rows, for every set of options that were named, which stay as they
+and comes first in its registry. The outcome is kept on disk per device and driver, with the shaders that were compared, for every set of options that were named, which stay as they
 are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
 
 Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that looks it up in BACKENDS.
@@ -14,15 +14,16 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 
-from hardsplat import __version__, variants
-from hardsplat.errors import UserError
+from hardsplat import __version__
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.files import replacing
 from hardsplat.gpu import shader
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.raster.trial import Trial
 
 MARGIN = 0.03  # of noise that no row is changed for
@@ -47,15 +48,15 @@ def choose(device: Device, backend: str, options, first: Mapping[str, str], knob
     chosen = replace(options, **start)
     if all(len(names) < 2 for names in knobs.values()) or not wanted() or not device.timestamp_ns:
         return chosen
-    known, path, given = vars(device).setdefault("_choices", {}), _path(device), _given(backend, options, knobs)
+    known, path, given = device.shared("choices", dict), _path(device), _given(backend, options, knobs)
     key, candidates = (path, given), {knob: list(names) for knob, names in knobs.items()}
     if known.get(key, {}).get("candidates") != candidates:
-        found = _load(path).get(given)
-        if found and found["candidates"] == candidates:
+        found, shaders = _load(path).get(given), _shaders(chosen, candidates, sources)
+        if found and found["candidates"] == candidates and found["shaders"] == shaders:
             log.debug("variants for %s, remembered from %s:", device.name, found["date"])
         else:
             log.info("choosing variants for %s, once ...", device.name)
-            found = _timed(device, chosen, start, candidates, make, sources)
+            found = {**_timed(device, chosen, start, candidates, make, sources), "shaders": shaders}
             if found["ms"]:
                 _save(path, device, given, found)
         for line in lines(found):
@@ -134,12 +135,18 @@ def _given(backend: str, options, knobs) -> str:
 
 
 def _path(device: Device) -> Path:
-    folders = (shader.SHADERS, Path(variants.__file__).parent)
-    files = [path for folder in folders for path in sorted(folder.rglob("*.*")) if path.suffix != ".pyc"]
     mark = hashlib.sha256(" ".join([__version__, device.name, device.physical.driver]).encode())
-    for path in files:
-        mark.update(path.read_bytes())
     return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
+
+
+def _shaders(options, candidates: Mapping[str, Sequence[str]], sources: Callable) -> str:
+    """A digest of the shaders of all candidates: when one changes, its times no longer hold."""
+    found: set[shader.Source] = set()
+    for knob, names in candidates.items():
+        for name in names:
+            with suppress(UserError):
+                found |= sources(replace(options, **{knob: name}))
+    return hashlib.sha256(" ".join(sorted(map(shader.key, found))).encode()).hexdigest()[:16]
 
 
 def _load(path: Path) -> dict[str, dict]:
@@ -148,7 +155,7 @@ def _load(path: Path) -> dict[str, dict]:
         choices = json.loads(path.read_text())["choices"]
         for found in choices.values():
             lines(found)
-            if not (isinstance(found["date"], str) and all(found["rows"][knob] in names for knob, names in found["candidates"].items())):
+            if not (isinstance(found["date"], str) and isinstance(found["shaders"], str) and all(found["rows"][knob] in names for knob, names in found["candidates"].items())):
                 return {}
         return choices
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

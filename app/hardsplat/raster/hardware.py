@@ -11,7 +11,8 @@ from typing import Protocol
 
 import numpy as np
 
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.errors import OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder

@@ -74,7 +74,7 @@ class OrderFree:
         return [nearest, behind, gather]
 
     def allocate(self, device: Device) -> dict[str, Image]:
-        size = self.width, self.height, 
+        
         out: dict[str, Image] = {}
         try:
             for kind, name in ((NumberImage, "nearest"), (NumberImage, "next"), (DepthImage, "sample_depths")):

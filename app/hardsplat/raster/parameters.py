@@ -99,7 +99,7 @@ class Parameters:
 
     def _allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
         name = {"value": quantity.name, "gradient": quantity.d}.get(role, quantity.moments)
-        return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True)
+        return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "")
 
     def _tell(self) -> None:
         """Writes the table of planes that shaders read."""

@@ -13,18 +13,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import Need
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images
 from hardsplat.raster.resolve import name_of, resolve
-from hardsplat.raster.sinks import Sink
+from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.formats import FORMATS
@@ -102,6 +103,11 @@ def subgroups_of(lanes: int, least: int) -> int:
 def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image") -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
     return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
+
+
+def sources(device: Device, options: TiledOptions) -> set[Source]:
+    """The shaders of a rasterizer with these options."""
+    return {source for p in passes(TiledRows.resolve(device, options), 1, 1, 1, STORE, device.subgroup_size) for source in p.sources()}
 
 
 def count_pass(width: int, height: int) -> ComputePass:

@@ -21,10 +21,10 @@ from tqdm import tqdm
 
 from hardsplat import __version__
 from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.paths import CHECKOUT
 from hardsplat.gpu.bandwidth import copy_bandwidth
-from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats

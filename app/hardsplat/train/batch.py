@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.errors import OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.queue import Fence, submit
 from hardsplat.gpu.recorder import Recorder, Recordings

@@ -13,9 +13,10 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
+from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.queue import submit
@@ -120,7 +121,7 @@ class Session(BatchedSession):
         try:
             self._allocate(n)
         except OutOfMemory as error:
-            raise OutOfMemory(f"{n} splats do not fit: {error}") from None
+            raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         for name, values in checkpoint.buffers.items():
             self.parameters.write(name, values)
         self._set(n, checkpoint.step)
@@ -144,7 +145,7 @@ class Session(BatchedSession):
         """Raises OutOfMemory when this many splats are too many from the start."""
         limit = fitting(self.device, self.config, self.photos)
         if n > limit:
-            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self.device, self.config)} is {limit} at --sh-degree {self.config.sh_degree}")
+            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self.device, self.config)} is {limit} at --sh-degree {self.config.sh_degree}", "splats")
 
     def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
         """Trains on the same views at another size, none larger than at first, from the next step on."""

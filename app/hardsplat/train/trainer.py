@@ -15,8 +15,8 @@ from typing import Protocol
 from tqdm import tqdm
 
 from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
@@ -123,7 +123,7 @@ class Run:
             start = start or self.session.initial(initial_gaussians(self.config, self.scene))
             self.session.restore(start)
         except OutOfMemory as error:
-            raise OutOfMemory(f"{error}; lower --init-num-pts") if drawn else error from None
+            raise OutOfMemory(str(error), "random splats" if drawn else error.grows_with) from None
         return start
 
     def train(self) -> dict:

@@ -14,9 +14,9 @@ from PIL import ImageColor  # names of colours
 from tqdm import tqdm
 
 from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import Device, OutOfMemory
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.camera_path import CameraPath, read_camera_path
 from hardsplat.io.scene import Scene, load_scene
@@ -216,11 +216,8 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
 def _painter(gpu: Device, drawn_by: TrainConfig, gaussians: Gaussians, canvas: tuple[int, int], modes: list[str], frame: np.ndarray, transparent: bool) -> Painter:
     backend = BACKENDS[fastest(gpu, drawn_by)]
     if max(canvas) > gpu.max_image:
-        raise UserError(f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be ({gpu.max_image} a side); lower --width and --height")
-    try:
-        return Painter(gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent)
-    except OutOfMemory as error:
-        raise UserError(str(error).replace("raise --data-factor", "lower --width and --height")) from None
+        raise OutOfMemory(f"{canvas[0]}x{canvas[1]} is larger than images of {gpu.name} may be ({gpu.max_image} a side)", "pixels")
+    return Painter(gpu, backend, backend.options.of(drawn_by), gaussians, *canvas, modes, frame, transparent)
 
 
 def _span(painter: Painter, picture: str, shots: list[Shot]) -> tuple[float, float]:

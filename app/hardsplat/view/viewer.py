@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, DeviceLost, OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.queue import Fence
 from hardsplat.gpu.surface import Surface
 from hardsplat.io.images import save_png
