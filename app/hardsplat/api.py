@@ -55,7 +55,7 @@ class Renderer:
         known = [field.name for field in fields(self._backend.options) if field.name != "stochastic"]  # which is for training
         if unknown := [name for name in options if name not in known]:
             raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
-        self._options = self._backend.options(**options)
+        self._options = self._backend.options(**{"gradient": "analytic", **options})  # estimates only for those who ask
         self._opened = not isinstance(device, Device)
         self.device = open_device(device) if self._opened else device
         try:

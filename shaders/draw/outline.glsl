@@ -12,7 +12,7 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
 layout(constant_id = 5) const uint BLOCK_H = 1u;
 layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
-layout(constant_id = 7) const bool SAMPLED = false;  // fragments are of samples anywhere in a pixel, and bear ranks
+layout(constant_id = 13) const bool SAMPLED = false;  // fragments are of samples anywhere in a pixel, and bear ranks
 #include "draw/segments.glsl"
 
 BUFFER_counts(readonly)

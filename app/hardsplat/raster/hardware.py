@@ -52,11 +52,14 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
 
     backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
     """
+    orders = bool(runnable(device, ORDERINGS))
+    exact = replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=None)
     if options.stochastic:
-        return stochastic_rows(device, options, rows_of(device, replace(options, stochastic=None), backward=False))
-    if options.order_free:
-        return order_free_rows(device, options, rows_of(device, replace(options, order_free=None, reduction="auto"), backward=False))
-    if not backward and not runnable(device, ORDERINGS):
+        return stochastic_rows(device, options, rows_of(device, exact, backward=False))
+    if options.gradient == "order-free" or options.gradient == "auto" and backward and not orders:
+        return order_free_rows(device, options, rows_of(device, replace(exact, reduction="auto"), backward=False))
+    options = exact
+    if not backward and not orders:
         return Rows.first(device, options, backward)
     names = Rows.first(device, options).names
     knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
@@ -81,7 +84,8 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
-    return {source for p in all_passes(Perspective(1, STORE), Rows.first(device, options), 1, 1, 1, options.segments) for source in p.sources()}
+    rows = rows_of(device, options) if options.gradient == "order-free" else Rows.first(device, options)
+    return {source for p in all_passes(Perspective(1, STORE), rows, 1, 1, 1, options.segments) for source in p.sources()}
 
 
 def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:

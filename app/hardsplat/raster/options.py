@@ -13,12 +13,10 @@ class Options:
 
     @classmethod
     def of(cls, config) -> Self:
-        """From settings that have fields of these names. The options of the gradient are made of those that it has, where it is the one asked for."""
-        names = {f.name for f in fields(cls)}
-        found = {name: getattr(config, name) for name in names if hasattr(config, name)}
-        gradient = getattr(config, "gradient", "analytic")
-        if gradient in ESTIMATORS and (name := gradient.replace("-", "_")) in names:
-            found[name] = ESTIMATORS[gradient].of(config)
+        """From settings that have fields of these names. `stochastic` is made of those that it has, where they ask for it."""
+        found = {f.name: getattr(config, f.name) for f in fields(cls) if hasattr(config, f.name)}
+        if getattr(config, "gradient", "analytic") == "stochastic" and any(f.name == "stochastic" for f in fields(cls)):
+            found["stochastic"] = Stochastic.of(config)
         return cls(**found)
 
 
@@ -36,15 +34,3 @@ class Stochastic(Options):
     def of(cls, config) -> Self:
         sizes = tuple((q.name, float(getattr(config, q.perturbation))) for q in trained.of("splat") if q.perturbation)
         return cls(config.gather, config.gradient_pairs, config.gradient_hold, sizes)
-
-
-@dataclass(frozen=True)
-class OrderFree(Options):
-    """Training by order-free gradients, see raster/orderfree.py. gradient_samples: of a pixel, `auto` for as many as the device draws, up to 8.
-    gradient_draws: how often they are drawn in a step."""
-
-    gradient_samples: str = "auto"
-    gradient_draws: int = 1
-
-
-ESTIMATORS: dict[str, type[Options]] = {"stochastic": Stochastic, "order-free": OrderFree}  # gradient -> its options, a field of a rasterizer's

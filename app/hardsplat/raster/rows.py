@@ -9,7 +9,7 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.samples import sample_counts
-from hardsplat.raster.options import Options, OrderFree, Stochastic
+from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.resolve import name_of, resolve, runnable
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
@@ -38,7 +38,9 @@ class HardwareOptions(Options):
     segments: int = 1  # depth segments, each drawn to a canvas of its own
     antialiased: bool = False  # opacities times the compensation of the dilation
     stochastic: Stochastic | None = None  # gradients from perturbed images
-    order_free: OrderFree | None = None  # gradients from opaque samples
+    gradient: str = "auto"  # auto: analytic, or order-free where the device orders no fragments; stochastic: see above
+    gradient_samples: str = "auto"  # order-free: samples of a pixel, auto for as many as the device draws, up to 8
+    gradient_draws: int = 1  # order-free: how often the samples are drawn in a step
 
 
 @dataclass(frozen=True)
@@ -104,12 +106,12 @@ def stochastic_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
 
 def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
     """Those of a forward pass alone, and of a gather by pixel, whose neighbours are of other splats."""
-    wanted, there = options.order_free, sample_counts(device)
-    if wanted.gradient_samples not in ("auto", *map(str, there)):
-        raise UserError(f"--gradient-samples {wanted.gradient_samples}: {device.name} draws {' or '.join(map(str, there))} samples a pixel")
-    samples = there[-1] if wanted.gradient_samples == "auto" else int(wanted.gradient_samples)
+    wanted, there = options.gradient_samples, sample_counts(device)
+    if wanted not in ("auto", *map(str, there)):
+        raise UserError(f"--gradient-samples {wanted}: {device.name} draws {' or '.join(map(str, there))} samples a pixel")
+    samples = there[-1] if wanted == "auto" else int(wanted)
     reduction = resolve(device, "reduction of samples", {name: row for name, row in REDUCTIONS.items() if not row.quads}, options.reduction, "--reduction")
-    names = _used(forward) | {"reduction": name_of(REDUCTIONS, reduction), "gradient_samples": samples, "gradient_draws": wanted.gradient_draws}
+    names = _used(forward) | {"reduction": name_of(REDUCTIONS, reduction), "gradient": "order-free", "gradient_samples": str(samples), "gradient_draws": options.gradient_draws}
     return replace(forward, samples=samples, reduction=reduction, names=names)
 
 
