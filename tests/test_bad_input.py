@@ -185,10 +185,10 @@ def test_splats_without_a_scene(error_of, ply, tmp_path):
 
 
 def test_splats_with_nan(error_of, ply, scene):
-    data = bytearray(ply.read_bytes())
-    struct.pack_into("<f", data, data.index(b"end_header\n") + len(b"end_header\n"), float("nan"))
-    ply.write_bytes(data)
-    assert f"{ply}: property x of splat 0 is NaN or infinite" in error_of("eval", ply, "--data-dir", scene)
+    splats = np.full((20, 26), np.nan, "<f4")
+    head = ply.read_bytes().partition(b"end_header\n")
+    ply.write_bytes(head[0] + head[1] + splats.tobytes())
+    assert f"{ply}: none of its 20 splats can be drawn: 20 with NaN or infinite numbers" in error_of("eval", ply, "--data-dir", scene)
 
 
 def test_splats_truncated(error_of, ply, scene):

@@ -158,7 +158,7 @@ def test_eval_passes_only_what_was_given(stand_in):
     (["train", "garden", "--reduction", "fast"], f"--reduction: expected one of auto, {', '.join(REDUCTIONS)}, got 'fast'"),
     (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
     (["trian", "garden"], "unknown command 'trian'; did you mean 'train'?"),
-    (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, bench, sweep, fit, mesh, doctor"),
+    (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor"),
     (["eval"], "the following arguments are required: RESULT (see hardsplat eval --help)"),
     ([], "the following arguments are required: COMMAND (see hardsplat --help)"),
 ])
@@ -193,7 +193,7 @@ def test_view_takes_what_it_is_given(stand_in, capsys):
     calls = stand_in("hardsplat.view.show", "view")
     assert main(["view", "a.ply", "--data-dir", "garden", "--data-factor", "2", "--format", "float32"]) == 0
     assert calls == [(("a.ply",), {"data_dir": Path("garden"), "data_factor": 2, "format": "float32"})]
-    assert error_of(capsys, "view") == "the following arguments are required: RESULT|PLY|NPZ|SCENE (see hardsplat view --help)"
+    assert error_of(capsys, "view") == "the following arguments are required: RESULT|SPLATS|SCENE (see hardsplat view --help)"
 
 
 def test_help_keeps_the_words(capsys):

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hardsplat import morton
 from hardsplat.api import Renderer
 from hardsplat.camera import Camera
 from hardsplat.cli import main
@@ -61,7 +62,7 @@ def psnr(a, b) -> float:
 def test_what_packing_loses(degree):
     g = splats(700, degree, seed=degree)
     packed = pack.pack(g)
-    back, g = pack.unpack(packed), choose._taken(g, pack.morton_order(g.means))
+    back, g = pack.unpack(packed), g[morton.order(g.means)]
     assert len(packed.data) < len(zlib.decompress(packed.data)) == packed.header["bytes"] == 24 * 3 + 700 * (16 + 3 * ((degree + 1) ** 2 - 1))
     np.testing.assert_allclose(back.means, g.means, atol=1.01 * 0.5 * np.ptp(g.means) / (2**14 - 1))
     np.testing.assert_allclose(back.opacities, g.opacities, atol=0.502 / 255)
@@ -93,7 +94,7 @@ def test_splats_at_the_ends(change):
     elif change == "huge":
         g.scales[7], g.sh[9, 2], g.sh[11, 0] = 1e20, 1e3, -1e4
     back = pack.unpack(pack.pack(g))
-    order = pack.morton_order(g.means)
+    order = morton.order(g.means)
     if change == "far":
         assert np.isfinite(back.means).all()
         np.testing.assert_allclose(back.means[order == 0], g.means[:1], rtol=1e-6)
@@ -110,7 +111,7 @@ def test_no_splats_and_too_many(monkeypatch):
     monkeypatch.setattr(pack, "MOST_SPLATS", 9)
     for n in (0, 10):
         with pytest.raises(ValueError, match=f"a page holds 1 to 9 splats, got {n}"):
-            pack.pack(choose._taken(splats(10), np.arange(n)))
+            pack.pack(splats(10)[np.arange(n)])
 
 
 # ---- which splats
@@ -132,7 +133,7 @@ def test_merged_splats_have_the_mean_and_covariance_of_their_group():
     np.testing.assert_allclose(covariances(one)[0], covariances(g)[0], rtol=1e-4, atol=1e-7)  # alone in its group
     np.testing.assert_allclose([one.means[0], one.sh[0, 1]], [g.means[0], g.sh[0, 1]], rtol=1e-6)
     assert one.opacities[0] == pytest.approx(min(g.opacities[0], 0.99))
-    rng, rest = np.random.default_rng(6), choose._taken(g, np.arange(1, 9))
+    rng, rest = np.random.default_rng(6), g[1:9]
     a, b, c = (rest.scales.astype(float) ** 2).T
     share = rest.opacities * np.sqrt(a * b + b * c + c * a)
     which = rng.choice(8, size=400_000, p=share / share.sum())
@@ -150,7 +151,7 @@ def test_fewer_splats_keep_the_image(device):
     first = np.argsort(-choose.importance(g.means, g.scales, g.opacities, [camera()]))[:200]
     assert len(few) == 200 and len(choose.kept(g, [camera()], max_splats=2000)) == 2000
     with Renderer(device, "tiled") as renderer:
-        whole, merged, pruned = (renderer.forward(part, camera())[0] for part in (g, few, choose._taken(g, first)))
+        whole, merged, pruned = (renderer.forward(part, camera())[0] for part in (g, few, g[first]))
     assert psnr(merged, whole) > psnr(pruned, whole) + 3, (psnr(merged, whole), psnr(pruned, whole))
 
 

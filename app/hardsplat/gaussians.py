@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from pathlib import Path
 
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.special import expit
 
 from hardsplat import trained
 
-_OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that the fields of Gaussians hold
+OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that the fields of Gaussians hold
 SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
 
 
@@ -61,6 +63,22 @@ class Gaussians:
     def __len__(self) -> int:
         return len(self.means)
 
+    def __getitem__(self, which: slice | np.ndarray) -> Gaussians:
+        """The splats at `which`: a slice, indices, or a mask."""
+        extra = {name: values[:, which] for name, values in self.extra.items()}
+        return Gaussians(self.means[which], self.quats[which], self.scales[which], self.opacities[which], self.sh[which], extra, check=False)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Gaussians]) -> Gaussians:
+        """One set of all splats. Raises ValueError where SH degrees or further quantities differ."""
+        if len(parts) == 1:
+            return parts[0]
+        if any(part.extra.keys() != parts[0].extra.keys() for part in parts):
+            raise ValueError("splats with different further quantities do not go together")
+        fields = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "quats", "scales", "opacities", "sh"))
+        extra = {name: np.concatenate([part.extra[name] for part in parts], axis=1) for name in parts[0].extra}
+        return cls(*fields, extra, check=False)
+
     @property
     def sh_degree(self) -> int:
         return int(np.sqrt(self.sh.shape[1])) - 1
@@ -102,14 +120,34 @@ class Gaussians:
         """From what `planes` returns. Values are not checked: training may leave some that are not finite."""
         sh = np.concatenate([planes["sh0"], planes["shN"]]).transpose(1, 0, 2)
         out = cls.from_parameters(planes["means"][0], planes["quats"][0], planes["log_scales"][0], planes["logit_opacities"][0, :, 0], sh)
-        out.extra = {name: values for name, values in planes.items() if name not in _OWN}
+        out.extra = {name: values for name, values in planes.items() if name not in OWN}
         return out
 
     @classmethod
     def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:
         """From the trained parameters: log scales and logit opacities. Values are not checked: training may leave some that are not finite."""
-        opacities = 1 / (1 + np.exp(-np.asarray(logit_opacities, np.float64)))
-        return cls(means, quats, np.exp(np.asarray(log_scales, np.float64)), opacities, sh, check=False)
+        with np.errstate(over="ignore"):  # beyond float64 a scale is infinite
+            scales = np.exp(np.asarray(log_scales, np.float64))
+        return cls(means, quats, scales, expit(np.asarray(logit_opacities, np.float64)), sh, check=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Gaussians:
+        """From a file: .ply, .npz, .splat, .spz, .sog, .glb, or a checkpoint of training. Raises UserError where it has no splats.
+
+        Splats that cannot be drawn, with NaN for example, are left out, and the log says how many there were.
+        """
+        from hardsplat.io.splats import load_splats
+
+        return load_splats(path)
+
+    def save(self, path: str | Path, antialiased: bool = False) -> None:
+        """Into a file of the format that its name ends with: .ply, .compressed.ply, .npz, .splat, .spz, .sog or .glb.
+
+        antialiased: the file says that they were trained so, if its format can. Raises UserError where the file cannot be written.
+        """
+        from hardsplat.io.splats import save_splats
+
+        save_splats(path, self, antialiased)
 
     @classmethod
     def from_points(cls, points: np.ndarray, colors: np.ndarray, sh_degree: int = 3, opacity: float = 0.1) -> Gaussians:

@@ -62,6 +62,16 @@ class Quantity:
     perturbation: str | None = None
     properties: tuple[str, ...] = ()
 
+    def shape(self, items: int, sh_degree: int) -> tuple[int, int, int]:
+        """(planes, items, width) of its values."""
+        return self.planes(sh_degree), items, self.width
+
+    def columns(self, sh_degree: int) -> list[str]:
+        """Names of an item's numbers in PLY files: `properties`, or what follows from its own name. Of the first number the planes one after the other, then of the next."""
+        n = self.width * self.planes(sh_degree)
+        names = self.properties or ((self.name,) if n == 1 else (f"{self.name}_{{}}",))
+        return [names[0].format(i) for i in range(n)] if "{}" in names[0] else list(names)
+
     @property
     def moments(self) -> str:
         """Name of its Adam moments, as passes declare them."""

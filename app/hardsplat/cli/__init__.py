@@ -11,11 +11,12 @@ import signal
 import sys
 
 from hardsplat import __version__
-from hardsplat.cli import bench, doctor, eval, export, fit, mesh, render, sweep, train, view
+from hardsplat.cli import bench, convert, doctor, eval, export, fit, mesh, render, sfm, sweep, train, view
 from hardsplat.cli.flags import AddHelp, Parser, add_setting, unknown_flag
 from hardsplat.errors import OutOfMemory, UserError
 
-COMMANDS = {"train": train, "view": view, "eval": eval, "render": render, "export": export, "bench": bench, "sweep": sweep, "fit": fit, "mesh": mesh, "doctor": doctor}
+_MODULES = (train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor)
+COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
 def main(argv: list[str] | None = None) -> int:

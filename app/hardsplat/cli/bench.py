@@ -11,8 +11,8 @@ AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "
 
 
 def add_flags(parser):
-    parser.usage = "%(prog)s RESULT|PLY|NPZ [--data-dir SCENE] [--flag value ...]"
-    parser.add_argument("model", metavar="RESULT|PLY|NPZ", help="splats to draw: result folder of a training, or a file of splats")
+    parser.usage = "%(prog)s MODEL [--data-dir SCENE] [--flag value ...]"
+    parser.add_argument("model", metavar="MODEL", help="splats to draw: result folder of a training, or a file of splats, see convert")
     parser.add_argument("--data-dir", metavar="PATH", help="scene whose cameras (and photographs, for --upstream loss) are used (default: the one trained on)")
     parser.add_argument("--result-dir", metavar="PATH", help="folder for bench.json, bench.md and plots (default: print only)")
     parser.add_argument("--views", metavar="N", nargs="+", type=int, help="views by position in the sorted photographs (default: 8, evenly spaced)")

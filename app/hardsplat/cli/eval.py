@@ -7,7 +7,7 @@ REMEDIES = {"pixels": "raise --data-factor"}
 
 
 def add_flags(parser):
-    parser.add_argument("result", metavar="RESULT", help="result folder of a training, or a .ply or .npz")
+    parser.add_argument("result", metavar="RESULT", help="result folder of a training, or a file of splats, see convert")
     parser.add_argument("--data-dir", metavar="PATH", help="scene to compare with (default: the one trained on)")
     parser.add_argument("--result-dir", metavar="PATH", help="folder for the measurements (default: beside RESULT)")
     add_setting(parser, "device")

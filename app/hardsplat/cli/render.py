@@ -12,8 +12,8 @@ REMEDIES = {"pixels": "lower --width and --height"}
 
 
 def add_flags(parser):
-    parser.usage = "%(prog)s RESULT|PLY|NPZ [--path PATH] [--output FILE|FOLDER] [--flag value ...]"
-    parser.add_argument("model", metavar="RESULT|PLY|NPZ", help="result folder of a training, or a file of splats")
+    parser.usage = "%(prog)s RESULT|SPLATS [--path PATH] [--output FILE|FOLDER] [--flag value ...]"
+    parser.add_argument("model", metavar="RESULT|SPLATS", help="result folder of a training, or a file of splats, see convert")
     parser.add_argument("--path", metavar="NAME|FILE.json", help="held-out, train: the scene's views; orbit, spiral; or a file of keyframes (default: orbit)")
     parser.add_argument("--output", metavar="PATH", help="video by its ending, .mp4 .gif .webp, or a folder for PNG (default: beside the model)")
     parser.add_argument("--mode", metavar="NAME", nargs="+", help=f"one or more of {', '.join(PICTURES)} (default: image)")

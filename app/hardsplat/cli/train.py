@@ -16,6 +16,7 @@ def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"  # all sixty would bury it
     parser.add_argument("scene", nargs="?", metavar="SCENE", help="scene folder, COLMAP or transforms.json; same as --data-dir")
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
+    parser.add_argument("--sfm", action="store_true", default=False, help="SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does")
     parser.add_argument("--view", action="store_true", default=False, help="a window that shows the splats while they are trained")
     for colour in ("random", "white"):
         parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
@@ -23,17 +24,40 @@ def add_flags(parser):
 
 
 def handle(flags):
-    preset, with_window = flags.pop("config", None), flags.pop("view")
+    preset, with_window, with_sfm = flags.pop("config", None), flags.pop("view"), flags.pop("sfm")
     if "scene" in flags:
         if "data_dir" in flags:
             raise UserError("the scene is given twice: as SCENE and as --data-dir")
         flags["data_dir"] = flags.pop("scene")
-    config = load_config(preset, settings(flags))
+    values = settings(flags)
+    photographs = values.get("data_dir")  # or a video, whose scene is the folder beside it
+    if with_sfm and photographs:
+        from hardsplat.sfm.run import scene_of
+
+        values["data_dir"] = scene_of(photographs)
+    config = load_config(preset, values)
+    if with_sfm and not config.resume:
+        find_poses(photographs or config.data_dir, config)
     require_scene(config)
     from hardsplat.train.trainer import train
 
     show_log(config.verbose, config.quiet)
     train(config, _preview() if with_window else None)
+
+
+def find_poses(photographs, config):
+    """What `hardsplat sfm` does with its defaults, unless the scene has poses."""
+    from hardsplat.sfm.config import SfmConfig
+    from hardsplat.sfm.run import sfm
+
+    if config.data_dir and _has_poses(config.data_dir):
+        print(f"note: {config.data_dir} has poses already; --sfm has nothing to do")
+    else:
+        sfm(SfmConfig(data=photographs, quiet=config.quiet))
+
+
+def _has_poses(folder):
+    return any((folder / name).exists() for name in ("sparse", "transforms.json", "transforms_train.json"))
 
 
 def require_scene(config):
@@ -45,6 +69,18 @@ def require_scene(config):
     is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json", "transforms_train.json"))
     if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
         raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
+    if not (config.resume or _has_poses(config.data_dir)) and (found := _photographs(config.data_dir)):
+        raise UserError(f"{config.data_dir}: {found} without camera poses; add --sfm to find them first (hardsplat sfm {config.data_dir} does that alone)")
+
+
+def _photographs(path):
+    """`a video`, `12 photographs` or nothing: what `path` has for hardsplat sfm."""
+    from hardsplat.sfm.photographs import image_folder, is_video, listed
+
+    if is_video(path):
+        return "a video"
+    count = len(listed(image_folder(path))) if path.is_dir() else 0
+    return f"{count} photograph{'s' * (count > 1)}" if count else ""
 
 
 def _preview():

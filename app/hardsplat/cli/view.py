@@ -7,7 +7,7 @@ REMEDIES = {"pixels": "raise --data-factor"}
 
 
 def add_flags(parser):
-    parser.add_argument("target", metavar="RESULT|PLY|NPZ|SCENE", help="result folder of a training, splats, or a scene, of which the points are shown")
+    parser.add_argument("target", metavar="RESULT|SPLATS|SCENE", help="result folder of a training, a file of splats, see convert, or a scene, of which the points are shown")
     for name in ("data_dir", "data_factor", "format", "device", "verbose"):
         add_setting(parser, name)
 

@@ -2,7 +2,7 @@
 
 COLMAP, in the layout of MipNeRF-360:
 
-    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled
+    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the photographs lie in SCENE itself
     SCENE/masks                                   masks, white where a pixel counts: a.jpg.png, a.jpg or a.png for images/a.jpg, see Masks
     SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
 
@@ -136,9 +136,9 @@ def _read(root, data_factor) -> Source:
     if model is None and has_transforms(root):
         return read_transforms(root, data_factor)
     if model is None:
-        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; run COLMAP on the photographs first")
+        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; make a model from photographs: hardsplat sfm {root}")
     cameras, images, points = read_model(model)
-    folder, divisor = _image_folder(root, data_factor)
+    folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
     paths = _paths(folder, [image.name for image in images.values()])
     photographs, masks = [], Masks(root)
     for image, path in zip(images.values(), paths):
@@ -149,11 +149,13 @@ def _read(root, data_factor) -> Source:
     return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
 
 
-def _image_folder(root, data_factor):
-    """The folder to read and how many times smaller than the model's cameras its pictures are."""
+def _image_folder(root, data_factor, name):
+    """The folder to read and how many times smaller than the model's cameras its pictures are. name: of one of them."""
     if data_factor > 1 and (root / f"images_{data_factor}").is_dir():
         return root / f"images_{data_factor}", data_factor
     if not (root / "images").is_dir():
+        if stays_below(name) and (root / name).is_file():
+            return root, 1
         wanted = f"images_{data_factor} nor images" if data_factor > 1 else "images"
         raise UserError(f"{root}: {'neither' if data_factor > 1 else 'no'} folder {wanted} found; the photographs belong there")
     return root / "images", 1

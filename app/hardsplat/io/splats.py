@@ -1,41 +1,111 @@
-"""Trained splats from any file we know: Inria's PLY, or an .npz with arrays named as gsplat's parameters."""
+"""Splats from files and into files of any format, in one frame: RDF, as COLMAP's cameras and the original 3DGS have it."""
 
 from __future__ import annotations
 
-import zipfile
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from hardsplat import morton, trained
 from hardsplat.errors import UserError
+from hardsplat.files import replacing
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.ply import load_ply
+from hardsplat.io.formats import Splats, format_to_read, format_to_write
+from hardsplat.io.formats.base import check_expansion, in_memory, size_of, writing
+from hardsplat.io.frames import rotated, to_ours
 
-_NPZ = ("means", "quats", "opacities", "scales", "sh0")
+log = logging.getLogger(__name__)
+
+
+def open_splats(path: str | Path) -> Splats:
+    """Splats of a file in pieces, in hardsplat's frame, those that no renderer can draw still among them. Raises UserError for what is no file of splats."""
+    path = Path(path)
+    row = format_to_read(path)
+    splats = row.read(path)
+    check_expansion(path, splats.count * 4 * (11 + 3 * (splats.sh_degree + 1) ** 2), size_of(path))
+    rotation = to_ours(row.frame)
+    return replace(splats, pieces=lambda: (rotated(piece, rotation) for piece in splats.pieces()))
 
 
 def load_splats(path: str | Path) -> Gaussians:
-    """.ply, or .npz with means (N, 3), quats (N, 4; wxyz), opacities (N; logit), scales (N, 3; log), sh0 (N, 1, 3) and optionally
-    shN (N, K - 1, 3), or shN_i8 of it times 128. Raises UserError for anything else."""
+    """All splats of a file: .ply (also compressed), .npz (also a checkpoint of training), .splat, .spz, .sog, .glb.
+
+    Splats that no renderer can draw are left out, and the log says how many there were. Raises UserError for a file that is missing, damaged, or without a
+    splat that can be drawn.
+    """
+    splats, dropped = open_splats(path), Counter()
+    n, k, at = splats.count, (splats.sh_degree + 1) ** 2, 0
+    shapes = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,), "sh": (n, k, 3)}
+    arrays = {name: np.empty(shape, np.float32) for name, shape in shapes.items()}
+    extra = {name: np.empty(trained.QUANTITIES[name].shape(n, splats.sh_degree), np.float32) for name in splats.extra}
+    for piece in usable_pieces(splats, dropped):
+        for name, array in arrays.items():
+            array[at : at + len(piece)] = getattr(piece, name)
+        for name, array in extra.items():
+            array[:, at : at + len(piece)] = piece.extra[name]
+        at += len(piece)
+    say_dropped(path, n, dropped)
+    return Gaussians(*(array[:at] for array in arrays.values()), {name: array[:, :at] for name, array in extra.items()}, check=False)
+
+
+def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
+    """Writes a file in the format that its name ends with; an earlier file stays whole until the new one is complete.
+
+    Formats that are small only where neighbours follow each other get the splats in Morton order, the others in the order given. antialiased: the file says
+    that the splats were trained so, if its format can. Raises UserError where it cannot be written.
+    """
     path = Path(path)
-    if path.suffix == ".ply":
-        return load_ply(path)
-    if path.suffix != ".npz":
-        raise UserError(f"{path}: splats come as .ply or .npz")
-    try:
-        if path.is_file() and not zipfile.is_zipfile(path):  # numpy would take it for a pickle, and say how to open it all the same
-            raise UserError(f"{path}: not readable splats: not an .npz, or cut short")
-        with np.load(path, allow_pickle=False) as data:
-            missing = [name for name in _NPZ if name not in data.files]
-            if missing:
-                raise UserError(f"{path}: no array {missing[0]}; it needs {', '.join(_NPZ)}")
-            means, quats, logits, log_scales, sh0 = (data[name].astype(np.float32) for name in _NPZ)
-            if "shN_i8" in data.files:
-                rest = data["shN_i8"].astype(np.float32) / 128
-            else:
-                rest = data["shN"].astype(np.float32) if "shN" in data.files else np.zeros((len(means), 0, 3), np.float32)
-        n = len(means)
-        sh = np.concatenate([sh0.reshape(n, 1, 3), rest.reshape(n, -1, 3)], axis=1)
-        return Gaussians.from_parameters(means, quats, log_scales, logits.reshape(n), sh)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: not readable splats ({error})") from None
+    row = format_to_write(path)
+    if not len(gaussians):
+        raise UserError(f"{path}: there are no splats to write")
+    if row.morton:
+        gaussians = gaussians[morton.order(gaussians.means)]
+    splats, rotation = in_memory(gaussians, antialiased), to_ours(row.frame).T
+    with writing(path), replacing(path) as partial:
+        row.write(partial, replace(splats, pieces=lambda: (rotated(piece, rotation) for piece in splats.pieces())))
+
+
+def is_antialiased(path: str | Path) -> bool:
+    """Whether a file says that its splats were trained with --antialiased. Raises UserError for what is no file of splats."""
+    return open_splats(path).antialiased
+
+
+# -- splats that cannot be drawn
+
+
+def usable_pieces(splats: Splats, dropped: Counter) -> Iterator[Gaussians]:
+    """Pieces without the splats that no renderer can draw, which are counted by what is wrong with them."""
+    for piece in splats.pieces():
+        good = faults(piece, dropped)
+        yield piece if good.all() else piece[good]
+
+
+def faults(g: Gaussians, dropped: Counter) -> np.ndarray:
+    """(N,) bool, which can be drawn. Counts the others in `dropped` by the first thing that is wrong with them."""
+    good = np.ones(len(g), bool)
+    for what, bad in _faults(g):
+        dropped[what] += int((bad & good).sum())
+        good &= ~bad
+    return good
+
+
+def _faults(g: Gaussians) -> Iterator[tuple[str, np.ndarray]]:
+    finite = np.isfinite(g.means).all(axis=1) & np.isfinite(g.quats).all(axis=1) & np.isfinite(g.opacities) & np.isfinite(g.sh.reshape(len(g), -1)).all(axis=1)
+    yield "NaN or infinite numbers", ~finite
+    yield "scales that are NaN or beyond float32", ~np.isfinite(g.scales).all(axis=1)
+    yield "a rotation of zeros", ~g.quats.any(axis=1)
+    yield "negative scales", (g.scales < 0).any(axis=1)
+    yield "an opacity outside 0..1", (g.opacities < 0) | (g.opacities > 1)
+
+
+def say_dropped(path: str | Path, count: int, dropped: Counter) -> None:
+    """Logs how many splats cannot be drawn, and why. Raises UserError where none is left."""
+    reasons = ", ".join(f"{number} with {what}" for what, number in dropped.items() if number)
+    if dropped.total() == count:
+        raise UserError(f"{path}: none of its {count} splats can be drawn: {reasons}")
+    if reasons:
+        log.warning("%s: left out %d of %d splats: %s", path, dropped.total(), count, reasons)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from hardsplat import morton
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
-from hardsplat.page.pack import morton_order
 
 _CAMERAS = 16  # that importance is estimated from
 _SIGMAS = 3.0  # from its mean to where a splat is no more to be seen
@@ -30,7 +30,7 @@ def kept(gaussians: Gaussians, cameras: Sequence[Camera] = (), max_splats: int |
         good &= np.isfinite(values).all(axis=1)
     if not good.any():
         raise UserError(f"none of {len(part)} splats is left: all are fainter than --min-opacity {min_opacity:g} or hold numbers that are not finite")
-    part = _taken(part, np.flatnonzero(good))
+    part = part[np.flatnonzero(good)]
     return part if max_splats is None or len(part) <= max_splats else thinned(part, cameras, max_splats)
 
 
@@ -43,14 +43,14 @@ def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> Gaus
     whole = int(min(0.95, 0.45 + 0.75 * count / n) * count)
     order = np.argsort(-importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras), kind="stable")
     rest = np.sort(order[whole:])
-    rest = rest[morton_order(gaussians.means[rest])]
+    rest = rest[morton.order(gaussians.means[rest])]
     edges = np.linspace(0, len(rest), count - whole + 1).astype(np.int64)  # of groups
-    parts, at = [_taken(gaussians, np.sort(order[:whole]))], 0
+    parts, at = [gaussians[np.sort(order[:whole])]], 0
     while at < count - whole:
         end = max(at + 1, int(np.searchsorted(edges, edges[at] + _BLOCK, side="right")) - 1)
-        parts.append(merged(_taken(gaussians, rest[edges[at] : edges[end]]), edges[at:end] - edges[at]))
+        parts.append(merged(gaussians[rest[edges[at] : edges[end]]], edges[at:end] - edges[at]))
         at = end
-    return Gaussians(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "quats", "scales", "opacities", "sh")))
+    return Gaussians.concatenate(parts)
 
 
 def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
@@ -110,7 +110,3 @@ def _surface(squares: np.ndarray) -> np.ndarray:
     """(N,) in proportion to the surface of ellipsoids, about, from their squared half axes (N, 3)."""
     a, b, c = squares.T
     return np.sqrt(a * b + b * c + c * a)
-
-
-def _taken(gaussians: Gaussians, chosen: np.ndarray) -> Gaussians:
-    return Gaussians(*(getattr(gaussians, name)[chosen] for name in ("means", "quats", "scales", "opacities", "sh")), check=False)

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hardsplat import morton
 from hardsplat.gaussians import SH_C0, Gaussians
 
 CHUNK = 256  # splats that share bounds
@@ -48,7 +49,7 @@ def pack(gaussians: Gaussians) -> Packed:
     n, degree = len(gaussians), gaussians.sh_degree
     if not 0 < n <= MOST_SPLATS:
         raise ValueError(f"a page holds 1 to {MOST_SPLATS} splats, got {n}")
-    order = morton_order(gaussians.means)
+    order = morton.order(gaussians.means)
     bounds, positions = _positions(gaussians.means[order])
     quats, scales = smallest_rotations(gaussians.quats[order], gaussians.scales[order])
     with np.errstate(divide="ignore"):
@@ -87,17 +88,6 @@ def unpack(packed: Packed) -> Gaussians:
     rest = (_plus_green(sh.T.reshape(n, coefficients, 3)) - 128.0) * _per_coefficient(header["sh"])[:, None]
     coefficients = np.concatenate([(colors[:, None] - 0.5) / SH_C0, rest], axis=1)
     return Gaussians(means, quats, np.exp(_numbers(scale.T, header["scale"])), opacity[0] / 255, coefficients)
-
-
-def morton_order(points: np.ndarray) -> np.ndarray:
-    """(N,) the order of (N, 3) finite points along a Z-shaped curve through their bounding box, 21 bits an axis."""
-    points = points.astype(np.float64)
-    low, high = points.min(axis=0), points.max(axis=0)
-    cells = ((points - low) * ((2**21 - 1) / np.maximum(high - low, 1e-300))).astype(np.uint64)
-    for shift, mask in ((32, 0x1F00000000FFFF), (16, 0x1F0000FF0000FF), (8, 0x100F00F00F00F00F), (4, 0x10C30C30C30C30C3), (2, 0x1249249249249249)):
-        cells = (cells | (cells << np.uint64(shift))) & np.uint64(mask)
-    code = cells[:, 0] | (cells[:, 1] << np.uint64(1)) | (cells[:, 2] << np.uint64(2))
-    return np.argsort(code, kind="stable")
 
 
 def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -28,8 +28,7 @@ def resized(gaussians: Gaussians, count: int, seed: int = 0) -> Gaussians:
     chosen = rng.permutation(n)
     whole, rest = divmod(count, n)
     rows = np.concatenate([np.arange(whole * n) % n, np.sort(chosen[:rest])])
-    means = gaussians.means[rows]
-    copies = slice(n, None)
+    out = gaussians[rows]
     jitter = rng.standard_normal((max(count - n, 0), 3), np.float32)
-    means[copies] += jitter * gaussians.scales[rows[copies]].mean(axis=1, keepdims=True)
-    return Gaussians(means, gaussians.quats[rows], gaussians.scales[rows], gaussians.opacities[rows], gaussians.sh[rows], check=False)
+    out.means[n:] += jitter * out.scales[n:].mean(axis=1, keepdims=True)
+    return out

@@ -28,7 +28,7 @@ def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]
     """The shape of every array of a checkpoint, by name. items: how many splats, photographs and cameras there are."""
     found: dict[str, tuple[int, ...]] = {}
     for q in trained.QUANTITIES.values():
-        found[q.name] = q.planes(sh_degree), items[q.of], q.width
+        found[q.name] = q.shape(items[q.of], sh_degree)
         found[q.moments] = 2, *found[q.name]
     return found | {name: (1, items["splat"], contract.itemsize(name) // 4) for name in STATISTICS}
 

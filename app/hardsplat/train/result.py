@@ -8,11 +8,11 @@ from pathlib import Path
 
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
-from hardsplat.io.ply import is_antialiased
+from hardsplat.io.formats import readable
+from hardsplat.io.splats import is_antialiased
 from hardsplat.presets import SAVED_NAME, config_from_file
 from hardsplat.train.checkpoint import newest
 
-FILES = (".ply", ".npz")
 
 
 def find_model(result: str | Path, data_dir: str | Path | None = None, device: str | None = None) -> tuple[Path, TrainConfig]:
@@ -21,11 +21,12 @@ def find_model(result: str | Path, data_dir: str | Path | None = None, device: s
     Raises UserError where there are no splats. `config.data_dir` stays None where nothing says which scene they show.
     """
     path = Path(result)
-    file, folder = (path, path.parent) if path.suffix in FILES else (path / "splats.ply", path)
+    file, folder = (path, path.parent) if path.suffix.lower() in readable() else (path / "splats.ply", path)
+    folder = folder.parent if folder.name == "ckpts" else folder  # the run of a checkpoint
     saved = folder / SAVED_NAME
     if not file.is_file() and newest(folder) and file.parent == path:
         raise UserError(f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat train {shlex.quote(str(folder))} --resume")
     if not file.is_file():
-        raise UserError(f"{file}: no such file; give a run folder of hardsplat train, or a .ply or .npz")
+        raise UserError(f"{file}: no such file; give a run folder of hardsplat train, or a .ply, or splats as {', '.join(readable()[1:])}")
     config = config_from_file(saved) if saved.is_file() else TrainConfig(antialiased=is_antialiased(file))
     return file, replace(config, **({"data_dir": Path(data_dir)} if data_dir else {}), **({"device": device} if device else {}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from hardsplat import morton
 from hardsplat.config import TrainConfig
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.scene import Scene
@@ -11,15 +12,6 @@ from hardsplat.io.scene import Scene
 
 def starts_random(config: TrainConfig, scene: Scene) -> bool:
     return config.init_type == "random" or not len(scene.points)
-
-
-def morton_order(points: np.ndarray) -> np.ndarray:
-    """(N,) the rows of (N, 3) points such that neighbours in space stand side by side: by their ranks along the axes, bits interleaved.
-
-    Ranks, because far points would squeeze the others together.
-    """
-    ranks = points.argsort(axis=0).argsort(axis=0) * 1024 // max(len(points), 1)
-    return sum((ranks >> bit & 1) << 3 * bit for bit in range(10)).dot([1, 2, 4]).argsort(kind="stable")
 
 
 def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
@@ -33,7 +25,7 @@ def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
         colors = rng.integers(0, 256, (config.init_num_pts, 3))
     else:
         points, colors = scene.points, scene.colors
-    order = morton_order(points)
+    order = morton.order_by_rank(points)
     points, colors = points[order], colors[order]
     gaussians = Gaussians.from_points(points, colors, config.sh_degree, config.init_opa)
     gaussians.scales = gaussians.scales * np.float32(config.init_scale)

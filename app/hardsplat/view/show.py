@@ -43,13 +43,13 @@ class Shown:
 
 
 def find(target: str | Path, data_dir: str | Path | None = None, data_factor: int | None = None) -> Shown:
-    """target: a result folder, a .ply or .npz, or a scene. data_dir, data_factor: the scene of splats that do not say it.
+    """target: a result folder, a file of splats, or a scene. data_dir, data_factor: the scene of splats that do not say it.
 
     Raises UserError for anything else, naming it.
     """
     path = Path(target)
     if not path.exists():
-        raise UserError(f"{path}: not found; give a result folder, a .ply or .npz, or a scene")
+        raise UserError(f"{path}: not found; give a result folder, a .ply or another file of splats, or a scene")
     is_scene = path.is_dir() and not any((path / name).exists() for name in ("splats.ply", SAVED_NAME, "ckpts"))
     if is_scene:
         scene = load_scene(path, data_factor or 1)

@@ -1,0 +1,183 @@
+"""`hardsplat convert`: a file of splats into another format, piece by piece, with the splats that are asked for."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.errors import UserError
+from hardsplat.files import replacing
+from hardsplat.gaussians import Gaussians
+from hardsplat.io.formats import format_to_write
+from hardsplat.io.formats.base import PIECE, Splats, writing
+from hardsplat.io.frames import UPS, rotated, to_ours, upright
+from hardsplat.io.order import Sorted, morton_places
+from hardsplat.io.splats import faults, open_splats, say_dropped
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What came of a conversion. read, written: splats. sizes in bytes."""
+
+    read: int
+    written: int
+    size_before: int
+    size: int
+    seconds: float
+
+
+def importance(first: int, g: Gaussians) -> np.ndarray:
+    """(N,) opacity times the sum of the areas of an ellipsoid's three cross-sections, which is about proportional to how much of an image it covers.
+
+    first: position in the file of the piece's first splat, for weights that belong to splats of a file instead of following from them, such as their
+    contribution to training views.
+    """
+    a, b, c = g.scales.T.astype(np.float64)
+    return g.opacities * (a * b + b * c + c * a)
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    sh_degree: int | None = None,
+    up: str | None = None,
+    crop: tuple[str, ...] | None = None,
+    min_opacity: float = 0.0,
+    max_splats: int | None = None,
+    morton: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    weigh: Callable[[int, Gaussians], np.ndarray] = importance,
+) -> Converted:
+    """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both formats follow from the names.
+
+    sh_degree: highest band kept. up: axis of the source that points up, x, y, z, -x, -y or -z; the target is turned so that its format's up does. crop: ("box", x0,
+    y0, z0, x1, y1, z1) or ("sphere", x, y, z, radius), in the source's world as other commands see it; splats with their centre inside are kept. min_opacity: splats
+    below are left out. max_splats: the most that are kept, those with the largest `weigh` (first position in the file, piece) -> (N,). morton: neighbours in space
+    become neighbours in the file; formats that compress are always written so.
+    Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
+    """
+    begun = time.perf_counter()
+    source, target = Path(source), Path(target)
+    source = source / "splats.ply" if source.is_dir() else source
+    row = format_to_write(target)
+    if target.is_dir():
+        raise UserError(f"{target}: is a folder; name a file")
+    if target.exists() and not overwrite:
+        raise UserError(f"{target}: exists; add --overwrite to replace it")
+    inside = _region(crop)
+    if not 0 <= min_opacity <= 1:
+        raise UserError(f"--min-opacity {min_opacity}: expected a number of 0 to 1")
+    if max_splats is not None and max_splats < 1:
+        raise UserError(f"--max-splats {max_splats}: expected a whole number of at least 1")
+    if up is not None and up not in UPS:
+        raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
+    splats = open_splats(source)
+    degree = _degree(source, splats, sh_degree)
+    if splats.antialiased and not row.keeps_filter:
+        log.warning("%s: %s cannot say that its splats are antialiased; programs will draw them too thin or too fat", target, row.suffix)
+
+    keep, means, low, high = _chosen(source, splats, inside, min_opacity, max_splats, weigh, morton or row.morton, quiet)
+    turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
+
+    def pieces(what: str) -> Iterator[Gaussians]:
+        at = 0
+        for piece in _shown(splats, what, quiet):
+            which = keep[at : at + len(piece)]
+            at += len(piece)
+            if which.any():
+                piece = piece[which]
+                piece.sh = piece.sh[:, : (degree + 1) ** 2]
+                yield rotated(piece, turn)
+
+    written = int(keep.sum())
+    with writing(target), ExitStack() as stack:
+        out = Splats(written, degree, lambda: pieces("writing"), splats.antialiased, splats.extra)
+        if means is not None:
+            ordered = Sorted(target, written, degree, splats.extra)
+            stack.callback(ordered.close)
+            places = morton_places(means, low, high)
+            del means
+            at = 0
+            for piece in pieces("sorting"):
+                ordered.put(piece, places[at : at + len(piece)])
+                at += len(piece)
+            out = Splats(written, degree, lambda: _shown(Splats(written, degree, ordered.pieces), "writing", quiet), splats.antialiased, splats.extra)
+        row.write(stack.enter_context(replacing(target)), out)
+    return Converted(splats.count, written, source.stat().st_size, target.stat().st_size, time.perf_counter() - begun)
+
+
+def _chosen(
+    source: Path, splats: Splats, inside: Callable[[np.ndarray], np.ndarray], min_opacity: float, max_splats: int | None,
+    weigh: Callable[[int, Gaussians], np.ndarray], ordered: bool, quiet: bool,
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
+    """(splats of the file,) bool, which are kept; where they shall be ordered their means (kept, 3); and the bounds of those."""
+    keep, dropped, at = np.zeros(splats.count, bool), Counter(), 0
+    weights = np.zeros(splats.count if max_splats else 0, np.float32)
+    means = np.empty((splats.count if ordered else 0, 3), np.float32)
+    for piece in _shown(splats, "reading", quiet):
+        span = slice(at, at + len(piece))
+        good = faults(piece, dropped) & inside(piece.means) & (piece.opacities >= min_opacity)
+        keep[span] = good
+        if max_splats:
+            weights[span] = np.where(good, weigh(at, piece), -1)
+        if ordered:
+            means[span] = piece.means
+        at += len(piece)
+    say_dropped(source, splats.count, dropped)
+    if max_splats and keep.sum() > max_splats:
+        least = np.partition(weights, -max_splats)[-max_splats]
+        equal = np.flatnonzero(weights == least)
+        keep = weights > least
+        keep[equal[: max_splats - int(keep.sum())]] = True
+    if not keep.any():
+        raise UserError(f"{source}: none of its {splats.count} splats is left; --crop or --min-opacity leaves nothing")
+    if not ordered:
+        return keep, None, np.zeros(3), np.zeros(3)
+    means = means if keep.all() else means[keep]
+    return keep, means, means.min(axis=0), means.max(axis=0)
+
+
+def _shown(splats: Splats, what: str, quiet: bool) -> Iterator[Gaussians]:
+    with tqdm(total=splats.count, desc=what, unit="splat", unit_scale=True, leave=False, disable=quiet or splats.count <= PIECE) as bar:
+        for piece in splats.pieces():
+            yield piece
+            bar.update(len(piece))
+
+
+def _degree(source: Path, splats: Splats, sh_degree: int | None) -> int:
+    if sh_degree is None:
+        return splats.sh_degree
+    if not 0 <= sh_degree <= splats.sh_degree:
+        raise UserError(f"--sh-degree {sh_degree}: expected a degree of 0 to {splats.sh_degree}, which {source} has")
+    return sh_degree
+
+
+_SHAPES = {"box": 6, "sphere": 4}
+
+
+def _region(crop: tuple[str, ...] | None) -> Callable[[np.ndarray], np.ndarray]:
+    """means (N, 3) -> (N,) bool, which lie in what --crop says."""
+    if crop is None:
+        return lambda means: np.ones(len(means), bool)
+    shape, *words = crop
+    try:
+        numbers = np.array([float(word) for word in words])
+    except ValueError:
+        numbers = np.array([np.nan])
+    if len(numbers) != _SHAPES.get(shape) or not np.isfinite(numbers).all():
+        raise UserError(f"--crop {' '.join(map(str, crop))}: expected box X0 Y0 Z0 X1 Y1 Z1, or sphere X Y Z RADIUS")
+    if shape == "box":
+        low, high = np.minimum(numbers[:3], numbers[3:]), np.maximum(numbers[:3], numbers[3:])
+        return lambda means: ((means >= low) & (means <= high)).all(axis=1)
+    return lambda means: np.linalg.norm(means.astype(np.float64) - numbers[:3], axis=1) <= numbers[3]

@@ -1,0 +1,186 @@
+"""What all formats of splats share: splats in pieces, and the checks that keep a hostile file from taking memory or ending in a traceback."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+
+PIECE = 1 << 15  # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies of that
+MOST_EXPANSION = 256  # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
+SMALL = 8 << 20  # bytes, which any machine has
+COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
+
+
+@dataclass(frozen=True)
+class Splats:
+    """Splats in pieces of at most PIECE, from a file that is being read or from memory.
+
+    count: splats of all pieces together. sh_degree: 0 to 3, the same in every piece. pieces: a function that begins anew with each call.
+    antialiased: they were trained with the 2D filter of Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
+    """
+
+    count: int
+    sh_degree: int
+    pieces: Callable[[], Iterator[Gaussians]]
+    antialiased: bool = False
+    extra: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of files, as the registry lists it.
+
+    suffix: end of the file's name. title: what it is, for help and messages. frame: where its axes x, y, z point, as in SPZ's documentation:
+    R right, L left, U up, D down, F forward, B back. read: path -> Splats in that frame, after checks that take no memory. write:
+    (path, Splats in that frame) -> None. holds: whether a file with this suffix is of this format, where formats share the suffix.
+    morton: neighbours in space must be neighbours in the file for it to be small. keeps_filter: it can say that splats are antialiased.
+    """
+
+    suffix: str
+    title: str
+    frame: str
+    read: Callable[[Path], Splats] | None = None
+    write: Callable[[Path, Splats], None] | None = None
+    holds: Callable[[Path], bool] | None = None
+    morton: bool = False
+    keeps_filter: bool = False
+
+
+def in_memory(gaussians: Gaussians, antialiased: bool = False) -> Splats:
+    return Splats(len(gaussians), gaussians.sh_degree, lambda: (gaussians[at : at + PIECE] for at in range(0, len(gaussians), PIECE)), antialiased, tuple(gaussians.extra))
+
+
+def spans(count: int, size: int = PIECE) -> Iterator[tuple[int, int]]:
+    """(first, number) of consecutive pieces."""
+    for first in range(0, count, size):
+        yield first, min(size, count - first)
+
+
+def even(pieces: Iterator[Gaussians], size: int) -> Iterator[Gaussians]:
+    """The same splats in pieces of exactly `size`, but for the last."""
+    held: list[Gaussians] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(map(len, held)) >= size:
+            whole = Gaussians.concatenate(held)
+            yield from (whole[at : at + n] for at, n in spans(len(whole) - len(whole) % size, size))
+            held = [whole[len(whole) - len(whole) % size :]]
+    if sum(map(len, held)):
+        yield Gaussians.concatenate(held)
+
+
+@contextmanager
+def reading(path: Path, what: str = "truncated or damaged") -> Iterator[None]:
+    """Turns whatever a parser raises on a damaged file into a UserError of one line."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # parsers and decompressors raise almost anything
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
+        text = str(error).splitlines()
+        raise UserError(f"{path}: {what}: {text[0][:200] if text else type(error).__name__}") from error
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns a full disk and the like into a UserError."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def size_of(path: Path) -> int:
+    with open(path, "rb") as file:
+        return os.fstat(file.fileno()).st_size
+
+
+def begins_with(path: Path, magic: bytes) -> bool:
+    """Whether a file is there and has these first bytes."""
+    if not path.is_file():
+        return False
+    with reading(path), open(path, "rb") as file:
+        return file.read(len(magic)) == magic
+
+
+def exactly(file: IO[bytes], size: int) -> bytes:
+    """The next `size` bytes. Raises EOFError where there are fewer."""
+    data = file.read(size)
+    if len(data) != size:
+        raise EOFError(f"{size} bytes were expected and {len(data)} are there")
+    return data
+
+
+def check_expansion(path: Path, raw: int, packed: int) -> None:
+    """Refuses `packed` bytes that announce `raw` bytes once decompressed, where no honest file does."""
+    if raw > max(SMALL, MOST_EXPANSION * packed):
+        raise UserError(f"{path}: announces {raw} bytes in {packed} compressed ones, which no splats reach; damaged, or a decompression bomb")
+
+
+def check_archive(path: Path, archive: zipfile.ZipFile) -> None:
+    """Refuses a zip whose members claim more bytes than it can hold, or are packed by other methods than numpy and SOG use, whose memory a file may choose."""
+    infos = archive.infolist()
+    check_expansion(path, sum(info.file_size for info in infos), size_of(path))
+    if other := [info.filename for info in infos if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)]:
+        raise UserError(f"{path}: {other[0][:80]} in it is neither stored nor deflated; pack it again so")
+
+
+def check_count(path: Path, count: int) -> None:
+    if count < 1:
+        raise UserError(f"{path}: has no splats")
+
+
+def scratch(beside: Path) -> IO[bytes]:
+    """A temporary file without a name, in the folder of `beside`, which has room for large files where /tmp may be memory."""
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryFile(dir=beside.parent)
+
+
+def degree_of(coefficients: int) -> int:
+    """The SH degree with that many coefficients a channel, the constant one included. Raises ValueError for other numbers."""
+    if coefficients not in COEFFICIENTS:
+        raise ValueError(f"{coefficients} SH coefficients a channel; splats have 1, 4, 9 or 16, for degrees 0 to 3")
+    return COEFFICIENTS.index(coefficients)
+
+
+def unit(quats: np.ndarray) -> np.ndarray:
+    """(N, 4) of length 1; zeros stay."""
+    length = np.linalg.norm(quats.astype(np.float64), axis=1, keepdims=True)
+    return quats / np.where(length > 0, length, 1)
+
+
+def smallest_three(quats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) index of the largest component, and (N, 3) the others in their order, in -sqrt(1/2)..sqrt(1/2), of the unit quaternion whose largest is positive."""
+    q = unit(quats)
+    largest = np.abs(q).argmax(axis=1)
+    q = q * np.where(np.take_along_axis(q, largest[:, None], 1) < 0, -1, 1)
+    return largest, np.take_along_axis(q, OTHERS[largest], 1)
+
+
+def from_smallest_three(largest: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """(N, 4) quaternions of length 1, the inverse of smallest_three."""
+    out = np.empty((len(largest), 4), np.float32)
+    np.put_along_axis(out, OTHERS[largest], others.astype(np.float32), 1)
+    np.put_along_axis(out, largest[:, None], np.sqrt(np.maximum(0, 1 - (others.astype(np.float64) ** 2).sum(1, keepdims=True))).astype(np.float32), 1)
+    return out
+
+
+def finite_log_scales(g: Gaussians) -> np.ndarray:
+    """(N, 3) float32 logarithms. A scale can underflow to 0 in float32; its logarithm would be unreadable."""
+    return np.log(np.maximum(g.scales, np.finfo(np.float32).tiny))
+
+
+OTHERS = np.array([[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]])  # components besides the one at each index

@@ -1,0 +1,142 @@
+"""Splats as the compressed PLY of PlayCanvas and SuperSplat: 16 bytes a splat and one a SH coefficient, quantized within the bounds of chunks of 256."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from shutil import copyfileobj
+
+import numpy as np
+
+from hardsplat.errors import UserError
+from hardsplat.gaussians import SH_C0, Gaussians
+from hardsplat.io.formats.base import PIECE, Splats, begins_with, check_count, even, finite_log_scales, from_smallest_three, scratch, smallest_three
+from hardsplat.io.formats.ply import ANTIALIASED, REST, Table, check_header, columns, is_antialiased
+from hardsplat.trained import QUANTITIES
+
+CHUNK = 256
+_PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")
+_BOUNDS = [[f"{end}_{axis}" for end in ("min", "max") for axis in axes] for axes in (("x", "y", "z"), ("scale_x", "scale_y", "scale_z"), ("r", "g", "b"))]
+_POINT = (11, 10, 11)  # bits of x, y, z
+_COLOR = (8, 8, 8, 8)
+_ROTATION = (2, 10, 10, 10)  # which component (of wxyz) is the largest, then the others
+_SH_RANGE = 8.0  # coefficients of -4..4 over 256 steps
+_LOG_SCALES = 20.0  # bounds of chunks lie within plus and minus this
+
+
+def holds(path: Path) -> bool:
+    return begins_with(path, b"ply") and "chunk" in check_header(path, "chunk")
+
+
+def read(path: Path) -> Splats:
+    """Raises UserError where an element or property is missing, or there are not as many chunks as the splats take."""
+    names = check_header(path)
+    vertex, chunks = Table(path, "vertex"), Table(path, "chunk")
+    for table, wanted in ((vertex, _PACKED), (chunks, sum(_BOUNDS[:2], []))):
+        for name in wanted:
+            if name not in table.dtype.names:
+                raise UserError(f"{path}: property {name} of a compressed PLY is missing")
+    if any(vertex.dtype[name] not in ("<u4", ">u4") for name in _PACKED):
+        raise UserError(f"{path}: {', '.join(_PACKED)} must be of type uint")
+    check_count(path, vertex.count)
+    if chunks.count != -(-vertex.count // CHUNK):
+        raise UserError(f"{path}: has {chunks.count} chunks for {vertex.count} splats, expected {-(-vertex.count // CHUNK)}; damaged")
+    rest, bands = 0, None
+    if "sh" in names:
+        bands = Table(path, "sh")
+        rest = len(bands.dtype.names)
+        if rest not in REST or bands.dtype != np.dtype([(name, "u1") for name in QUANTITIES["shN"].columns(REST.index(rest))]):
+            raise UserError(f"{path}: element sh has other properties than {', '.join(map(str, REST[1:]))} uchar f_rest")
+        if bands.count != vertex.count:
+            raise UserError(f"{path}: element sh has {bands.count} rows for {vertex.count} splats; damaged")
+    return Splats(vertex.count, REST.index(rest), lambda: _pieces(vertex, chunks, bands), is_antialiased(path))
+
+
+def _pieces(vertex: Table, chunks: Table, bands: Table | None) -> Iterator[Gaussians]:
+    bounds = np.concatenate(list(chunks.pieces()))
+    position, scale, color = (columns(bounds, b).reshape(-1, 2, 3) if set(b) <= set(bounds.dtype.names) else None for b in _BOUNDS)
+    sh_pieces = bands.pieces() if bands else None
+    for i, rows in enumerate(vertex.pieces()):
+        n = len(rows)
+        chunk = (i * PIECE + np.arange(n)) // CHUNK
+        packed = [rows[name].astype(np.uint32) for name in _PACKED]
+        rgba = _unpack(packed[3], _COLOR)
+        which = packed[1] >> 30
+        quats = from_smallest_three(which, (_unpack(packed[1], _ROTATION)[:, 1:] - 0.5) * np.sqrt(2))
+        sh = (_within(rgba[:, :3], color, chunk)[:, None] - 0.5) / SH_C0
+        if sh_pieces:
+            bytes_ = np.ascontiguousarray(next(sh_pieces)).view("u1").reshape(n, 3, -1).transpose(0, 2, 1)
+            sh = np.concatenate([sh, _SH_RANGE * (_centre(bytes_) - 0.5)], axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):  # such splats are counted
+            scales = np.exp(_within(_unpack(packed[2], _POINT), scale, chunk))
+            yield Gaussians(_within(_unpack(packed[0], _POINT), position, chunk), quats, scales, rgba[:, 3], sh, check=False)
+
+
+def _centre(values: np.ndarray) -> np.ndarray:
+    """0..1 of a byte: the middle of its step, but the ends for 0 and 255."""
+    return np.where(values == 0, 0, np.where(values == 255, 1, (values + 0.5) / 256))
+
+
+def _within(unorm: np.ndarray, bounds: np.ndarray | None, chunk: np.ndarray) -> np.ndarray:
+    """0..1 between the bounds (chunks, 2, 3) of each splat's chunk."""
+    if bounds is None:
+        return unorm
+    with np.errstate(over="ignore", invalid="ignore"):  # bounds that are not finite, whose splats are counted
+        return bounds[chunk, 0] * (1 - unorm) + bounds[chunk, 1] * unorm
+
+
+def _unpack(packed: np.ndarray, bits: tuple[int, ...]) -> np.ndarray:
+    """(N, len(bits)) of 0..1 from 32 bits, the first field highest."""
+    out, below = np.empty((len(packed), len(bits)), np.float32), 32
+    for i, b in enumerate(bits):
+        below -= b
+        out[:, i] = ((packed >> below) & ((1 << b) - 1)) / ((1 << b) - 1)
+    return out
+
+
+def _pack(unorm: np.ndarray, bits: tuple[int, ...]) -> np.ndarray:
+    out, below = np.zeros(len(unorm), np.uint32), 32
+    for i, b in enumerate(bits):
+        below -= b
+        most = (1 << b) - 1
+        out |= np.clip(np.floor(unorm[:, i] * most + 0.5), 0, most).astype(np.uint32) << np.uint32(below)
+    return out
+
+
+def write(path: Path, splats: Splats) -> None:
+    """SH coefficients beyond -4..4 are clipped. Small and precise only where neighbours in space are neighbours in the file."""
+    rest = REST[splats.sh_degree]
+    lines = ["ply", "format binary_little_endian 1.0"] + ([f"comment {ANTIALIASED}"] if splats.antialiased else [])
+    lines += [f"element chunk {-(-splats.count // CHUNK)}"] + [f"property float {name}" for name in sum(_BOUNDS, [])]
+    lines += [f"element vertex {splats.count}"] + [f"property uint {name}" for name in _PACKED]
+    lines += [f"element sh {splats.count}"] + [f"property uchar {name}" for name in QUANTITIES["shN"].columns(REST.index(rest))] if rest else []
+    with ExitStack() as stack:
+        file = stack.enter_context(open(path, "wb"))
+        packed, bands = (stack.enter_context(scratch(path)) for _ in range(2))
+        file.write("\n".join([*lines, "end_header\n"]).encode())
+        for g in even(splats.pieces(), PIECE):
+            bounds, rows = _compressed(g)
+            file.write(bounds.astype("<f4").tobytes())
+            packed.write(rows.astype("<u4").tobytes())
+            steps = np.clip((g.sh[:, 1:] / _SH_RANGE + 0.5) * 256, 0, 255).astype(np.uint8)
+            bands.write(steps.transpose(0, 2, 1).tobytes())
+        for plane in (packed, bands):
+            plane.seek(0)
+            copyfileobj(plane, file)
+
+
+def _compressed(g: Gaussians) -> tuple[np.ndarray, np.ndarray]:
+    """(chunks, 18) bounds and (N, 4) packed rows."""
+    n, first = len(g), np.arange(0, len(g), CHUNK)
+    bounds, unorms = [], []
+    for values in (g.means, np.clip(finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES), g.sh[:, 0] * SH_C0 + 0.5):
+        low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
+        bounds += [low, high]
+        chunk = np.arange(n) // CHUNK
+        span = np.where(high > low, high - low, 1)
+        unorms.append((values - low[chunk]) / span[chunk])
+    which, others = smallest_three(g.quats)
+    rotation = _pack(np.concatenate([np.zeros((n, 1)), others * np.sqrt(0.5) + 0.5], axis=1), _ROTATION) | which.astype(np.uint32) << np.uint32(30)
+    color = _pack(np.concatenate([unorms[2], g.opacities[:, None]], axis=1), _COLOR)
+    return np.concatenate(bounds, axis=1), np.stack([_pack(unorms[0], _POINT), rotation, _pack(unorms[1], _POINT), color], axis=1)

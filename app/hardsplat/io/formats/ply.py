@@ -1,0 +1,143 @@
+"""Splats as PLY, in the property order of the original 3DGS, which viewers and other trainers read. Also what every PLY needs: its header checked, its rows in pieces."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.recfunctions import structured_to_unstructured
+from plyfile import PlyData
+
+from hardsplat.errors import UserError
+from hardsplat.gaussians import OWN, Gaussians
+from hardsplat.io.formats.base import COEFFICIENTS, Splats, exactly, finite_log_scales, reading, spans
+from hardsplat.trained import QUANTITIES, of
+
+LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
+ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads
+REST = tuple(3 * (k - 1) for k in COEFFICIENTS)  # number of f_rest properties by SH degree
+_ORDER = ("means", "sh0", "shN", "logit_opacities", "log_scales", "quats")
+_NORMALS = ("nx", "ny", "nz")  # behind the means; nobody reads them
+
+
+def splat_columns(sh_degree: int, extra: Iterable[str] = ()) -> dict[str, list[str]]:
+    """Properties of each trained quantity, in the order of the original 3DGS, and of `extra` quantities behind them."""
+    return {name: QUANTITIES[name].columns(sh_degree) for name in (*_ORDER, *extra)}
+
+
+def read(path: Path) -> Splats:
+    """Binary or ascii; the SH degree follows from the number of f_rest, properties that no trained quantity has are ignored.
+
+    Raises UserError naming the file and the property where it is missing, and where the file is damaged or empty.
+    """
+    table = Table(path, "vertex")
+    there = table.dtype.names
+    rest = sum(name.startswith("f_rest_") for name in there)
+    if rest not in REST:
+        raise UserError(f"{path}: has {rest} f_rest properties; splats have {', '.join(map(str, REST))} for SH degrees 0 to 3")
+    degree = REST.index(rest)
+    extra = [q.name for q in of("splat") if q.name not in OWN and set(q.columns(degree)) <= set(there)]
+    wanted = splat_columns(degree, extra)
+    if missing := [name for names in wanted.values() for name in names if name not in there]:
+        raise UserError(f"{path}: property {missing[0]} is missing; is this a point cloud instead of trained splats?")
+    return Splats(table.count, degree, lambda: (_splats(rows, wanted) for rows in table.pieces()), is_antialiased(path), tuple(extra))
+
+
+def _splats(rows: np.ndarray, wanted: dict[str, list[str]]) -> Gaussians:
+    planes = {}
+    for name, names in wanted.items():
+        values = columns(rows, names) if names else np.empty((len(rows), 0), np.float32)
+        planes[name] = values.reshape(len(rows), QUANTITIES[name].width, -1 if names else 0).transpose(2, 0, 1)
+    return Gaussians.from_planes(planes)
+
+
+def write(path: Path, splats: Splats) -> None:
+    """float32 binary little endian.
+
+    Properties: x y z, nx ny nz (zero), f_dc_0..2, f_rest (channel-major: all bands of red, of green, of blue), opacity (logit),
+    scale_0..2 (log), rot_0..3 (wxyz), and those of further trained quantities. A comment says that they are antialiased.
+    """
+    comments = [f"comment {ANTIALIASED}"] if splats.antialiased else []
+    wanted = splat_columns(splats.sh_degree, splats.extra)
+    names = [name for quantity, own in wanted.items() for name in (*own, *(_NORMALS if quantity == "means" else ()))]
+    with open(path, "wb") as file:
+        listed = [f"property float {name}" for name in names]
+        file.write("\n".join(["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}", *listed, "end_header\n"]).encode())
+        for g in splats.pieces():
+            planes = {**g.planes(splats.sh_degree), "log_scales": finite_log_scales(g)[None]}
+            rows, at = np.zeros((len(g), len(names)), "<f4"), 0
+            for name, own in wanted.items():
+                rows[:, at : at + len(own)] = planes[name].transpose(1, 2, 0).reshape(len(g), -1)
+                at += len(own) + (len(_NORMALS) if name == "means" else 0)
+            file.write(rows.tobytes())
+
+
+def is_antialiased(path: str | Path) -> bool:
+    """Whether the header of a PLY says that its splats were trained with --antialiased."""
+    with open(path, "rb") as file:
+        header = file.read(LONGEST_HEADER).partition(b"end_header")[0]
+    return f"comment {ANTIALIASED}".encode() in header
+
+
+# -- any PLY
+
+
+class Table:
+    """The rows of one element of a PLY, in pieces. Reads the header alone where the file is binary, and all of an ascii file."""
+
+    def __init__(self, path: Path, element: str):
+        check_header(path, element)
+        with reading(path):
+            data = PlyData.read(path)[element].data
+        self.count, self.dtype = len(data), data.dtype
+        if isinstance(data, np.memmap):
+            offset = data.offset
+            self.pieces: Callable[..., Iterator[np.ndarray]] = lambda size=None: self._from(path, offset, size)
+        else:
+            self.pieces = lambda size=None: (data[at : at + n] for at, n in spans(self.count, *([size] if size else [])))
+
+    def _from(self, path: Path, offset: int, size: int | None) -> Iterator[np.ndarray]:
+        with reading(path), open(path, "rb") as file:
+            file.seek(offset)
+            for _, n in spans(self.count, *([size] if size else [])):
+                yield np.frombuffer(exactly(file, n * self.dtype.itemsize), self.dtype)
+
+
+def columns(rows: np.ndarray, names: list[str]) -> np.ndarray:
+    """(N, len(names)) float32 of a structured array. Numbers beyond float32 become infinite."""
+    with np.errstate(over="ignore"):
+        return structured_to_unstructured(rows[names], dtype=np.float32, copy=True)
+
+
+def check_header(path: Path, wanted: str = "vertex") -> list[str]:
+    """Names of the elements. Refuses what a parser would hang on or allocate for: no end of header, more numbers than the file has bytes, lists."""
+    with reading(path), open(path, "rb") as file:
+        head = file.read(LONGEST_HEADER)
+        size = os.fstat(file.fileno()).st_size
+    if not head.startswith(b"ply"):
+        raise UserError(f"{path}: not a PLY file, it does not start with `ply`")
+
+    elements: list[list] = []  # [name, count, number of properties]
+    for line in re.split("\r\n|\r|\n", head.decode("latin-1")):
+        match line.split():
+            case ["end_header", *_]:
+                break
+            case ["element", name, amount]:
+                if not re.fullmatch("[0-9]{1,15}", amount):
+                    raise UserError(f"{path}: element {name[:80]} has an absurd count {amount[:80]}")
+                elements.append([name, int(amount), 0])
+            case ["property", "list", *rest]:
+                raise UserError(f"{path}: property {rest[-1][:80] if rest else ''} is a list; is this a mesh instead of splats?")
+            case ["property", *_] if elements:
+                elements[-1][2] += 1
+    else:
+        raise UserError(f"{path}: the PLY header does not end within {LONGEST_HEADER} bytes; the file is truncated or damaged")
+    numbers = sum(count * max(properties, 1) for _, count, properties in elements)
+    if numbers > size:
+        raise UserError(f"{path}: truncated, it announces {numbers} numbers and has {size} bytes")
+    if wanted == "vertex" and not any(name == "vertex" and count for name, count, _ in elements):
+        raise UserError(f"{path}: has no vertices, so there are no splats in it")
+    return [name for name, _, _ in elements]

@@ -1,0 +1,72 @@
+"""Sorting more splats than fit into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat import morton, trained
+from hardsplat.gaussians import Gaussians
+from hardsplat.io.formats.base import PIECE, exactly, scratch, spans
+
+def morton_places(means: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """(N,) uint32, the place of each splat in Morton order; of equal keys the first comes first."""
+    found = np.empty(len(means), np.uint64)
+    for at, n in spans(len(means)):
+        found[at : at + n] = morton.keys(means[at : at + n], low, high)
+    order = np.argsort(found, kind="stable")
+    del found
+    places = np.empty(len(means), np.uint32)
+    places[order] = np.arange(len(means), dtype=np.uint32)
+    return places
+
+
+class Sorted:
+    """Splats in another order, on the disk: they come in pieces, each with its places, and go in pieces again.
+
+    Places are dealt into buckets of PIECE as they come, and a bucket is put in order as it is read, so that memory holds a piece at a time.
+    """
+
+    def __init__(self, beside: Path, count: int, sh_degree: int, extra: tuple[str, ...] = ()):
+        self._count, self._k = count, (sh_degree + 1) ** 2
+        self._extra = {name: trained.QUANTITIES[name].shape(-1, sh_degree) for name in extra}
+        self._width = 11 + 3 * self._k + sum(planes * width for planes, _, width in self._extra.values())
+        self._row = np.dtype([("place", "<u4"), ("values", "<f4", self._width)])
+        self._filled = np.zeros(-(-count // PIECE), np.int64)
+        self._stack = ExitStack()
+        self._file = self._stack.enter_context(scratch(beside))
+
+    def put(self, g: Gaussians, places: np.ndarray) -> None:
+        """places: (N,) where each splat goes, 0 to count - 1; over all pieces each once."""
+        table = np.empty(len(g), self._row)
+        table["place"] = places
+        v = table["values"]
+        further = [g.extra[name].transpose(1, 0, 2).reshape(len(g), -1) for name in self._extra]
+        v[:] = np.concatenate([g.means, g.quats, g.scales, g.opacities[:, None], g.sh.reshape(len(g), -1), *further], axis=1)
+        bucket = places // PIECE
+        table = table[np.argsort(bucket, kind="stable")]
+        number = np.bincount(bucket, minlength=len(self._filled))
+        at = 0
+        for b in np.flatnonzero(number):
+            self._file.seek((b * PIECE + self._filled[b]) * self._row.itemsize)
+            self._file.write(table[at : at + number[b]].tobytes())
+            at += number[b]
+        self._filled += number
+
+    def pieces(self) -> Iterator[Gaussians]:
+        for first, n in spans(self._count):
+            self._file.seek(first * self._row.itemsize)
+            table = np.frombuffer(exactly(self._file, n * self._row.itemsize), self._row)
+            v = np.empty((n, self._width), np.float32)
+            v[table["place"] - first] = table["values"]
+            extra, at = {}, 11 + 3 * self._k
+            for name, (planes, _, width) in self._extra.items():
+                extra[name] = v[:, at : at + planes * width].reshape(n, planes, width).transpose(1, 0, 2)
+                at += planes * width
+            yield Gaussians(v[:, :3], v[:, 3:7], v[:, 7:10], v[:, 10], v[:, 11 : 11 + 3 * self._k].reshape(n, self._k, 3), extra, check=False)
+
+    def close(self) -> None:
+        self._stack.close()

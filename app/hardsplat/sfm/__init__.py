@@ -1,0 +1,14 @@
+"""From photographs, or a video, to a COLMAP model of where each was taken: `hardsplat sfm`.
+
+    run.py        the command: input, stages in order, what people see
+    config.py     its settings
+    photographs.py, cameras.py    what is in a folder, and which photographs share a camera
+    video.py      a video's frames, and the sharp ones that are worth keeping
+    plan.py       the choices that depend on how many photographs there are, and the time they take
+    process.py    the process that does the work; worker.py is its other end
+    stages.py     the stages in that process, made of features.py, pairs.py, comparing.py with matching.py, start.py and mapping.py
+    database.py, state.py    COLMAP's database, and which settings what is in it was made with
+    outcome.py    which photographs have a pose, and why the others have none
+
+pycolmap is imported in the worker's process alone: when it fails or is interrupted, that process ends and nothing else does.
+"""

@@ -1,0 +1,138 @@
+"""The worker's process, seen from the command: it is started, listened to, shown, and ended with the command."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from hardsplat.errors import UserError
+from hardsplat.paths import PACKAGE
+from hardsplat.sfm.plan import spoken
+
+LOG = "log.txt"
+_SHOWN = {"frames": "frames", "features": "features", "similar": "comparing", "matches": "matches", "poses": "poses"}
+
+
+def require_pycolmap() -> None:
+    """Raises UserError where it is not installed."""
+    if importlib.util.find_spec("pycolmap") is None:
+        raise UserError('pycolmap is not installed, which finds the poses: pip install "hardsplat[sfm]", or pip install pycolmap')
+
+
+class Progress:
+    """Bars on a terminal, one for each stage, and a line when a stage ends. seconds: expected, by stage. intention: said before the first that has work to do."""
+
+    def __init__(self, seconds: dict[str, float], quiet: bool, intention: str):
+        self._seconds, self._quiet, self._intention, self._bar, self._begun, self._pace = seconds, quiet, intention, None, {}, 1.0
+        self.spent: dict[str, float] = {}
+
+    def say(self, text: str) -> None:
+        if not self._quiet:
+            tqdm.write(text)
+
+    def begin(self, stage: str, total: int, done: int = 0) -> None:
+        self.close()
+        if done < total and self._intention:
+            self.say(self._intention)
+            self._intention = ""
+        expected = self._seconds.get(stage, 0) * self._pace * (1 - done / max(total, 1))
+        about = f" about {spoken(expected)}" if expected > 10 and done < total else ""
+        self._begun = {"stage": stage, "total": total, "done": done}
+        self._bar = tqdm(total=total, initial=done, desc=_SHOWN[stage] + about, unit="", disable=True if self._quiet else None, leave=False)
+
+    def at(self, done: int, total: int | None = None) -> None:
+        if self._bar is not None:
+            if total is not None:
+                self._bar.total = total
+            self._bar.update(done - self._bar.n if not self._bar.disable else 0)
+
+    def phase(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.set_postfix_str(text)
+
+    def end(self, stage: str, seconds: float) -> None:
+        """What one stage took against what was expected tells how fast this machine is, for those that follow."""
+        self.close()
+        share = 1 - self._begun.get("done", 0) / max(self._begun.get("total", 1), 1)
+        if seconds > 4 and share > 0.5 and self._seconds.get(stage):
+            self._pace = min(max(seconds / share / self._seconds[stage], 0.3), 4.0)
+        self.spent[stage] = self.spent.get(stage, 0) + seconds
+        if seconds >= 0.05 and stage != "similar":
+            stages = list(self._seconds)
+            left = stages[stages.index(stage) + 1 :] if stage in stages else []
+            rest = sum(self._seconds[s] for s in left) * self._pace
+            self.say(f"{_SHOWN[stage]:<10} {self._begun['total']} in {spoken(seconds)}" + (f"; about {spoken(rest)} to go" if left else ""))
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def work(job: dict[str, Any], folder: Path, progress: Progress) -> dict[str, Any]:
+    """Runs the job in a worker; its result. folder: where the log goes.
+
+    Raises UserError with what the worker says, or where it ends without a word. Whatever interrupts this also ends the worker.
+    """
+    log = folder / LOG
+    with open(log, "ab") as said:
+        environment = os.environ | {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}  # the worker's pool has a thread a core
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
+        # a session of its own: Ctrl-C is for us, who then end it
+        process = subprocess.Popen(
+            [sys.executable, "-m", "hardsplat.sfm.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True, env=environment
+        )
+        try:
+            process.stdin.write(json.dumps(job | {"log": str(log)}).encode() + b"\n")
+            process.stdin.flush()
+            for line in process.stdout:
+                message = json.loads(line)
+                if "result" in message:
+                    return message["result"]
+                if "error" in message:
+                    raise UserError(message["error"])
+                _show(message, progress)
+        except BrokenPipeError:
+            pass  # it ended at once; the log says why
+        finally:
+            progress.close()
+            _end(process)
+    raise UserError(f"the process that finds the poses ended with {process.returncode}: {_last_line(log)} (see {log}); the same command goes on where it stopped")
+
+
+def _show(message: dict[str, Any], progress: Progress) -> None:
+    if "stage" in message:
+        progress.begin(message["stage"], message["total"], message["done"])
+    elif "end" in message:
+        progress.end(message["end"], message["seconds"])
+    elif "phase" in message:
+        progress.phase(message["phase"])
+    elif "done" in message:
+        progress.at(message["done"])
+
+
+def _end(process: subprocess.Popen) -> None:
+    """It ends when its input closes; where it does not, it is made to."""
+    for stop in (process.stdin.close, process.terminate, process.kill):
+        with suppress(OSError):
+            stop()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(3)
+            break
+    process.wait()
+    process.stdout.close()
+
+
+def _last_line(log: Path) -> str:
+    with open(log, "rb") as file:
+        file.seek(max(0, log.stat().st_size - 2000))
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    return lines[-1][:200] if lines else "no message"

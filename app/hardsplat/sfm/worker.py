@@ -1,0 +1,71 @@
+"""The process that does the work: `python -m hardsplat.sfm.worker`. A job comes as a line of JSON on its input; messages leave as lines of JSON.
+
+    {"stage": name, "total": n, "done": k}     a stage begins, with k of n done before
+    {"done": k}, {"phase": text}               how far it is
+    {"end": name, "seconds": s}                it is done
+    {"result": {...}}, {"error": text}         the last message
+
+What libraries print goes to the log, which is this process's stderr. It ends at once when its input closes: whoever started it is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+
+import cv2
+
+from hardsplat.errors import UserError
+from hardsplat.sfm.stages import Stages
+
+
+def main() -> None:
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
+        os.dup2(2, 1)  # what libraries print must not fall among the messages
+        lock = threading.Lock()
+
+        def send(**message) -> None:
+            with lock:
+                out.write(json.dumps(message) + "\n")
+                out.flush()
+
+        job = json.loads(sys.stdin.readline())
+        threading.Thread(target=_end_with_input, daemon=True).start()
+        threading.Thread(target=_tell_headings, args=(Path(job["log"]), send), daemon=True).start()
+        try:
+            send(result=Stages(job, send).run())
+        except UserError as error:
+            send(error=str(error))
+        except OSError as error:
+            send(error=f"{error.filename or job['scene']}: {error.strerror or error}")
+        except (RuntimeError, ValueError) as error:  # what COLMAP's failed checks become
+            traceback.print_exc()
+            send(error=f"COLMAP failed: {str(error).splitlines()[0] if str(error) else type(error).__name__}; all it said is in {job['log']}")
+
+
+def _end_with_input() -> None:
+    """Ends this process when nobody holds the other end of its input any more."""
+    while os.read(0, 4096):
+        pass
+    os._exit(1)
+
+
+def _tell_headings(log: Path, send) -> None:
+    """Sends on what the global mapper's log calls its steps, as it has no callbacks that would tell."""
+    with open(log, errors="replace") as said:
+        said.seek(0, os.SEEK_END)
+        while True:
+            time.sleep(0.5)
+            for line in said:
+                if "=== Running " in line:
+                    send(phase=line.split("=== Running ")[1].split(" ===")[0])
+
+
+if __name__ == "__main__":
+    cv2.setNumThreads(1)  # the pool has a thread a core
+    main()

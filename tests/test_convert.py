@@ -1,0 +1,196 @@
+"""`hardsplat convert`: what is kept, turned and ordered, in pieces, and what is refused."""
+
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from hardsplat import morton
+from hardsplat.cli import main
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.io.convert import convert, importance
+from hardsplat.io.formats import FILE_FORMATS, writable
+from hardsplat.io.formats.base import in_memory
+from hardsplat.io.frames import rotated, upright
+from hardsplat.io.splats import load_splats, save_splats
+from tests.splat_files import covariances, differences, some_splats
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory):
+    """A file of five pieces, one NaN among them."""
+    path, g = tmp_path_factory.mktemp("big") / "big.ply", some_splats(150_000, 0, seed=3)
+    g.means[70_000, 2] = np.nan
+    save_splats(path, g)
+    return path
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "in.ply"
+    some_splats(400, 2).save(path)
+    return path
+
+
+def run(*argv):
+    return main(["convert", *map(str, argv), "--quiet"])
+
+
+def test_files_of_several_pieces_are_as_those_written_at_once(big, tmp_path):
+    g = load_splats(big)
+    assert len(g) == 149_999
+    for suffix in (".ply", ".npz", ".splat", ".glb"):  # in the order of the file
+        done = convert(big, tmp_path / f"a{suffix}", quiet=True)
+        g.save(tmp_path / f"b{suffix}")
+        assert (done.read, done.written) == (150_000, 149_999) and done.size == (tmp_path / f"b{suffix}").stat().st_size
+        assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes() or suffix == ".npz"  # whose members carry the time
+    for suffix in (".spz", ".compressed.ply"):  # sorted on the disk here, in memory there
+        convert(big, tmp_path / f"a{suffix}", quiet=True)
+        g.save(tmp_path / f"b{suffix}")
+        assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
+
+
+def test_morton_order_puts_neighbours_beside_each_other(small, tmp_path):
+    convert(small, tmp_path / "a.ply", morton=True, quiet=True)
+    g, before = load_splats(tmp_path / "a.ply"), load_splats(small)
+    assert max(differences(before, g).values()) < 1e-6
+    keys = morton.keys(g.means, g.means.min(axis=0), g.means.max(axis=0))
+    assert (np.diff(keys.astype(np.int64)) >= 0).all()
+    steps = lambda g: np.linalg.norm(np.diff(g.means, axis=0), axis=1).mean()
+    assert steps(g) < 0.5 * steps(before)
+    corners = morton.keys(np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1.0]]), np.zeros(3), np.ones(3))
+    bits = int("1" * 21, 2)
+    assert corners.tolist() == [0, *(sum((bits >> i & 1) << (3 * i + axis) for i in range(21)) for axis in (2, 1, 0)), 2**63 - 1]
+
+
+def test_fewer_bands_and_fewer_splats(small, tmp_path):
+    g, out = load_splats(small), tmp_path / "a.npz"
+    convert(small, out, sh_degree=1, min_opacity=0.5, quiet=True)
+    wanted = g.opacities >= 0.5
+    back = load_splats(out)
+    assert back.sh_degree == 1 and len(back) == wanted.sum() and np.array_equal(back.sh, g.sh[wanted, :4])
+
+    for crop, inside in (
+        (("box", "-1", "0", "-9", "1", "2", "9"), (np.abs(g.means[:, 0]) <= 1) & (g.means[:, 1] >= 0) & (g.means[:, 1] <= 2)),
+        (("sphere", "1", "0", "0", "1.5"), np.linalg.norm(g.means - [1, 0, 0], axis=1) <= 1.5),
+    ):
+        convert(small, out, crop=crop, overwrite=True, quiet=True)
+        assert np.array_equal(load_splats(out).means, g.means[inside]) and 0 < inside.sum() < 400
+
+    convert(small, out, max_splats=100, overwrite=True, quiet=True)
+    weight = g.opacities * (g.scales[:, 0] * g.scales[:, 1] + g.scales[:, 1] * g.scales[:, 2] + g.scales[:, 2] * g.scales[:, 0])
+    most = np.sort(np.argsort(-weight)[:100])
+    assert np.array_equal(load_splats(out).means, g.means[most])  # in the order of the file
+
+    convert(small, out, max_splats=7, weigh=lambda first, piece: np.zeros(len(piece)), overwrite=True, quiet=True)  # all alike: the first ones
+    assert np.array_equal(load_splats(out).means, g.means[:7])
+    seen = []
+    convert(small, out, max_splats=7, weigh=lambda first, piece: seen.append(first) or importance(first, piece), overwrite=True, quiet=True)
+    assert seen == [0]
+
+
+def test_up_turns_the_scene(small, tmp_path):
+    g = load_splats(small)
+    for suffix in (".ply", ".spz", ".glb"):
+        convert(small, tmp_path / f"a{suffix}", up="z", sh_degree=2, quiet=True)
+        found = differences(rotated(g, upright("z")), load_splats(tmp_path / f"a{suffix}"))
+        assert found["means"] < 0.002 and found["shape"] < 0.08 and found["shN"] < 0.01
+    import json
+    import struct
+
+    data = (tmp_path / "a.glb").read_bytes()  # what was z in the file is y in glTF
+    gltf = json.loads(data[20 : 20 + struct.unpack_from("<I", data, 12)[0]])
+    assert gltf["accessors"][0]["max"][1] == pytest.approx(float(g.means[:, 2].max()), abs=1e-6)
+
+
+def test_the_command(small, tmp_path, capsys):
+    out = tmp_path / "out.spz"
+    assert main(["convert", str(small), str(out), "--max-splats", "300", "--crop", "sphere", "-0.5", "0", "0", "99", "--min_opacity", "0.02"]) == 0
+    text = capsys.readouterr().out
+    assert re.fullmatch(rf"{out}: 300 of 400 splats, \d+\.\d\d MB, 1/\d+\.\d of what was read, in \d+\.\d s\n", text)
+    assert run(small, out) == 2
+    assert capsys.readouterr().err == f"hardsplat: error: {out}: exists; add --overwrite to replace it\n"
+    assert run(small, out, "--overwrite") == 0
+    assert run(out, out, "--overwrite") == 0  # onto itself
+    assert len(load_splats(out)) == 400
+    (tmp_path / "result").mkdir()
+    small.rename(tmp_path / "result/splats.ply")
+    assert run(tmp_path / "result", tmp_path / "new/a.glb") == 0  # a result folder, a folder to make
+
+
+BAD = {
+    "no such file": (["{in}x.ply", "{out}.ply"], "inx.ply: cannot be read: No such file"),
+    "no such format": (["{in}.ply", "{out}.obj"], "out.obj: splats are written as .compressed.ply, .ply"),
+    "format that is not read": (["{in}.obj", "{out}.ply"], "in.obj: splats come as .ply, .npz"),
+    "degree": (["{in}.ply", "{out}.ply", "--sh-degree", "3"], "--sh-degree 3: expected a degree of 0 to 2, which "),
+    "opacity": (["{in}.ply", "{out}.ply", "--min-opacity", "2"], "--min-opacity 2.0: expected a number of 0 to 1"),
+    "splats": (["{in}.ply", "{out}.ply", "--max-splats", "0"], "--max-splats 0: expected a whole number of at least 1"),
+    "shape": (["{in}.ply", "{out}.ply", "--crop", "cone", "1"], "--crop cone 1: expected box X0 Y0 Z0 X1 Y1 Z1, or sphere X Y Z RADIUS"),
+    "numbers": (["{in}.ply", "{out}.ply", "--crop", "box", "0", "0", "0", "1", "1"], "--crop box 0 0 0 1 1: expected box"),
+    "NaN": (["{in}.ply", "{out}.ply", "--crop", "sphere", "0", "0", "nan", "1"], "--crop sphere 0 0 nan 1: expected box"),
+    "nothing left": (["{in}.ply", "{out}.ply", "--crop", "sphere", "99", "0", "0", "1"], "none of its 400 splats is left; --crop or --min-opacity leaves nothing"),
+    "up": (["{in}.ply", "{out}.ply", "--up", "up"], "argument --up: invalid choice: 'up'"),
+    "file as folder": (["{in}.ply", "{in}.ply/a.ply"], "in.ply/a.ply: cannot be written: "),
+}
+
+
+@pytest.mark.parametrize("argv, words", BAD.values(), ids=BAD)
+def test_bad_input(small, tmp_path, capsys, argv, words):
+    assert run(*(word.replace("{in}", str(tmp_path / "in")).replace("{out}", str(tmp_path / "out")) for word in argv)) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("hardsplat: error: ") and err.count("\n") == 1 and words in err
+    assert [p.name for p in tmp_path.iterdir()] == ["in.ply"]
+
+
+def test_a_folder_is_no_file_to_write(small, tmp_path):
+    (tmp_path / "a.ply").mkdir()
+    with pytest.raises(UserError, match="a.ply: is a folder; name a file"):
+        convert(small, tmp_path / "a.ply", overwrite=True)
+
+
+@pytest.mark.parametrize("suffix", writable())
+def test_a_failed_conversion_leaves_the_old_file_and_nothing_else(small, tmp_path, monkeypatch, suffix):
+    out = tmp_path / f"out{suffix}"
+    out.write_bytes(b"old")
+    row = next(r for r in FILE_FORMATS.values() if r.suffix == suffix and r.write)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(UserError, match=f"out{re.escape(suffix)}: cannot be written: No space left on device"):
+        convert(small, out, overwrite=True)
+    assert out.read_bytes() == b"old" and {p.name for p in tmp_path.iterdir()} == {"in.ply", out.name} and row
+
+
+def test_antialiased_splats_in_a_format_that_cannot_say_so(small, tmp_path, caplog):
+    save_splats(tmp_path / "aa.ply", load_splats(small), antialiased=True)
+    convert(tmp_path / "aa.ply", tmp_path / "a.splat", quiet=True)
+    assert "a.splat: .splat cannot say that its splats are antialiased" in caplog.text
+
+
+@pytest.mark.parametrize("suffix", [".spz", ".glb"])
+def test_memory_is_that_of_a_piece(tmp_path, suffix):
+    """Of 0.3 million splats of degree 3, which are 71 MB: sorted on the disk, and not."""
+    g, path = some_splats(30_000, 3), tmp_path / "in.ply"
+    many = in_memory(Gaussians(*(np.tile(v, (10, *[1] * (v.ndim - 1))) for v in (g.means, g.quats, g.scales, g.opacities, g.sh))))
+    FILE_FORMATS["ply"].write(path, many)
+    del many
+    save_splats(tmp_path / f"small{suffix}", some_splats(10, 0))  # imports
+    tracemalloc.start()
+    try:
+        convert(path, tmp_path / f"a{suffix}", quiet=True)
+        assert tracemalloc.get_traced_memory()[1] < 60e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_covariances_survive_every_axis(small, tmp_path):
+    """A turn there and back: --up of what went up."""
+    convert(small, tmp_path / "a.ply", up="x", quiet=True)
+    convert(tmp_path / "a.ply", tmp_path / "b.ply", up="-y", quiet=True)
+    a, b = load_splats(tmp_path / "a.ply"), load_splats(tmp_path / "b.ply")
+    np.testing.assert_allclose(covariances(a), covariances(b), rtol=1e-5, atol=1e-9)
+    np.testing.assert_array_equal(a.means, b.means)
