@@ -7,22 +7,7 @@ from hardsplat.config import FIELDS, checked, kind
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
 REMEDIES = {"splats": "lower --sh-degree", "pixels": "raise --data-factor"}
-AXES = (
-    "format",
-    "state_format",
-    "blending",
-    "reduction",
-    "hybrid_threshold",
-    "ordering",
-    "atomics",
-    "block",
-    "shape",
-    "segments",
-    "tile_backward",
-    "tile_threshold",
-    "moments",
-    "rasterizer",
-)
+AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments", "rasterizer", "gradient", "gradient_samples", "gradient_draws")
 
 
 def add_flags(parser):

@@ -35,7 +35,7 @@ from hardsplat.train.mcmc import grown, mcmc_passes, record_mcmc, record_noise
 from hardsplat.train.photos import Photos
 from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
 from hardsplat.trained import Of
-from hardsplat.variants.gradients import GRADIENTS
+from hardsplat.variants.gradients import finds_statistics
 
 GROUP = contract.CONSTANTS["GROUP"]
 
@@ -231,7 +231,7 @@ class Session(BatchedSession):
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
-        sink = adam(self.config.moments, self.config.visible_adam, grows=GRADIENTS[self.config.gradient].statistics)
+        sink = adam(self.config.moments, self.config.visible_adam, grows=finds_statistics(self.config.gradient))
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=sink)
         self._parts = [self.raster]
         self._scratch = scratch = allocate_densify(self.device, self.parameters.capacity)
