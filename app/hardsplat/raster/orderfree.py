@@ -20,17 +20,19 @@ from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import NUMBER_FORMAT, NumberImage
 from hardsplat.raster.draws import canvas_of, outline, sums
+from hardsplat.raster.projection import scored
 from hardsplat.raster.rows import Rows
 
 
 @dataclass(frozen=True)
 class OrderFree:
-    """Of a canvas of width x height px. rows.samples: of a pixel, a power of two. draws: pairs of draws a step, whose gradients are averaged."""
+    """Of a canvas of width x height px. rows.samples: of a pixel, a power of two. draws: pairs of draws a step, whose gradients are averaged. scores: with those of SCORES."""
 
     rows: Rows
     width: int
     height: int
     draws: int
+    scores: bool = False
 
     def passes(self) -> list[ComputePass | DrawPass]:
         return [p for draw in range(self.draws) for p in self._passes(draw)]
@@ -71,7 +73,7 @@ class OrderFree:
             slots=slots,
             macros={"NUMBERS": "utexture2DMS" if rows.samples > 1 else "utexture2D"},
         )
-        return [nearest, behind, gather]
+        return [nearest, behind, *scored(gather, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Image]:
 
@@ -85,9 +87,9 @@ class OrderFree:
             raise
         return out
 
-    def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, order -> d_splats2d."""
         for draw in range(self.draws):
             for name in ("nearest", "next"):
                 recorder.run(run[f"draw backward {name} {draw}"], indirect="draw", extent=(self.width, self.height))
-            recorder.run(run[f"draw backward gather {draw}"], threads=(self.width, self.height))
+            recorder.run(run[f"draw backward gather {draw}{score}"], threads=(self.width, self.height))

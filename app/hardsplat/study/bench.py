@@ -37,7 +37,24 @@ from hardsplat.train.report import make_folder, write_json
 from hardsplat.train.result import find_model
 from hardsplat.variants.reductions import REDUCTIONS
 
-AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments", "gradient", "gradient_samples", "gradient_draws")  # options that may be lists
+AXES = (
+    "format",
+    "state_format",
+    "blending",
+    "reduction",
+    "hybrid_threshold",
+    "ordering",
+    "atomics",
+    "block",
+    "shape",
+    "segments",
+    "tile_backward",
+    "tile_threshold",
+    "moments",
+    "gradient",
+    "gradient_samples",
+    "gradient_draws",
+)  # options that may be lists
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:
