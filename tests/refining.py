@@ -12,8 +12,8 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam, plane_groups
-from hardsplat.train.refine import allocate_refine, refine_settings
 from hardsplat.train.loss import loss_terms, term_sums_bytes
+from hardsplat.train.refine import allocate_refine, refine_settings
 from hardsplat.train.schedule import adam_settings, rate_plans
 
 # As the float64 references have them: all bands of colour under one name, moments first and second by turns.

@@ -1,5 +1,7 @@
 """The budget strategy: scores of both rasterizers against sums over pixels in float64, splits against numpy, growth by the budget."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hardsplat import contract
@@ -223,7 +225,7 @@ def test_a_run_grows_to_its_budget(on_device, scene, tmp_path):
     metrics = train(settings(scene, tmp_path / "run", **BUDGET, max_steps=60, refine_every=5))
     assert 600 < metrics["splats"] <= 700
     curve = metrics["curve"]["splats"]
-    assert all(a <= b for a, b in zip(curve, curve[1:]))
+    assert all(a <= b for a, b in itertools.pairwise(curve))
 
 
 def test_deterministic_runs_leave_the_same_splats(device, scene):

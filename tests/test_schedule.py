@@ -8,8 +8,8 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.refine import refine_settings
 from hardsplat.train.loss import loss_terms
+from hardsplat.train.refine import refine_settings
 from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, rate_plans, record_begin, record_end, step_settings, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"]

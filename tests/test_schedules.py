@@ -35,7 +35,7 @@ def test_no_result_depends_on_what_declarations_leave_open():
     "undeclared, case",
     [
         (f"noise:{'+'.join(GEOMETRY)}", "mcmc"),
-        (f"adam:{'+'.join((*trained.gradients(), 'd_colors', 'directions', *GEOMETRY))}", "tiled"),
+        (f"adam:{'+'.join((*trained.gradients(), 'd_colors', 'directions', *trained.values()))}", "tiled"),
         ("densify grow:flags+flag_sums+grow_stats", "tiled"),
         ("loss gradient:ssim_grads", "tiled"),
     ],

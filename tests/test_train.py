@@ -157,7 +157,7 @@ def test_deterministic_runs_leave_the_same_bytes(on_device, scene, tmp_path):
 
 
 def test_metrics_are_plausible(run):
-    config, m = run
+    _, m = run
     assert m["steps"] == 80 and m["curve"]["step"] == list(range(5, 81, 5))
     assert {len(column) for column in m["curve"].values()} == {16}
     assert [e["step"] for e in m["evaluations"]] == [10, 40, 80]

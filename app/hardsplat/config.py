@@ -17,7 +17,7 @@ from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
-from hardsplat.variants.gradients import GRADIENTS
+from hardsplat.variants.gradients import GRADIENTS, finds_statistics
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.reductions import REDUCTIONS
@@ -148,8 +148,10 @@ class Learning:
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
     moments: str = option("float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact",
         choices=tuple(MOMENT_FORMATS))
-    gradient: str = option("analytic", "analytic; stochastic: from two perturbed images, on any device that blends; its defaults are in configs/stochastic.toml",
-        choices=tuple(GRADIENTS))
+    gradient: str = option("auto", "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are "
+        "in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments", choices=("auto", *GRADIENTS))
+    gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="as many as the device draws", choices=("auto", "1", "2", "4", "8"))
+    gradient_draws: int = option(1, "order-free: how often the samples are drawn in a step", unit="times", min=1, max=64)
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
     gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
     gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
@@ -228,7 +230,7 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
 
 def check_gradient(config: TrainConfig) -> None:
     """UserError where splats would grow by statistics that the gradients do not come with."""
-    if config.strategy in ("adaptive", "budget") and not GRADIENTS[config.gradient].statistics:
+    if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
 
 

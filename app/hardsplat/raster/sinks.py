@@ -44,7 +44,9 @@ STORE = Sink(True, {"sink": "optim/store.glsl"}, own=("gradients",))
 def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/step.glsl", "moments": MOMENT_FORMATS[moments].slot}
-    return Sink(False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, scores=scores, own=("values", "moments"))
+    return Sink(
+        False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, scores=scores, own=("values", "moments")
+    )
 
 
 def resolve_moments(device: Device, wanted: str) -> MomentFormat:

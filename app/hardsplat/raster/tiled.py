@@ -53,6 +53,7 @@ class TiledOptions(Options):
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
     stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
+    gradient: str = "auto"  # auto: analytic; stochastic: see above
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,10 @@ class TiledRows:
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
         if options.stochastic and options.stochastic.gather == "draw":
             raise UserError("--gather draw: takes the graphics pipeline; use --gather rows with --rasterizer tiled")
+        if options.gradient == "order-free":
+            raise UserError(
+                "--gradient order-free: draws samples through the graphics pipeline; use --rasterizer hardware, or leave --gradient out: tiles need no order of fragments"
+            )
         backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")  # the forward pass has the same needs
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         if options.stochastic:
@@ -100,7 +105,9 @@ def subgroups_of(lanes: int, least: int) -> int:
     return TILE * TILE // (lanes * pixels_of(lanes, least))
 
 
-def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image") -> list[ComputePass]:
+def passes(
+    rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image"
+) -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
     return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
 

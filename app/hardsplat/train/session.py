@@ -36,7 +36,7 @@ from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plans,
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.trained import Of
 from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.gradients import GRADIENTS
+from hardsplat.variants.gradients import finds_statistics
 
 GROUP = contract.CONSTANTS["GROUP"]
 
@@ -219,7 +219,7 @@ class Session(BatchedSession):
         before, capacity = self.parameters.capacity, min(roomy(wanted), limit)
         if capacity < wanted:
             self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self.device, self.config)} is {limit}"
-        if capacity <= before or self._refused and capacity >= self._refused:
+        if capacity <= before or (self._refused and capacity >= self._refused):
             return
         self._release(keep_parameters=True)
         try:
@@ -240,7 +240,7 @@ class Session(BatchedSession):
             self._record_commands()
 
     def _sink(self) -> Sink:
-        has_statistics = GRADIENTS[self.config.gradient].statistics
+        has_statistics = finds_statistics(self.config.gradient)
         return adam(self.config.moments, self.config.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics)
 
     def _record(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -293,10 +294,8 @@ class Run:
     def _rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""
         if not isinstance(error, DeviceLost):
-            try:
+            with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
                 self._keep_safe()
-            except UserError:
-                pass  # the device is no longer fit for a copy either; the last one serves
         try:
             checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
         except UserError as unsaved:
