@@ -129,7 +129,7 @@ class TrainSettings(TypedDict, total=False):
     """most splats; 0: what fits on the device (mcmc: 1 000 000) (default: 0 splats)"""
 
     resolution_schedule: int
-    """steps after which the photographs' resolution doubles, from a quarter to full; 0: full from the start (default: 0 steps)"""
+    """steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start (default: 0 steps)"""
 
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""

@@ -1,4 +1,4 @@
-"""python -m tools.suite train PLAN --data FOLDER --out RESULTS [--lane K] [--minutes M]
+"""python -m tools.suite train PLAN --data FOLDER --out RESULTS [--lane K] [--queue FOLDER] [--minutes M]
 python -m tools.suite table PLAN --out RESULTS [--against PRESET]
 
 `train` may run several times on one folder of results, at once on several devices (HARDSPLAT_DEVICE; each with its own --lane) or later again: runs that have a
@@ -26,6 +26,7 @@ def main(words: list[str]) -> int:
         each.add_argument("--out", type=Path, required=True, help="folder of the results")
     training.add_argument("--data", type=Path, required=True, help="folder of the scenes' folders")
     training.add_argument("--lane", type=int, default=0, help="number of this process among those that share the folder of results")
+    training.add_argument("--queue", type=Path, help="folder that all processes share that take runs from one plan (default: queue in the folder of results)")
     training.add_argument("--minutes", type=float, default=float("inf"), help="no run begins later than that")
     table.add_argument("--against", help="print differences from this preset, too")
     given = parser.parse_args(words)
@@ -35,7 +36,7 @@ def main(words: list[str]) -> int:
 
         if given.command == "train":
             given.out.mkdir(parents=True, exist_ok=True)
-            lane.work(plan, given.data, given.out, given.lane, given.minutes)
+            lane.work(plan, given.data, given.out, given.queue or given.out / "queue", given.lane, given.minutes)
             return 0
         found = rows(lane.results(given.out), plan.targets)
     except UserError as error:

@@ -1,6 +1,7 @@
 """A lane: one process on one device that takes runs of a plan, one after the other, until none is left.
 
-Several lanes share a folder: each run has a lock there, which ends with its process. What came of a run is one line of `results.jsonl` of its lane.
+Several lanes share a queue, a folder with a file for each run: it is locked while the run is made, and says so when it is done. What came of a run is one line of the
+lane's `results_K.jsonl`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TextIO
 
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
@@ -43,10 +45,10 @@ class Measuring(Training):
         return metrics
 
 
-def work(plan: Plan, data: Path, out: Path, lane: int, minutes: float) -> int:
+def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: float) -> int:
     """Takes runs until none is left or so many minutes have passed; a run that has begun is ended. Returns how many it made."""
     begun, device, made, scenes = time.monotonic(), open_device(None), 0, {}
-    for run in _claimed(plan.runs, out):
+    for run, claim in _claimed(plan.runs, out, queue):
         if time.monotonic() - begun > 60 * minutes:
             break
         if run.scene not in scenes:
@@ -54,6 +56,8 @@ def work(plan: Plan, data: Path, out: Path, lane: int, minutes: float) -> int:
         result = train(run, device, scenes[run.scene], data / plan.folders[run.scene])
         with open(out / f"results_{lane}.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
+        if "error" not in result:
+            claim.write("done")
         made += 1
         print(f"lane {lane}, {time.monotonic() - begun:.0f} s: {run.key} {result.get('psnr', result.get('error'))}", flush=True)
     return made
@@ -116,15 +120,15 @@ def results(out: Path) -> list[dict]:
     return found
 
 
-def _claimed(runs: list[Run], out: Path) -> Iterator[Run]:
-    """Runs that nobody has done or does, each locked while it is being done."""
-    locks = out / "locks"
-    locks.mkdir(parents=True, exist_ok=True)
+def _claimed(runs: list[Run], out: Path, queue: Path) -> Iterator[tuple[Run, TextIO]]:
+    """Runs that nobody has done or does, each with its file in the queue, which stays locked while the run is being made."""
+    queue.mkdir(parents=True, exist_ok=True)
     for run in runs:
-        with open(locks / run.key, "w") as lock:
+        with open(queue / run.key, "a+", encoding="utf-8") as claim:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 continue
-            if run.key not in done(out):
-                yield run
+            claim.seek(0)
+            if not claim.read() and run.key not in done(out):
+                yield run, claim
