@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+
 from hardsplat import contract
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import build_all
@@ -11,7 +12,6 @@ from hardsplat.io.scene import load_scene
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.budget import record_densify, target
 from hardsplat.train.trainer import train
-
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 from tests.refining import MOMENTS, STATE, Refining, maker, random_state

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
+
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory, UserError
@@ -30,8 +32,6 @@ from hardsplat.train.trainer import train
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS
-from PIL import Image
-
 from tests.drawing import fresh_seed
 from tests.training import densified, open_session, same_state, settings
 

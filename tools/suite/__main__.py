@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 
 from hardsplat.errors import UserError
-
 from tools.suite.plan import read_plan
 from tools.suite.table import markdown, matrix, rows, write_csv
 

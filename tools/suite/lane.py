@@ -23,7 +23,6 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Picture, Scene, load_images, load_scene
 from hardsplat.train.report import write_metrics
 from hardsplat.train.trainer import Run as Training
-
 from tools.suite.plan import Plan, Run
 
 

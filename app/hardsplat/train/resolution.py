@@ -55,7 +55,7 @@ class Resolutions:
         self._cameras, self._images = cameras, images
         self.levels = levels(images, until)
         self._shown = len(self.levels) - 1 if len(self.levels) == 1 else -1  # the level that is on the GPU; full size is there from the start
-        self._threads = ThreadPoolExecutor(8) if len(self.levels) > 1 else None
+        self._threads = ThreadPoolExecutor(8)
         self._next: tuple[int, list[Future]] = (-1, [])
 
     def next_change(self, step: int, otherwise: int) -> int:
@@ -71,7 +71,7 @@ class Resolutions:
         self._shown = level
         if level + 1 < len(self.levels):
             self._next = level + 1, self._made(level + 1)
-        elif self._threads:
+        else:
             self._threads.shutdown(wait=False)
         return [c.resized(*self._size(c, level)) for c in self._cameras], images
 
@@ -80,5 +80,8 @@ class Resolutions:
         return max(1, round(camera.width / divisor)), max(1, round(camera.height / divisor))
 
     def _made(self, level: int) -> list[Future]:
-        full = self.levels[level][1] == 1.0
-        return [self._threads.submit(lambda i=i, c=c: i if full else downsampled(i, *self._size(c, level))) for i, c in zip(self._images, self._cameras)]
+        return [self._threads.submit(self._resized, image, self._size(camera, level)) for image, camera in zip(self._images, self._cameras)]
+
+    @staticmethod
+    def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+        return image if image.shape[1::-1] == size else downsampled(image, *size)
