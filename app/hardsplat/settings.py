@@ -278,6 +278,12 @@ class TrainSettings(TypedDict, total=False):
     split_opacity: float
     """budget: children's opacity over their parent's (default: 0.6)"""
 
+    prune_to: int
+    """budget: splats that are left of the grown ones, those that show most; 0: all (default: 0 splats)"""
+
+    prune_to_iter: int
+    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 22500 steps)"""
+
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""
 

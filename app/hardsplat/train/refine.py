@@ -87,6 +87,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     row["extent"], row["noise_lr"] = extent, config.noise_lr / extent**2
     row["budget"], row["first_step"], row["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     row["grow_absolute"], row["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
+    row["thinned"], row["thin_until"] = config.prune_to, config.prune_to_iter
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
         row[name] = getattr(config, name)
     row["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0
