@@ -5,6 +5,7 @@
     [scenes.lego]                 # a folder of that name below --data; `folder` names another
     target = 35.0                 # dB, of "seconds until"
     settings = { background = "white", cap_max = 300_000 }
+    anchors = { gsplat = [[34.7, 29.45], [184.6, 30.96]] }    # another trainer's seconds and dB, for the plots
 
     [presets.fast]                # settings by name, over those of the scene
     config = "fast"               # a preset of configs/ or a TOML file, below the scene's settings
@@ -56,12 +57,21 @@ class Run:
 
 
 @dataclass(frozen=True)
+class Anchor:
+    """What another trainer reached: (seconds of training, held-out PSNR in dB)."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
 class Plan:
-    """folders: of the scenes, below that of all data. targets: dB by scene, where there is one."""
+    """folders: of the scenes, below that of all data. targets: dB by scene, where there is one. anchors: of other trainers, by scene."""
 
     runs: list[Run]
     folders: dict[str, str]
     targets: dict[str, float]
+    anchors: dict[str, list[Anchor]]
 
 
 def read_plan(path: Path) -> Plan:
@@ -86,7 +96,8 @@ def read_plan(path: Path) -> Plan:
                 overrides = {**scenes[scene].get("settings", {}), **settings, **preset.get("of", {}).get(scene, {})}
                 check_known(overrides, NAMES)
                 runs.append(Run(name, scene, seed, preset.get("config"), overrides))
-    return Plan(runs, {s: v.get("folder", s) for s, v in scenes.items()}, {s: v["target"] for s, v in scenes.items() if "target" in v})
+    anchors = {s: [Anchor(name, tuple((float(t), float(db)) for t, db in points)) for name, points in v.get("anchors", {}).items()] for s, v in scenes.items()}
+    return Plan(runs, {s: v.get("folder", s) for s, v in scenes.items()}, {s: v["target"] for s, v in scenes.items() if "target" in v}, anchors)
 
 
 def _whole(path: Path, presets: dict[str, dict], name: str, above: tuple[str, ...] = ()) -> dict:
