@@ -105,7 +105,15 @@ def train(device, config, channels=3):
         session.destroy()
 
 
-REFUSED = ("gather draw", "deterministic takes", "gradient stochastic finds no", "--format unorm8: its steps", "gradient order-free: draws", "there is no such reduction of samples", "samples a pixel")  # what no command line gets by with
+REFUSED = (
+    "gather draw",
+    "deterministic takes",
+    "gradient stochastic finds no",
+    "--format unorm8: its steps",
+    "gradient order-free: draws",
+    "there is no such reduction of samples",
+    "samples a pixel",
+)  # what no command line gets by with
 
 
 @pytest.mark.parametrize("gradient", FIELDS["gradient"].metadata["choices"])

@@ -17,14 +17,13 @@ from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.queue import Fence
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
-from hardsplat.train import batch
+from hardsplat.train import batch, trainer
 from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train import session as sessions
-from hardsplat.train import trainer
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import evaluate_run
-from hardsplat.train.stop import StopRequest
 from hardsplat.train.start import initial_gaussians
+from hardsplat.train.stop import StopRequest
 from hardsplat.train.trainer import train
 from tests.training import open_session, same_state, settings
 

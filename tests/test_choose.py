@@ -110,7 +110,9 @@ def ask(cache, monkeypatch):
 
 def machine(driver="1.0", timestamp_ns=1.0):
     kept = {}
-    return SimpleNamespace(name="Some GPU", physical=SimpleNamespace(driver=driver, kind="discrete GPU"), timestamp_ns=timestamp_ns, shared=lambda name, make: kept.setdefault(name, make()))
+    return SimpleNamespace(
+        name="Some GPU", physical=SimpleNamespace(driver=driver, kind="discrete GPU"), timestamp_ns=timestamp_ns, shared=lambda name, make: kept.setdefault(name, make())
+    )
 
 
 TRIANGLE = {("quad", "2x2"): 10.0, ("triangle", "2x2"): 8.0}

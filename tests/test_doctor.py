@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardsplat import contract, trained, doctor
+from hardsplat import contract, doctor, trained
 from hardsplat.cli import main
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
@@ -146,7 +146,12 @@ def test_what_auto_was_asked_with_is_said_in_words(changes, words):
 def test_the_report_has_no_python_in_it(capsys, monkeypatch):
     from hardsplat.raster import choose
 
-    found = {"date": "2026-01-01 10:00", "rows": {"rasterizer": "tiled"}, "candidates": {"rasterizer": ["hardware", "tiled"]}, "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}}}
+    found = {
+        "date": "2026-01-01 10:00",
+        "rows": {"rasterizer": "tiled"},
+        "candidates": {"rasterizer": ["hardware", "tiled"]},
+        "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}},
+    }
     given = ["auto, settings " + "; ".join(repr(b.options()) for b in BACKENDS.values()), "tiled, tile_threshold 8, antialiased False"]
     monkeypatch.setattr(choose, "wanted", lambda: True)
     monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))

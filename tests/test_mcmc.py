@@ -112,7 +112,7 @@ def test_any_number_of_copies_shares_exactly(make, opacity, copies):
     if n <= 51:
         np.testing.assert_allclose(factor, relocated(opacity, n)[1], rtol=5e-6)
     else:
-        assert (0 < factor).all() and (factor <= 1).all()
+        assert (factor > 0).all() and (factor <= 1).all()
 
 
 # -- counts ----------------------------------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from hardsplat import trained
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.scene import load_scene
 from hardsplat.raster.parameters import Parameters
-from hardsplat.trained import Quantity, Rate
 from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.trainer import train
+from hardsplat.trained import Quantity, Rate
 from hardsplat.variants.loss_terms import LOSS_TERMS, LossTerm
 from tests.training import densified, open_session, same_state, settings
 
@@ -20,7 +20,10 @@ TOWARDS_ZERO = "vec4 {0}_of(vec4 p) {{ return p * p; }}\nvec4 d_{0}_of(vec4 p) {
 @pytest.fixture
 def two_more(monkeypatch, tmp_path):
     """One number per splat, `warmth`, and two per photograph, `gain`, each with a term of the loss that draws it to 0."""
-    for quantity in (Quantity("warmth", "splat", 1, Rate("opacities_lr"), gradient="none", first=FIRST["warmth"]), Quantity("gain", "photograph", 2, Rate("quats_lr"), gradient="none", first=FIRST["gain"])):
+    for quantity in (
+        Quantity("warmth", "splat", 1, Rate("opacities_lr"), gradient="none", first=FIRST["warmth"]),
+        Quantity("gain", "photograph", 2, Rate("quats_lr"), gradient="none", first=FIRST["gain"]),
+    ):
         monkeypatch.setitem(trained.QUANTITIES, quantity.name, quantity)
         term = tmp_path / f"{quantity.name}.glsl"
         term.write_text(TOWARDS_ZERO.format(quantity.name))

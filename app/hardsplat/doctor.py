@@ -196,8 +196,7 @@ def _variants(capabilities) -> tuple[list[str], list[str]]:
         if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
-        for name, row in rows.items():
-            lines.append(f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}")
+        lines += [f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}" for name in rows]
     return lines, lacking
 
 

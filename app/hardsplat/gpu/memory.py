@@ -46,7 +46,7 @@ def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, 
     ]
     if not types:
         raise OutOfMemory(f"{device.name} has no memory type for {name}")
-    best = max(types, key=lambda i: (bin(device.memory.memoryTypes[i].propertyFlags & prefer).count("1"), -i))
+    best = max(types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i))
     addressed = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if address else None
     try:
         return vk.vkAllocateMemory(device.handle, vk.VkMemoryAllocateInfo(pNext=addressed, allocationSize=requirements.size, memoryTypeIndex=best), None)

@@ -196,7 +196,7 @@ def _check_layout(where: str, name: str, b: Binding) -> None:
     """Compares how a shader opens a resource with the contract. Raises PassError that begins with `where`."""
     spec = contract.SPECS[name]
     buffer = isinstance(spec, contract.BufferSpec)
-    if buffer != (b.kind in ("buffer", "uniform")) or buffer and spec.uniform != (b.kind == "uniform"):
+    if buffer != (b.kind in ("buffer", "uniform")) or (buffer and spec.uniform != (b.kind == "uniform")):
         kind = "uniform" if buffer and spec.uniform else "buffer" if buffer else "image"
         raise PassError(f"{where} is in the contract as {kind}, in the shader as {b.kind}")
     if not buffer:

@@ -14,7 +14,6 @@ from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-
 TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the tiled rasterizer has
 
 
@@ -30,7 +29,9 @@ class Backend:
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, rows_of, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
+    "hardware": Backend(
+        HardwareRasterizer, HardwareOptions, rows_of, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES
+    ),
     "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
 }
 
@@ -84,6 +85,7 @@ def fastest(device: Device, settings) -> str:
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
 
     choice = _Choice("auto", "; ".join(map(repr, options.values())))
+
     def sources(choice):
         return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
 

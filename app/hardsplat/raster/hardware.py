@@ -56,8 +56,8 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     exact = replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=None)
     if options.stochastic:
         return stochastic_rows(device, options, rows_of(device, exact, backward=False))
-    if options.gradient == "order-free" or options.gradient == "auto" and backward and not orders:
-        return order_free_rows(device, options, rows_of(device, replace(exact, reduction="auto"), backward=False))
+    if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
+        return order_free_rows(device, options, rows_of(device, replace(exact, block="auto", reduction="auto"), backward=False))
     options = exact
     if not backward and not orders:
         return Rows.first(device, options, backward)

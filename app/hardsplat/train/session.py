@@ -208,7 +208,7 @@ class Session(BatchedSession):
         before, capacity = self.parameters.capacity, min(roomy(wanted), limit)
         if capacity < wanted:
             self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self.device, self.config)} is {limit}"
-        if capacity <= before or self._refused and capacity >= self._refused:
+        if capacity <= before or (self._refused and capacity >= self._refused):
             return
         self._release(keep_parameters=True)
         try:
