@@ -24,9 +24,9 @@ from hardsplat.gpu.samples import sample_counts
 from hardsplat.mesh.config import MESH_FIELDS
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import frame_row
-from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.options import Stochastic
 from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.study.measure import Bench

@@ -176,8 +176,14 @@ class TrainSettings(TypedDict, total=False):
     moments: Literal["float32", "bfloat16"]
     """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact (default: float32)"""
 
-    gradient: Literal["analytic", "stochastic"]
-    """analytic; stochastic: from two perturbed images, on any device that blends; its defaults are in configs/stochastic.toml (default: analytic)"""
+    gradient: Literal["auto", "analytic", "order-free", "stochastic"]
+    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
+
+    gradient_samples: Literal["auto", "1", "2", "4", "8"]
+    """order-free: samples of a pixel (default: as many as the device draws)"""
+
+    gradient_draws: int
+    """order-free: how often the samples are drawn in a step (default: 1 times)"""
 
     gradient_pairs: int
     """stochastic: pairs of perturbed images a step, whose estimates are averaged (default: 1 pairs)"""
@@ -369,6 +375,15 @@ class RasterizerOptions(TypedDict, total=False):
 
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
+
+    gradient: Literal["auto", "analytic", "order-free", "stochastic"]
+    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
+
+    gradient_samples: Literal["auto", "1", "2", "4", "8"]
+    """order-free: samples of a pixel (default: as many as the device draws)"""
+
+    gradient_draws: int
+    """order-free: how often the samples are drawn in a step (default: 1 times)"""
 
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
