@@ -184,6 +184,8 @@ class Renderer:
 
     def _differentiate(self, camera: Camera, d_image: np.ndarray, n: int) -> dict[str, np.ndarray]:
         """Gradients (planes, n, width) of the trained quantities for one view."""
+        self._frame["step"] += 1
+        self.resources["frame"].upload(self._frame)
         if self._drawn is not camera:  # the backward pass uses up what the forward leaves it
             self._draw(camera)
         self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))

@@ -20,10 +20,9 @@ from hardsplat.raster.projection import Perspective
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
-from hardsplat.train.densify import densify_passes, reset_passes
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
-from hardsplat.train.mcmc import mcmc_passes
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, SCHEDULE_PASSES
+from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
@@ -55,8 +54,8 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *FIT_SCHEDULE_PASSES)
-    for moments in MOMENT_FORMATS:
-        yield from (*densify_passes(moments), *reset_passes(moments), *mcmc_passes(moments))
+    for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
+        yield from strategy.passes(moments, photo_bytes=4)
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
         yield from mesh_passes(atomics, loss, 1, 1)
 

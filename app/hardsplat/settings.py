@@ -143,6 +143,12 @@ class TrainSettings(TypedDict, total=False):
     means_lr: float
     """rate of means at the first step (default: 0.00016 scene extents)"""
 
+    rates_final: float
+    """share of their first values that the rates without an end of their own reach at max_steps, exponentially (default: 1.0)"""
+
+    rates_hold: float
+    """share of the steps over which those rates stay what they are (default: 0.0)"""
+
     means_lr_final: float
     """rate of means at max_steps, reached exponentially (default: 1.6e-06 scene extents)"""
 
@@ -215,8 +221,8 @@ class TrainSettings(TypedDict, total=False):
     visible_adam: bool
     """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
 
-    strategy: Literal["adaptive", "mcmc", "none"]
-    """adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats (default: adaptive)"""
+    strategy: Literal["budget", "adaptive", "mcmc", "none"]
+    """budget: split what is drawn by scores, towards --cap-max splats; adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats (default: adaptive)"""
 
     refine_start_iter: int
     """no densification up to this step (default: 500 steps)"""
@@ -247,6 +253,30 @@ class TrainSettings(TypedDict, total=False):
 
     reset_opa: float
     """most opacity that a reset leaves (default: 0.01)"""
+
+    grow_absolute: float
+    """budget: mean absolute gradient of the 2D position above which a splat may be split (default: 0.0003 NDC)"""
+
+    grow_weight: Literal["edges", "errors", "gradient", "alike", "product"]
+    """budget: what candidates are drawn by (default: edges)"""
+
+    score_every: int
+    """budget: steps from one that draws scores to the next (default: 10 steps)"""
+
+    stats_kept: float
+    """budget: share of the scores that a densification leaves (default: 0.5)"""
+
+    split_offset: float
+    """budget: children of a split stand so far from its mean (default: 1.35 of its longest scale)"""
+
+    split_long: float
+    """budget: children's longest scale over their parent's (default: 0.55)"""
+
+    split_short: float
+    """budget: children's other scales over their parent's (default: 0.893)"""
+
+    split_opacity: float
+    """budget: children's opacity over their parent's (default: 0.6)"""
 
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""

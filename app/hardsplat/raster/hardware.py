@@ -44,7 +44,7 @@ class Backward(Protocol):
 
     def passes(self) -> list[ComputePass | DrawPass]: ...
     def allocate(self, device: Device) -> dict[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
-    def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None: ...  # score: the word of a draw of SCORES
 
 
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
@@ -66,9 +66,9 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     return Rows.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
 
-def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int) -> Backward:
-    """The way from d_image to d_splats2d."""
-    return OrderFree(rows, width, height, rows.names["gradient_draws"]) if rows.samples else Ordered(rows, width, height, segments, threshold)
+def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False) -> Backward:
+    """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
+    return OrderFree(rows, width, height, rows.names["gradient_draws"], scores) if rows.samples else Ordered(rows, width, height, segments, threshold, scores)
 
 
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
@@ -77,7 +77,7 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     forward = forward_passes(rows, canvas, PICTURES[picture])
     if picture == "image":
         forward = for_images(around, forward)
-    backward = backward_of(rows, width, height, segments, threshold).passes() if around.differentiates else []
+    backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates else []
     gather = gather_draws(rows, canvas, threshold, around) if rows.gather and rows.gather.draws else around.gather_passes()
     return [*around.passes(rows.shape.command, picture), *forward, *backward, *gather]
 
@@ -172,6 +172,10 @@ class HardwareRasterizer:
         """d_image, target, order -> d_splats2d -> the sink."""
         self._backward.record(recorder, self.pipelines)
         self.projection.record_backward(recorder, self.pipelines, self._capacity)
+
+    def record_score(self, recorder: Recorder, score: str) -> None:
+        """d_image or weights, target -> d_splats2d, which must be clean. score: one of SCORES."""
+        self._backward.record(recorder, self.pipelines, f" {score}")
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""

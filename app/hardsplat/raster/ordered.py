@@ -13,18 +13,21 @@ from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.draws import blocks_of, canvas_of, macros, outline, sums
+from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.rows import Rows
+from hardsplat.raster.sinks import SCORES
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """Of a canvas of width x height px in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole."""
+    """Of a canvas of width x height px in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES."""
 
     rows: Rows
     width: int
     height: int
     segments: int
     threshold: int
+    scores: bool = False
 
     @property
     def _blocks(self) -> tuple[int, int]:
@@ -48,7 +51,7 @@ class Ordered:
         )
         layered = dict(spec={"SEGMENTS": self.segments}, bind={} if self.segments > 1 else {"layers": "target"})
         if rows.block.pixels == 1:
-            return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), **layered), draw]
+            return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), **layered), *scored(draw, self.scores)]
         across, down = self._blocks
         spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
         state = {"state": rows.state_format.packing}
@@ -66,7 +69,7 @@ class Ordered:
             slots={**slots, **state, "section": rows.ordering.section},
             macros={},
         )
-        return [begin, blocks]
+        return [begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(blocks, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         rows, (across, down) = self.rows, self._blocks
@@ -74,8 +77,8 @@ class Ordered:
             return {"state": Image(device, self.width, self.height * self.segments, rows.state_format.vk, rows.state_format.texel, "state")}
         return {"blocks": Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")}
 
-    def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""
         across, down = self._blocks
-        recorder.run(run["begin backward"], threads=(across, down))
-        recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
+        recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
+        recorder.run(run[f"draw backward{score}"], indirect="draw", extent=(across, down * self.segments))

@@ -20,12 +20,14 @@ from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import NUMBER_FORMAT, NumberImage
 from hardsplat.raster.draws import blocks_of, canvas_of, outline, sums
+from hardsplat.raster.projection import scored
 from hardsplat.raster.rows import Rows
 
 
 @dataclass(frozen=True)
 class OrderFree:
     """Of a canvas of width x height px. rows.samples: of a pixel, a power of two. draws: pairs of draws a step, whose gradients are averaged.
+    scores: with those of SCORES.
 
     A fragment stands for a block of pixels, which share the samples that the device draws: larger blocks are fewer fragments with fewer samples a pixel.
     front_to_back: the second draw finds the nearest splat but that of the first; else the farthest wins that is drawn last, and what hides it is rejected.
@@ -35,6 +37,7 @@ class OrderFree:
     width: int
     height: int
     draws: int
+    scores: bool = False
     front_to_back = True
 
     @property
@@ -79,7 +82,7 @@ class OrderFree:
             slots=slots,
             macros=numbers,
         )
-        return [nearest, second, gather]
+        return [nearest, second, *scored(gather, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Image]:
         out: dict[str, Image] = {}
@@ -92,9 +95,9 @@ class OrderFree:
             raise
         return out
 
-    def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, order -> d_splats2d."""
         for draw in range(self.draws):
             for name in ("nearest", "next"):
                 recorder.run(run[f"draw backward {name} {draw}"], indirect="draw", extent=self._blocks)
-            recorder.run(run[f"draw backward gather {draw}"], threads=(self.width, self.height))
+            recorder.run(run[f"draw backward gather {draw}{score}"], threads=(self.width, self.height))
