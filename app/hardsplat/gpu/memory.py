@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import vulkan as vk
@@ -81,7 +82,7 @@ class Buffer:
             vk.vkDestroyBuffer(device.handle, self.handle, None)
             raise
         vk.vkBindBufferMemory(device.handle, self.handle, self._memory, 0)
-        self._map = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
+        self._map: Any = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
         self.address = 0
         if addressed:  # raw cffi: the package throws the returned number away
             info = vk.VkBufferDeviceAddressInfo(buffer=self.handle)

@@ -102,7 +102,7 @@ def _gather_draws(rows: Rows, canvas: dict, threshold: int, around: Projection) 
         bind={"d_splats2d": "splat_differences"},
     )
     covers = replace(around.image(draw, " cover"), name=draw.name)
-    return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.estimator.gradient_pairs)]
+    return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.pairs)]
 
 
 def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePass | DrawPass]:
@@ -120,14 +120,14 @@ def _backward_passes(rows: Rows, canvas: dict, threshold: int) -> list[ComputePa
         slots={**slots, "order": rows.ordering.slot},
         macros=_macros(rows, rows.state_format),
     )
-    layered = dict(spec={"SEGMENTS": canvas["SEGMENTS"]}, bind={} if canvas["SEGMENTS"] > 1 else {"layers": "target"})
+    segments, layers = {"SEGMENTS": canvas["SEGMENTS"]}, {} if canvas["SEGMENTS"] > 1 else {"layers": "target"}
     if rows.block.pixels == 1:
-        return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), **layered), draw]
+        return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), spec=segments, bind=layers), draw]
     across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
     spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
     state = {"state": rows.state_format.packing}
-    begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads=("layers", "frame", "d_image"), writes=("blocks", "d_image"), slots=state, **layered)
-    begin = replace(begin, spec={**begin.spec, **spec})
+    reads = ("layers", "frame", "d_image")
+    begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads, ("blocks", "d_image"), {**segments, **spec}, state, bind=layers)
     covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
     blocks = replace(
         draw,

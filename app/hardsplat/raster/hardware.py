@@ -5,7 +5,7 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from hardsplat.raster.draws import all_passes, blocks_of, passes
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.projection import Projection
-from hardsplat.raster.resolve import name_of, resolve, runnable
+from hardsplat.raster.resolve import V, Variant, name_of, resolve, runnable
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
@@ -35,7 +35,7 @@ from hardsplat.variants.reductions import REDUCTIONS, Reduction
 from hardsplat.variants.shapes import SHAPES, Shape
 
 # What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
-TIMED = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
+TIMED: dict[str, Mapping[str, Variant]] = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Rows:
     block: Block
     shape: Shape = SHAPES["quad"]
     gather: Gather | None = None  # of stochastic gradients
-    names: dict[str, str] = field(default_factory=dict, compare=False)
+    names: dict[str, str | int] = field(default_factory=dict, compare=False)
 
     @classmethod
     def resolve(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
@@ -79,7 +79,7 @@ class Rows:
         backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
         """
         if options.stochastic:
-            return cls._stochastic(device, options)
+            return cls._stochastic(device, options, options.stochastic.gather)
         if not backward and not runnable(device, ORDERINGS):
             return cls.first(device, options, backward)
         names = cls.first(device, options).names
@@ -89,10 +89,11 @@ class Rows:
     @classmethod
     def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs."""
-        names, orderings = {}, ORDERINGS
+        names: dict[str, str | int] = {}
+        orderings = ORDERINGS
         unordered = not backward and not runnable(device, ORDERINGS)
 
-        def row(kind: str, title: str, registry: dict, wanted: str):
+        def row(kind: str, title: str, registry: Mapping[str, V], wanted: str) -> V:
             found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
             names[kind] = name_of(registry, found)
             return found
@@ -120,11 +121,11 @@ class Rows:
         )
 
     @classmethod
-    def _stochastic(cls, device: Device, options: HardwareOptions) -> Rows:
+    def _stochastic(cls, device: Device, options: HardwareOptions, wanted: str) -> Rows:
         """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
         if np.dtype(FORMATS[options.format].texel).itemsize == 1:
             raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
-        gather = resolve(device, "gather of differences", GATHERS, options.stochastic.gather, "--gather")
+        gather = resolve(device, "gather of differences", GATHERS, wanted, "--gather")
         rows = cls.resolve(device, replace(options, stochastic=None), backward=False)
         reduction = rows.reduction if rows.reduction.any_number else REDUCTIONS["hybrid"]
         unused = ("state_format", "block", *(() if rows.blending.ordered else ("ordering",)), *(() if gather.draws else ("reduction", "atomics")))
@@ -187,7 +188,7 @@ class HardwareRasterizer:
         else:
             across, down = blocks_of(rows.block, *size)
             own["blocks"] = Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")
-        if self.projection.sink.stores:  # in training it is the loss's
+        if self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
@@ -215,7 +216,7 @@ class HardwareRasterizer:
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
         """loss_differences -> splat_differences."""
-        if self.rows.gather.draws:
+        if self.rows.gather and self.rows.gather.draws:
             recorder.run(self.pipelines[f"gather {pair}"], indirect="draw", extent=blocks_of(self.rows.block, self.width, self.height))
         else:
             self.projection.record_gather(recorder, self.pipelines, pair, self.height)
