@@ -211,6 +211,13 @@ _WANTED = {bool: "true or false", int: "a whole number", float: "a number", str:
            tuple[int, ...]: "a list of whole numbers"}
 
 
+def scene_folder(data_dir: Path | None) -> Path:
+    """The scene that a setting names. Raises UserError where it names none."""
+    if data_dir is None:
+        raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
+    return data_dir
+
+
 def check_deterministic(named: Mapping[str, Any]) -> None:
     """UserError where settings that somebody named are others than those that `deterministic` stands for."""
     for name, needed in DETERMINISTIC.items():

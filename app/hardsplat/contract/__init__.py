@@ -8,6 +8,9 @@ A shader opens a resource with its access, `BUFFER_camera(readonly)`; a pass nam
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from hardsplat.contract.core import CORE
@@ -27,7 +30,23 @@ from hardsplat.contract.tiles import TILES
 from hardsplat.contract.train import TRAIN
 from hardsplat.contract.view import VIEW
 
-__all__ = ["AXES", "BINDINGS", "BUFFERS", "CONSTANTS", "FLOATS", "SPECS", "STRUCTS", "SUBSYSTEMS", "BufferSpec", "Field", "ImageSpec", "dtype", "indirect_offset", "itemsize", "layout"]
+__all__ = [
+    "AXES",
+    "BINDINGS",
+    "BUFFERS",
+    "CONSTANTS",
+    "FLOATS",
+    "SPECS",
+    "STRUCTS",
+    "SUBSYSTEMS",
+    "BufferSpec",
+    "Field",
+    "ImageSpec",
+    "dtype",
+    "indirect_offset",
+    "itemsize",
+    "layout",
+]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
     s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, TILES, LOSS, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
@@ -66,4 +85,5 @@ def layout(name: str) -> tuple[tuple[str, int], ...]:
 
 def indirect_offset(field: str) -> int:
     """Byte offset of a command in the `indirect` buffer."""
-    return (dtype("Indirect").fields or {})[field][1]
+    commands: Mapping[str, Any] = dtype("Indirect").fields or {}
+    return commands[field][1]

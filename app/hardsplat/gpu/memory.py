@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -142,6 +143,14 @@ class Buffer:
             vk.vkDestroyBuffer(self.device.handle, self.handle, None)
             vk.vkFreeMemory(self.device.handle, self._memory, None)
             self.handle = self._map = None
+
+
+def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:
+    """The buffer of that name. Raises TypeError where it is an image."""
+    found = resources[name]
+    if isinstance(found, Image):
+        raise TypeError(f"{name} is an image, not a buffer")
+    return found
 
 
 def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:

@@ -7,7 +7,6 @@ from hardsplat.config import checked, option
 from hardsplat.variants.atomics import ATOMICS
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class Scene:
     """scene and first mesh"""

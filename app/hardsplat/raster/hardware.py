@@ -22,6 +22,7 @@ from hardsplat.raster.draws import all_passes, blocks_of, passes
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.projection import Projection
+from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import V, Variant, name_of, resolve, runnable
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.variants.atomics import ATOMICS, Atomics
@@ -152,7 +153,7 @@ class HardwareRasterizer:
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
+    def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = Rows.resolve(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
@@ -168,7 +169,7 @@ class HardwareRasterizer:
             self.destroy()
             raise
         self._capacity = parameters.capacity
-        if options.stochastic and sink:
+        if options.stochastic and sink and isinstance(parameters, Parameters):
             parameters.set_perturbations(dict(options.stochastic.perturbations))
         self.resources = {**parameters.all, **self._own}
 

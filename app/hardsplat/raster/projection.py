@@ -88,7 +88,7 @@ def allocate_drawn(device: Device, capacity: int, sink: Sink | None, others: Map
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "colors2d": capacity}
     if sink:
         sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"] * capacity
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | dict(others))
     if sink:
         buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
     return buffers
@@ -162,7 +162,7 @@ def bound(p: P, word: str, names: Mapping[str, str]) -> P:
     """The pass under another name, with other resources in the place of those in `names`."""
     actual = {row: p.bind.get(row, row) for row in (*p.reads, *p.writes)}
     changed = replace(p, name=f"{p.name} {word}", bind={**p.bind, **{row: names[a] for row, a in actual.items() if a in names}})
-    if isinstance(changed, DrawPass) and changed.attachment in names:
+    if isinstance(changed, DrawPass) and changed.attachment and changed.attachment in names:
         return replace(changed, attachment=names[changed.attachment])
     return changed
 

@@ -7,7 +7,7 @@ have a capacity; a frame that asks for more is drawn without its farthest pairs 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,7 @@ from hardsplat.raster import stochastic
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images
+from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
@@ -61,7 +62,7 @@ class TiledRows:
 
     tile_backward: TileBackward
     atomics: Atomics
-    names: dict[str, str] = field(default_factory=dict, compare=False)
+    names: Mapping[str, str | int] = field(default_factory=dict, compare=False)
 
     @classmethod
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
@@ -189,7 +190,7 @@ class TiledRasterizer:
     OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None):
+    def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = TiledRows.resolve(device, options)
         self.tiles = int(np.prod(grid(width, height)))
@@ -215,7 +216,7 @@ class TiledRasterizer:
             self.destroy()
             raise
         self._parameters, self._capacity = parameters, capacity
-        if options.stochastic and sink:
+        if options.stochastic and sink and isinstance(parameters, Parameters):
             parameters.set_perturbations(dict(options.stochastic.perturbations))
         self.resources = {**parameters.all, **self._own}
 
@@ -231,7 +232,7 @@ class TiledRasterizer:
         for image in self.projection.images:
             name = f"target{image}".replace(" ", "_")
             own[name] = Image(device, *size, format.vk, format.texel, name)
-        if self.projection.differentiates and self.projection.sink.stores:  # in training it is the loss's
+        if self.projection.differentiates and self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
 
     def _pairs(self, room: int) -> dict[str, Buffer]:

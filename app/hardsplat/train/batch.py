@@ -47,7 +47,9 @@ class _Slot:
     def __init__(self, device: Device):
         self.fence = Fence(device)
         self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
-        self.head = self.tail = self.timed = None
+
+    def record(self, recorded: Recordings, step: Callable[[Recorder], None]) -> None:
+        self.head, self.timed, self.tail = (recorded(commands, timed=True) for commands in (_nothing, step, _nothing))
 
 
 def timed_of(batch: int, steps: int) -> int:
@@ -74,7 +76,7 @@ class Batches:
         """Nothing may be in flight."""
         self._step = recorded(step)
         for slot in self._slots:
-            slot.head, slot.timed, slot.tail = (recorded(commands, timed=True) for commands in (_nothing, step, _nothing))
+            slot.record(recorded, step)
 
     def wait_for_turn(self) -> None:
         """Waits for the batch before the last, after which `submit` waits for nothing."""

@@ -10,6 +10,8 @@ the large splats of the background again and again (docs/RESULTS.md).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from hardsplat import contract, trained
@@ -33,7 +35,7 @@ def splat_row() -> tuple[str, ...]:
 def densify_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
     """moments: how they are stored, a variant of MOMENT_FORMATS."""
     row, slots = splat_row(), {"moments": MOMENT_FORMATS[moments].slot}
-    resized = dict(shader="densify/resize.comp", reads=("counts", *RANKS), writes=("counts", "indirect"))
+    resized = ComputePass("densify grown", "densify/resize.comp", reads=("counts", *RANKS), writes=("counts", "indirect"), spec={"GROWN": True})
     return (
         ComputePass("densify decide", "densify/decide.comp", reads=("refine_settings", "counts", "grow_stats"), writes=RANKS),
         SCAN,
@@ -44,7 +46,7 @@ def densify_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
             writes=("grow_stats", *row),
             slots=slots,
         ),
-        ComputePass(name="densify grown", spec={"GROWN": True}, **resized),
+        resized,
         ComputePass(
             name="densify survey",
             shader="densify/survey.comp",
@@ -59,7 +61,7 @@ def densify_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
             writes=("grow_stats", *row),
             slots=slots,
         ),
-        ComputePass(name="densify pruned", spec={"GROWN": False}, **resized),
+        replace(resized, name="densify pruned", spec={"GROWN": False}),
     )
 
 

@@ -56,7 +56,7 @@ def rate_plans(config: TrainConfig, extent: float) -> np.ndarray:
         q, rate = place.quantity, place.quantity.rate
         every = getattr(config, rate.every) if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
-        first, last = (np.float32(getattr(config, name) * scale) for name in (rate.setting, rate.last or rate.setting))
+        first, last = (float(np.float32(getattr(config, name) * scale)) for name in (rate.setting, rate.last or rate.setting))
         warm_up = getattr(config, rate.warm_up) if rate.warm_up else 0
         for k in range(q.planes(config.sh_degree)):
             plans[place.plane + k] = rate_plan(first, last, config.max_steps, every, q.joins(k), warm_up)

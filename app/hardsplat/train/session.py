@@ -17,13 +17,13 @@ from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.memory import Buffer, Image, buffer_in
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.queue import submit
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row
-from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.sinks import adam, record_others, resolve_moments
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
@@ -46,6 +46,9 @@ class Session(BatchedSession):
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
 
+    parameters: Parameters  # from start() or restore() on
+    _batches: Batches
+
     def __init__(
         self,
         device: Device,
@@ -64,8 +67,7 @@ class Session(BatchedSession):
         self._refused = 0  # capacity that did not fit
         self._pairs = PairRoom()
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
-        self._shared, self._batches = {"photos": photos.buffer}, None
-        self.parameters: Parameters | None = None
+        self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer}
         self._parts: list = []
         self._recorded = Recordings(device, {})
         try:
@@ -98,7 +100,7 @@ class Session(BatchedSession):
         for name, values in told.items():
             self._shared[name].upload(values)
         self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
-        self._batches = Batches(device, self._shared["history"], self._on_batch)
+        self._batches = Batches(device, buffer_in(self._shared, "history"), self._on_batch)
 
     def _terms(self, capacity: int = 0) -> np.ndarray:
         return loss_terms(self.config, self.extent, self.items, self.config.sh_degree, capacity)
@@ -159,7 +161,7 @@ class Session(BatchedSession):
         """Queues a batch of steps. Waits only for the batch before the last."""
         self.wait_for_turn()
         self._fit_pairs()
-        schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
+        schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
         order = view_order(self.config.seed, self.step, steps, len(self.views))
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
@@ -186,7 +188,7 @@ class Session(BatchedSession):
             return self._splats, min(wanted, self.config.cap_max or wanted)
         n = self.count()
         self._plan.run_once()
-        return n, n + int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
+        return n, n + int(buffer_in(self.resources, "flag_sums").download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def reset_opacity(self) -> None:
         """Queues an opacity reset, which is part of the adaptive strategy."""
@@ -198,7 +200,8 @@ class Session(BatchedSession):
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
         capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
-        c, gradients = self.config, "none" if self.estimates else "written"
+        c = self.config
+        gradients: Gradients = "none" if self.estimates else "written"
         self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, STATISTICS)
         self._record()
 
@@ -281,13 +284,13 @@ class Session(BatchedSession):
         for part in (self._recorded, *self._parts):
             part.destroy()
         self._parts = []
-        if self.parameters is not None and not keep_parameters:
+        if hasattr(self, "parameters") and not keep_parameters:
             self.parameters.destroy()
-            self.parameters = None
+            del self.parameters
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
-        if self._batches is not None:
+        if hasattr(self, "_batches"):
             self.drain()
             self._batches.destroy()
         self._release()
