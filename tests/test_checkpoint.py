@@ -160,7 +160,7 @@ def _changed(**arrays):
         (lambda path: path.write_bytes(b""), "not a usable checkpoint"),
         (lambda path: path.write_text("hello"), r"not a usable checkpoint \(another kind of file, or cut short\)"),
         (lambda path: np.save(path.open("wb"), np.zeros(3)), "not a usable checkpoint"),
-        (_changed(version=1), "checkpoint version 1, this hardsplat reads 3"),
+        (_changed(version=1), "checkpoint version 1, this hardsplat reads 4"),
         (_changed(log="{"), "not a usable checkpoint"),
         (_changed(means=np.zeros((1, 7, 3), np.float32)), r"adam_means is float32 .* expected float32 \(2, 1, 7, 3\)"),
         (_changed(means=np.zeros((1, 0, 3), np.float32)), "means is float32"),

@@ -16,7 +16,8 @@ from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import choose as module
 from hardsplat.raster.choose import BUDGET, choose, greedy, lines, remembered
-from hardsplat.raster.hardware import HardwareOptions, Rows, sources
+from hardsplat.raster.hardware import sources
+from hardsplat.raster.rows import HardwareOptions, Rows
 from hardsplat.raster.trial import SIZES, Trial
 from hardsplat.raster.trial import scene as trial_scene
 

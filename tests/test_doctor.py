@@ -68,9 +68,9 @@ def test_a_device_without_ordering_is_told_what_trains_there(capsys, lacking):
     lacking("interlock", "raster_order")
     text, code = run(capsys)
     assert code == 0
-    assert "does not run with --rasterizer hardware" in row(text, "analytic") and row(text, "analytic").endswith("use --gradient stochastic")
+    assert "does not run with --rasterizer hardware" in row(text, "analytic") and row(text, "analytic").endswith("use --gradient order-free")
     assert "does not run" in row(text, "programmable") and "--blending fixed" in row(text, "programmable")
-    assert re.search(r"^ready with --rasterizer tiled, or --gradient stochastic --strategy mcmc: .* can run no ordering of fragments$", text.splitlines()[-1])
+    assert re.search(r"^ready with --rasterizer tiled, or with order-free gradients: .* can run no ordering of fragments$", text.splitlines()[-1])
 
 
 def test_a_device_without_a_required_feature_is_not_ready(capsys, lacking):

@@ -23,8 +23,8 @@ from hardsplat.gpu.context import Device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
-from hardsplat.raster.hardware import HardwareOptions
 from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.train.trainer import Run, train
 from hardsplat.train.watch import Watcher, Watchers
 from hardsplat.view import show, window

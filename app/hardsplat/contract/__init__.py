@@ -23,6 +23,7 @@ from hardsplat.contract.mesh import MESH
 from hardsplat.contract.picture import PICTURE
 from hardsplat.contract.probe import PROBE
 from hardsplat.contract.refine import REFINE
+from hardsplat.contract.samples import SAMPLES
 from hardsplat.contract.sort import SORT
 from hardsplat.contract.splats import SPLATS
 from hardsplat.contract.stochastic import STOCHASTIC
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, TILES, LOSS, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
 }
 CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
 FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}

@@ -14,7 +14,7 @@ import vulkan as vk
 from hardsplat import contract, trained
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.graphics import graphics_pipeline, render_pass_of
+from hardsplat.gpu.graphics import DepthTest, graphics_pipeline, render_pass_of
 from hardsplat.gpu.pipeline_cache import pipeline_cache
 from hardsplat.gpu.reflect import Binding, Reflection, reflect
 from hardsplat.gpu.shader import Source
@@ -89,7 +89,7 @@ class DrawPass(_Pass):
 
     attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
     blend: a row of hardsplat.variants.blending. in_order: the fragment shader reads the attachment as input, in rasterization order.
-    depth: a DepthImage, for one draw: cleared to 0, the greater gl_Position.z / w wins (near / depth, so that the nearer surface does).
+    samples: of every pixel of its images. depth: what it tests depth against.
     """
 
     name: str
@@ -102,7 +102,8 @@ class DrawPass(_Pass):
     clear: tuple[float, float, float, float] | None = None
     blend: bool = False
     in_order: bool = False
-    depth: str | None = None
+    samples: int = 1
+    depth: DepthTest | None = None
     geometry: str | None = None
     outline: Mapping[str, str] = field(default_factory=dict)
     topology: str = "triangles"
@@ -163,8 +164,9 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
         writes.add(alias)
         if owner.blend or owner.clear is None:
             reads.add(alias)
-    if isinstance(owner, DrawPass) and owner.depth:
-        writes.add(owner.depth)
+    if isinstance(owner, DrawPass) and (depth := owner.depth):
+        reads |= {depth.image} if depth.clear is None else set()
+        writes |= {depth.image} if depth.writes else set()
     for what, declared, actual in (("reads", set(owner.reads), reads), ("writes", set(owner.writes), writes)):
         if declared != actual:
             paths = " + ".join(path for path, _ in stages)

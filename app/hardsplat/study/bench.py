@@ -51,6 +51,9 @@ AXES = (
     "tile_backward",
     "tile_threshold",
     "moments",
+    "gradient",
+    "gradient_samples",
+    "gradient_draws",
 )  # options that may be lists
 
 
