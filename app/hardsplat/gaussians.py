@@ -75,9 +75,9 @@ class Gaussians:
             return parts[0]
         if any(part.extra.keys() != parts[0].extra.keys() for part in parts):
             raise ValueError("splats with different further quantities do not go together")
-        fields = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "quats", "scales", "opacities", "sh"))
+        means, quats, scales, opacities, sh = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "quats", "scales", "opacities", "sh"))
         extra = {name: np.concatenate([part.extra[name] for part in parts], axis=1) for name in parts[0].extra}
-        return cls(*fields, extra, check=False)
+        return cls(means, quats, scales, opacities, sh, extra, check=False)
 
     @property
     def sh_degree(self) -> int:

@@ -77,7 +77,10 @@ class Run:
         self.path, self.folder, self.config, self.on_frame, self.preview = path, folder, config, on_frame, preview
         self.height, self.width = photo.shape[:2]
         self.capacity = config.blobs_for(self.width * self.height)
-        self.steps, self.psnrs, self.seconds, self.stages = [], [], [], []
+        self.steps: list[int] = []
+        self.psnrs: list[float] = []
+        self.seconds: list[float] = []
+        self.stages: list[dict[str, float]] = []
         self.gpu_seconds, self.bar = 0.0, None
         self.device = device or open_device(config.device, *([preview.surfaces] if preview else []))
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from plyfile import PlyData, PlyElement
@@ -31,9 +32,9 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarra
         raise UserError(f"{path}: mesh not found")
     logging.getLogger("trimesh").setLevel(logging.CRITICAL)  # what it cannot read is said here, in a line
     try:
-        found = trimesh.load(path, process=False, force="mesh")
+        found: Any = trimesh.load(path, process=False, force="mesh")
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
-        image = getattr(getattr(found.visual, "material", None), "image", None)
+        image: Any = getattr(getattr(found.visual, "material", None), "image", None)
         has_image = image is not None and max(image.size) >= 4  # the stand-in for a missing one is smaller
         texture = np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255 if has_image else None
     except ImportError as error:  # what would guess the encoding

@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from hardsplat import __version__, contract
 from hardsplat.camera import Camera
+from hardsplat.config import scene_folder
 from hardsplat.errors import UserError
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_images, load_scene
@@ -71,11 +72,14 @@ def _db(mse: float) -> float:
 class MeshRun:
     """One fit: reads the scene, runs the steps, writes the result folder."""
 
+    bar: tqdm  # while it runs
+
     def __init__(self, config: MeshConfig):
         started = time.perf_counter()
-        self.config, self.folder = config, config.result_dir
+        self.config = config
+        self.folder = config.result_dir or Path("results") / f"{scene_folder(config.data_dir).name}_mesh"
         check_folder(self.folder)
-        self.scene: Scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+        self.scene: Scene = load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every)
         for note in self.scene.notes:
             print(f"note: {note.replace('black pixels are ignored', 'black pixels are not the object')}")
         self.views = [self.scene.views[i] for i in self.scene.train]
@@ -94,7 +98,7 @@ class MeshRun:
         self.session = MeshSession(self.device, config, cameras, photos, canvas, scale_of(cameras, mesh.vertices), mesh, texture, self._on_batch)
         self.curve: dict[str, list[float]] = {name: [] for name in ("step", "loss", "psnr", "iou", "seconds")}
         self.stages: list[dict[str, float]] = []
-        self.startup_seconds, self.bar = time.perf_counter() - started, None
+        self.startup_seconds = time.perf_counter() - started
 
     def _first_mesh(self, cameras: list[Camera], images: list[np.ndarray]) -> tuple[Mesh, np.ndarray | None]:
         """And its texture, where it has one."""
@@ -125,8 +129,8 @@ class MeshRun:
                         self._keep_safe()
                 session.drain()
         except UserError as error:  # memory or device gave out: most of what was fitted stays
-            step, *safe = self._safe
-            save_mesh(self.folder, *safe)
+            step, mesh, texture = self._safe
+            save_mesh(self.folder, mesh, texture)
             raise UserError(f"{error} (step {session.step}); the mesh of step {step} is saved: go on from it with --init {shlex.quote(str(self.folder / 'mesh.obj'))}") from None
         metrics = self._finish(time.perf_counter() - self._begun)
         if stopping.asked:
@@ -155,6 +159,7 @@ class MeshRun:
             rows.append({"name": view.name, **measured(picture, photo)})
             write_comparison(self.folder / "renders", view.name, picture[..., :3], photo[..., :3])
         stages = stage_medians(self.stages)
+        held_out = {name: float(np.mean([r[name] for r in rows])) for name in ("iou", "psnr", "psnr_object")} if rows else None
         metrics = {
             "hardsplat": __version__,
             "scene": str(self.config.data_dir),
@@ -166,7 +171,7 @@ class MeshRun:
             "seconds": {"startup": self.startup_seconds, "training": seconds},
             "stage_ms": stages,
             "memory_bytes": session.memory(),
-            "held_out": {name: float(np.mean([r[name] for r in rows])) for name in ("iou", "psnr", "psnr_object")} if rows else None,
+            "held_out": held_out,
             "views": rows,
             "curve": self.curve,
         }
@@ -176,7 +181,7 @@ class MeshRun:
             save(_curves(metrics), self.folder / "loss.png")
         if self.config.profile:
             print(stage_table(stages))
-        said = f"IoU {{iou:.4f}}, PSNR {{psnr:.2f}} dB ({{psnr_object:.2f}} on the object alone) on {len(rows)} held-out views; ".format(**metrics["held_out"]) if rows else ""
+        said = f"IoU {{iou:.4f}}, PSNR {{psnr:.2f}} dB ({{psnr_object:.2f}} on the object alone) on {len(rows)} held-out views; ".format(**held_out) if held_out else ""
         print(f"{said}{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s on {self.device.name}; everything is in {self.folder}")
         return metrics
 

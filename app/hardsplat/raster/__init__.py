@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
 from hardsplat.footprint import Need, needs
 from hardsplat.gpu.context import Device
+from hardsplat.gpu.shader import Source
 from hardsplat.raster import hardware, tiled
 from hardsplat.raster.choose import choose as timed_choice
 from hardsplat.raster.hardware import HardwareRasterizer, rows_of
+from hardsplat.raster.rasterizer import Rasterizer, Variants
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.variants.moments import MOMENT_FORMATS
@@ -19,10 +22,10 @@ TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the ti
 
 @dataclass(frozen=True)
 class Backend:
-    rasterizer: Callable
-    options: Callable
-    resolve: Callable  # (device, options): UserError for what the device cannot run
-    sources: Callable  # (device, options): the shaders it is made of
+    rasterizer: Callable[..., Rasterizer]
+    options: type[HardwareOptions] | type[TiledOptions]
+    resolve: Callable[[Device, Any], Variants]  # (device, options): UserError for what the device cannot run
+    sources: Callable[[Device, Any], set[Source]]  # (device, options): the shaders it is made of
     note: str
     needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.footprint.needs
     without: tuple[str, ...] = ()  # buffers of the contract that it does not have
@@ -48,7 +51,7 @@ class _Choice:
     settings: str  # what the rasterizers were given
 
 
-def unknown(rasterizer: str, settings) -> list[str]:
+def unknown(rasterizer: str, settings: Any) -> list[str]:
     """The options that are not left at their defaults and that this rasterizer does not have, but another."""
     known = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
     return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
@@ -64,7 +67,8 @@ def fastest(device: Device, settings) -> str:
         return settings.rasterizer
     options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
     candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
-    runs, why = [], []
+    runs: list[str] = []
+    why: list[str] = []
     for gradient in ("analytic", "auto") if settings.gradient == "auto" else (settings.gradient,):  # estimates where nothing exact runs
         options = {name: replace(each, gradient=gradient) for name, each in options.items()}
         for name in candidates if not runs else ():

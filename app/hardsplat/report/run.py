@@ -83,7 +83,7 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
         gaussians, scene = load_ply(file), load_scene(config["data_dir"], config["data_factor"], config["test_every"])
         first = [i for i in scene.test if scene.views[i].name == name]
         cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
-        both = comparison(folder, name) if first else None
+        both = comparison(folder, name) if name is not None and first else None
         background = (1.0, 1.0, 1.0) if config["background"] == "white" else (0.0, 0.0, 0.0)
         return small_viewer(gaussians, Shown(scene.name, cameras, config["near_plane"], background, config["antialiased"], picture=both[0] if both else None))
     except UserError as error:

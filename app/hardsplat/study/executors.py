@@ -82,7 +82,8 @@ def _process(folder: Path, device: str | None, show: bool) -> int:
                     stop()
         finally:
             _running.discard(run)
-            run.stdin.close()
+            if run.stdin:
+                run.stdin.close()
     if interrupted:
         raise interrupted
     return code
@@ -91,7 +92,8 @@ def _process(folder: Path, device: str | None, show: bool) -> int:
 def stop() -> None:
     """Has the runs of this process save and end."""
     for run in list(_running):
-        run.stdin.close()
+        if run.stdin:
+            run.stdin.close()
 
 
 async def _finish() -> None:

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +76,8 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     c = checkpoint
     try:
         with replacing(path) as partial, open(partial, "wb") as f:
-            np.savez(f, version=VERSION, step=c.step, sh_degree=c.sh_degree, log=json.dumps(c.log), **c.buffers)
+            values: dict[str, Any] = {"version": VERSION, "step": c.step, "sh_degree": c.sh_degree, "log": json.dumps(c.log), **c.buffers}
+            np.savez(f, **values)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir") from None
 

@@ -87,7 +87,7 @@ class Log:
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
-        self.seconds = [None] * (len(self.steps) - len(self.seconds)) + self.seconds  # checkpoints of before these were kept
+        self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]  # checkpoints of before these were kept
 
     @property
     def gpu_idle(self) -> float:

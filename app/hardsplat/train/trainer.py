@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.config import TrainConfig
+from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
@@ -46,8 +46,6 @@ def train(config: TrainConfig, watchers: Sequence[Watcher] = ()) -> dict:
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
     """
-    if config.data_dir is None:
-        raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
     return Run(config, watchers).train()
 
 
@@ -58,12 +56,13 @@ class Run:
     """
 
     def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None):
-        self.config, self.log, self.bar, self.stopping, self.watchers = config, Log(), None, StopRequest(), Watchers(watchers)
-        self._stopped = self._measuring = False  # stopped: by a watcher
-        self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
+        self.config, self.log, self.stopping, self.watchers = config, Log(), StopRequest(), Watchers(watchers)
+        self.bar: tqdm | None = None
+        self._stopped = self._measuring = self._closed = False  # stopped: by a watcher
+        self.folder = Path(config.result_dir or Path("results") / (scene.name if scene else scene_folder(config.data_dir).name))
         check_folder(self.folder)
         start = self._checkpoint_to_resume()
-        self.scene = scene or load_scene(config.data_dir, config.data_factor, config.test_every)
+        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
@@ -119,7 +118,7 @@ class Run:
 
     def train(self) -> dict:
         c, s = self.config, self.session
-        self.bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
+        self.bar = bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
         try:
             with self.stopping, self.log.training():
                 while s.step < c.max_steps:
@@ -147,16 +146,16 @@ class Run:
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
             raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
         finally:
-            self.bar.close()
+            bar.close()
             self.watchers.close()
             self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
         return self._finish()
 
     def close(self) -> None:
         """Frees what the run has on the device. May be called again."""
-        if self.session is not None:
+        if not self._closed:
+            self._closed = True
             self.session.destroy()
-            self.session = None
 
     # -- what happens when ------------------------------------------------------------------------------------------------------
 
@@ -268,7 +267,8 @@ class Run:
             self._measuring = False
         result = {"step": step, "splats": splats, "training_seconds": self.log.training_seconds, **summary(rows)}
         self.log.evaluations.append(result)
-        self.watchers.measured(self, result, example)
+        if example:
+            self.watchers.measured(self, result, example)
         tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
 
     def _frame(self) -> np.ndarray:

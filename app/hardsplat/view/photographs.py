@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -23,9 +24,11 @@ class Photographs:
 
     def words(self, point: Viewpoint, width: int, height: int) -> np.ndarray | None:
         """RGBA8 words of width x height px, None while they are being loaded. Raises UserError when they cannot be, once."""
+        if point.photo is None:
+            return None
         key = (point.name, width, height)
         if key != self._key:
-            self._key, self._future = key, self._pool.submit(self._load, point, width, height)
+            self._key, self._future = key, self._pool.submit(self._load, point.photo, width, height)
         if self._future is None or not self._future.done():
             return None
         try:
@@ -38,8 +41,8 @@ class Photographs:
     def pending(self) -> bool:
         return self._future is not None and not self._future.done()
 
-    def _load(self, point: Viewpoint, width: int, height: int) -> np.ndarray:
-        return pack(downsampled(over(point.photo(), self.background), width, height))
+    def _load(self, photo: Callable[[], np.ndarray], width: int, height: int) -> np.ndarray:
+        return pack(downsampled(over(photo(), self.background), width, height))
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
