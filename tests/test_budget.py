@@ -10,8 +10,8 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import build_all
 from hardsplat.io.scene import load_scene
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.budget import THINNINGS, record_densify, record_thin, target, thinnings
-from hardsplat.train.trainer import train
+from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin, target, thinnings
+from hardsplat.train.trainer import Run, train
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 from tests.refining import MOMENTS, STATE, Refining, maker, random_state
@@ -259,6 +259,17 @@ def test_a_run_grows_to_its_budget(on_device, scene, tmp_path):
 def test_a_run_is_thinned_out(on_device, scene, tmp_path):
     metrics = train(settings(scene, tmp_path / "run", **BUDGET, max_steps=60, refine_every=5, prune_to=350, prune_to_iter=50))
     assert max(metrics["curve"]["splats"]) > 600 and 350 <= metrics["splats"] < 370
+
+
+def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
+    """Where --cap-max says nothing: a splat for so many pixels, within limits, and never fewer than there are at the start."""
+    assert [budget_for(n) for n in (0, 255 * 800 * 533, 10**12)] == [50_000, 988_472, 4_000_000]
+    run = Run(settings(scene, tmp_path / "run", **BUDGET | {"cap_max": 0}))
+    assert run.config.cap_max == run.session.capacity == 50_000
+    run.close()
+    crowd = Run(settings(scene, tmp_path / "crowd", **BUDGET | {"cap_max": 0}, init_type="random", init_num_pts=60_000))
+    assert crowd.config.cap_max == 60_000
+    crowd.close()
 
 
 def test_deterministic_runs_leave_the_same_splats(device, scene):

@@ -35,6 +35,7 @@ from hardsplat.train.resolution import Resolutions
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
+from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.watch import Watcher, Watchers
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
@@ -74,6 +75,8 @@ class Run:
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
+        first = start.splats if start else config.init_num_pts if starts_random(config, self.scene) else len(self.scene.points)
+        self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)

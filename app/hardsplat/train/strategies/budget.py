@@ -14,9 +14,11 @@ With `prune_to`, splats are thinned out after growth, in THINNINGS steps: those 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hardsplat import trained
+from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
@@ -24,6 +26,7 @@ from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
+PIXELS_PER_SPLAT, FEWEST, MOST = 110, 50_000, 4_000_000  # of the photographs together, where --cap-max leaves the budget to the scene
 THINNINGS = 5  # so many times splats are thinned out
 _IN_HOLES = {"tickets": "holes"}
 _TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "grow_stats")
@@ -61,6 +64,9 @@ class Budget(Refining):
 
     def next_due(self, config: TrainConfig, step: int) -> int:
         return min([super().next_due(config, step), *(n for n in thinnings(config) if n > step)])
+
+    def settled(self, config: TrainConfig, cameras: Sequence[Camera], splats: int) -> TrainConfig:
+        return config if config.cap_max else replace(config, cap_max=max(budget_for(sum(c.width * c.height for c in cameras)), splats))
 
     def reached(self, config: TrainConfig) -> int:
         return budget_of(config)
@@ -102,6 +108,11 @@ def thinnings(config: TrainConfig) -> list[int]:
     if not config.prune_to or last <= first:
         return []
     return sorted({first + round((last - first) * i / THINNINGS) for i in range(1, THINNINGS + 1)})
+
+
+def budget_for(pixels: int) -> int:
+    """Splats for photographs of so many pixels together, where nobody says how many."""
+    return min(max(pixels // PIXELS_PER_SPLAT, FEWEST), MOST)
 
 
 def budget_of(config: TrainConfig) -> int:
