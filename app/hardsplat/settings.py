@@ -126,7 +126,7 @@ class TrainSettings(TypedDict, total=False):
     """steps per submission to the GPU (default: 50 steps)"""
 
     cap_max: int
-    """most splats; 0: what fits on the device (mcmc: 1 000 000) (default: 0 splats)"""
+    """most splats, for budget the number that growth leads to; 0: what fits on the device (budget: by the pixels of all photographs; mcmc: 1 000 000) (default: 0 splats)"""
 
     resolution_schedule: int
     """steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start (default: 0 steps)"""
