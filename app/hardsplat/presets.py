@@ -13,7 +13,7 @@ from hardsplat.config import FIELDS, GROUPS, NAMES, TrainConfig, check_determini
 from hardsplat.errors import UserError
 from hardsplat.paths import CONFIGS as PRESETS
 
-WITH_PRESETS = ("mcmc",)  # strategies whose defaults are in files of these names
+WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
 
 

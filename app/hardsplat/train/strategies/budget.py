@@ -23,11 +23,10 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
+from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, THINNINGS, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 PIXELS_PER_SPLAT, FEWEST, MOST = 110, 50_000, 4_000_000  # of the photographs together, where --cap-max leaves the budget to the scene
-THINNINGS = 5  # so many times splats are thinned out
 _IN_HOLES = {"tickets": "holes"}
 _TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "grow_stats")
 
@@ -43,7 +42,7 @@ class Budget(Refining):
             ComputePass(
                 "densify tickets", "budget/tickets.comp", ("refine_settings", "frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES
             ),
-            ComputePass("thin rank", "budget/rank.comp", ("counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            ComputePass("thin rank", "budget/rank.comp", ("frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
             ComputePass(
@@ -105,7 +104,7 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
 def thinnings(config: TrainConfig) -> list[int]:
     """Steps after which splats are thinned out."""
     first, last = config.refine_stop_iter, min(config.prune_to_iter, config.max_steps - 1)
-    if not config.prune_to or last <= first:
+    if config.prune_to == 1.0 or last <= first:
         return []
     return sorted({first + round((last - first) * i / THINNINGS) for i in range(1, THINNINGS + 1)})
 
