@@ -169,7 +169,7 @@ def test_splats_that_are_none(name, place, value, words):
 
 def test_swapped_arguments(renderer):
     gaussians, camera, _ = scene_of()
-    with pytest.raises(ValueError, match="takes Gaussians, then a Camera, got Camera and Gaussians"):
+    with pytest.raises(ValueError, match="takes Gaussians, then a Camera or a sequence of them, got Camera and Gaussians"):
         renderer.forward(camera, gaussians)
 
 

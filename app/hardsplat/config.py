@@ -261,6 +261,13 @@ def _converted(kind, value):
     return value
 
 
+def check_known(settings: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """UserError for a setting that there is not. names: as NAMES."""
+    for name in settings:
+        if names.get(name) != name:
+            raise UserError(f"unknown setting '{name}'{nearest(name, names)}")
+
+
 def nearest(word: str, names: Mapping[str, str]) -> str:
     """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing where none is close."""
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)

@@ -166,7 +166,7 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
     stages = log.stage_means()
     metrics = {
         "hardsplat": __version__,
-        "scene": str(config.data_dir),
+        "scene": str(config.data_dir or folder.name),
         "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
         "variants": session.raster.rows.names,
         "steps": session.step,

@@ -20,7 +20,7 @@ from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
-from hardsplat.io.scene import load_images, load_scene
+from hardsplat.io.scene import Scene, load_images, load_scene
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import fastest, unknown
 from hardsplat.report.run import NAME as REPORT
@@ -52,15 +52,18 @@ def train(config: TrainConfig, watchers: Sequence[Watcher] = ()) -> dict:
 
 
 class Run:
-    """One training run: scene, device and session, from the first splats to the run folder. device: by default opened as the settings say, and left open."""
+    """One training run: scene, device and session, from the first splats to the run folder.
 
-    def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None):
+    device: by default opened as the settings say, and left open. scene: by default that of the settings, which name the result folder where they have none.
+    """
+
+    def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None):
         self.config, self.log, self.bar, self.stopping, self.watchers = config, Log(), None, StopRequest(), Watchers(watchers)
         self._stopped = self._measuring = False  # stopped: by a watcher
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         check_folder(self.folder)
         start = self._checkpoint_to_resume()
-        self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+        self.scene = scene or load_scene(config.data_dir, config.data_factor, config.test_every)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
