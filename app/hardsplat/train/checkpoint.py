@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from hardsplat.trained import Of
 
 STATISTICS = ("grow_stats",)  # what follows the splats without being trained
 VERSION = 3
+NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
 
 
 def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]]:
@@ -66,8 +68,24 @@ def path_of(result_dir: Path, step: int) -> Path:
 
 def newest(result_dir: Path) -> Path | None:
     """The checkpoint written last: those of an earlier run in the same folder may have more steps."""
-    found = [p for p in (Path(result_dir) / "ckpts").glob("ckpt_*.npz") if p.stem[5:].isdigit()]
-    return max(found, key=lambda p: (p.stat().st_mtime_ns, int(p.stem[5:])), default=None)
+    return max(_all(result_dir), key=_age, default=None)
+
+
+def _all(result_dir: Path) -> list[Path]:
+    return [p for p in (Path(result_dir) / "ckpts").glob("ckpt_*.npz") if p.stem[5:].isdigit()]
+
+
+def _age(path: Path) -> tuple[int, int]:
+    return path.stat().st_mtime_ns, int(path.stem[5:])
+
+
+def prune(result_dir: Path, keep: Collection[int]) -> None:
+    """Deletes the checkpoints of a run but for the NEWEST newest ones and those of the steps `keep`. What cannot be deleted stays."""
+    found = sorted(_all(result_dir), key=_age, reverse=True)
+    for path in found[NEWEST:]:
+        if int(path.stem[5:]) not in keep:
+            with suppress(OSError):
+                path.unlink()
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:

@@ -15,8 +15,7 @@ import numpy as np
 
 from hardsplat import __version__
 from hardsplat.errors import UserError
-from hardsplat.report.charts import save
-from hardsplat.report.run import curves
+from hardsplat.files import replacing
 from hardsplat.train.batch import BatchResult
 
 OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
@@ -156,15 +155,16 @@ def set_aside(folder: Path) -> Path | None:
 def write_json(path: Path, table: dict) -> None:
     """Raises UserError when the file cannot be written."""
     try:
-        path.write_text(json.dumps(table, indent=1) + "\n")
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(table, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
-def write_metrics(folder: Path, config, device, session, log) -> dict:
-    """One JSON with all numbers of a run, in a stable schema."""
+def metrics_of(folder: Path, config, device, session, log) -> dict:
+    """All numbers of a run, in a stable schema, as metrics.json holds them; `seconds` get their `parts` when the run is at its end."""
     stages = log.stage_means()
-    metrics = {
+    return {
         "hardsplat": __version__,
         "scene": str(config.data_dir or folder.name),
         "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
@@ -181,11 +181,12 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
         "evaluations": log.evaluations,
         "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats, "seconds": log.seconds},
     }
-    write_json(folder / "metrics.json", metrics)
-    return metrics
 
 
-def write_pictures(folder: Path, metrics: dict) -> None:
+def save_plots(folder: Path, metrics: dict) -> None:
     """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be written."""
+    from hardsplat.report.charts import save
+    from hardsplat.report.run import curves
+
     if metrics["curve"]["step"]:
         save(curves(metrics), folder / "loss.png")
