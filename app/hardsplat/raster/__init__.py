@@ -22,6 +22,7 @@ class Backend:
     rasterizer: Callable
     options: Callable
     resolve: Callable  # (device, options): UserError for what the device cannot run
+    first: Callable  # (device, options) -> options with the first rows that run in the place of those that would be timed; UserError like resolve
     sources: Callable  # (device, options): the shaders it is made of
     note: str
     needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.footprint.needs
@@ -29,8 +30,8 @@ class Backend:
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
-    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
+    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, hardware.first, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
+    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.first, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
 }
 
 
@@ -52,31 +53,38 @@ def unknown(rasterizer: str, settings) -> list[str]:
     return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
 
 
-def fastest(device: Device, settings) -> str:
-    """The name of the rasterizer that `settings.rasterizer` names, or for `auto` of the one that draws fastest here with those settings. One that lacks
-    an option which was named is not among them.
+def running(device: Device, settings) -> list[str]:
+    """Names of the rasterizers that `settings.rasterizer` leaves open and that run here: one where it is named, else those without the ones that lack an option which was named.
 
     settings: has fields of the options' names. Raises UserError when none runs here.
     """
     if settings.rasterizer != "auto":
-        return settings.rasterizer
-    options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
+        return [settings.rasterizer]
     runs, why = [], []
     for name in [n for n in BACKENDS if not unknown(n, settings)] or BACKENDS:
         backend = BACKENDS[name]
         try:
-            backend.resolve(device, options[name])
+            backend.first(device, backend.options.of(settings))
             runs.append(name)
         except UserError as error:
             why.append(f"{name}: {error}")
     if not runs:
         raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
-    options = {name: replace(each, stochastic=None) for name, each in options.items()}  # what is timed are passes of the analytic gradient
+    return runs
+
+
+def fastest(device: Device, settings) -> str:
+    """The one of `running` that draws a small scene of our own fastest here. A training finds out on its own scene instead, see app/hardsplat/train/auto.py."""
+    runs = running(device, settings)
+    if len(runs) == 1:
+        return runs[0]
+    options = {name: replace(BACKENDS[name].options.of(settings), stochastic=None) for name in runs}  # what is timed are passes of the analytic gradient
 
     def make(device, parameters, width, height, choice, sink):
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
 
     choice = _Choice("auto", "; ".join(map(repr, options.values())))
+
     def sources(choice):
         return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
 

@@ -132,6 +132,12 @@ class Rows:
         return replace(rows, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)
 
 
+def first(device: Device, options: HardwareOptions) -> HardwareOptions:
+    """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
+    names = Rows.first(device, options, backward=options.stochastic is None).names
+    return replace(options, **{knob: names[knob] for knob in TIMED})
+
+
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
     return {source for p in passes(Rows.first(device, options), 1, 1, 1, STORE, segments=options.segments) for source in p.sources()}

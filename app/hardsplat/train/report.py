@@ -161,13 +161,15 @@ def write_json(path: Path, table: dict) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
-def metrics_of(folder: Path, config, device, session, log) -> dict:
-    """All numbers of a run, in a stable schema, as metrics.json holds them; `seconds` get their `parts` when the run is at its end."""
+def metrics_of(folder: Path, config, device, session, log, trials: Sequence[dict] = ()) -> dict:
+    """All numbers of a run, in a stable schema, as metrics.json holds them; `seconds` get their `parts` when the run is at its end. trials: see app/hardsplat/train/auto.py."""
     stages = log.stage_means()
     return {
         "hardsplat": __version__,
         "scene": str(config.data_dir or folder.name),
         "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
+        "rasterizer": config.rasterizer,
+        "auto": list(trials),
         "variants": session.raster.rows.names,
         "steps": session.step,
         "splats": session.count(),

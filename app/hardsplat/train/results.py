@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -64,7 +65,7 @@ class Results:
 
     def begin(self) -> None:
         """What can be made before the first step: the held-out photographs as pictures, and imports that the report will need."""
-        self.background.do("imports", _import_plots, line="plots")
+        self.background.do("plots", _warm_plots, line="plots")
         if self._photos is not None:
             for i, photo in zip(self.scene.test, self._photos):
                 self.background.do("photographs", lambda name=self.scene.views[i].name, photo=photo: self._save_photo(name, photo.result()))
@@ -155,11 +156,15 @@ def _import_neighbours() -> None:
     import scipy.spatial  # noqa: F401
 
 
-def _import_plots() -> None:
-    import hardsplat.report.run  # noqa: F401
-    import matplotlib.backends.backend_agg  # noqa: F401
-    import matplotlib.backends.backend_svg  # noqa: F401
-    import matplotlib.figure  # noqa: F401
+def _warm_plots() -> None:
+    """Imports what draws plots, and draws one of each kind: the first ones take a second, for which nobody has to wait while it trains."""
+    from hardsplat.report.charts import svg
+    from hardsplat.report.run import curves
+
+    nothing = {"step": [1, 10, 100], "loss": [1.0, 0.1, 0.01], "psnr": [10.0, 20.0, 30.0], "splats": [1000, 2000, 3000]}
+    figure = curves({"curve": nothing, "evaluations": []})
+    svg(figure)
+    figure.savefig(io.BytesIO(), format="png")
 
 
 def is_complete(folder: Path, steps: int) -> bool:

@@ -5,6 +5,7 @@ The run folder: config.toml (resolved settings), report.html, metrics.json, loss
 
 from __future__ import annotations
 
+import logging
 import shlex
 import time
 from collections.abc import Sequence
@@ -25,8 +26,10 @@ from hardsplat.io.masks import downsampled
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
-from hardsplat.raster import fastest, unknown
+from hardsplat.raster import running, unknown
+from hardsplat.raster.choose import wanted as may_time
 from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, summary
@@ -41,6 +44,7 @@ from hardsplat.train.watch import Watcher, Watchers
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
+_log = logging.getLogger("hardsplat")
 
 
 def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None) -> dict:
@@ -87,26 +91,30 @@ class Run:
         self.parts.begin("device")
         self.device = device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
         self.parts.compiling = lambda: self.device.build_seconds
-        self.parts.begin("auto")
-        self.config = config = replace(config, rasterizer=fastest(self.device, config))
+        names = running(self.device, config)
+        self._auto = Auto(names if may_time() else names[:1])
+        self.config = config = replace(config, rasterizer=names[0])
         if left_out := unknown(config.rasterizer, config):
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch, len(self._auto.names) < 2)
         self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
         start = self._start_from(start)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
-        save_config(replace(config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
+        self._save_config()
         self.log.restore(start.log)
         self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
         self.results.begin()
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
+
+    def _save_config(self) -> None:
+        save_config(replace(self.config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
 
     def _checkpoint_to_resume(self) -> Checkpoint | None:
         path = self.config.ckpt
@@ -172,7 +180,9 @@ class Run:
                 break
             self._resize(s.step)
             stop = self._next_stop(s.step)
-            s.run(min(self._batch_steps(), stop - s.step))
+            self._choose(stop)
+            if s.step < stop:
+                s.run(min(self._batch_steps(), stop - s.step))
             self._publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
@@ -253,6 +263,18 @@ class Run:
             sizes = [[max(1, round(side / divisor)) for side in (c.width, c.height)] for c in self._full[0]]
             self.session.show([c.resized(*size) for c, size in zip(self._full[0], sizes)], [downsampled(i, *size) for i, size in zip(self._full[1], sizes)])
             self._divisor = divisor
+
+    def _choose(self, stop: int) -> None:
+        """Asks, where it is time to, which rasterizer is the fastest: the steps that tell it are steps of the run."""
+        if len(self._auto.names) < 2:
+            return
+        work = (self.log.splats[-1] if self.log.splats else self._safe.splats) * (self.session.width * self.session.height / self._divisor**2)
+        if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self._aside("auto"))):
+            trial = self._auto.trials[-1]
+            timed = ", ".join(f"{name} {ms:.3g} ms" for name, ms in sorted(trial["ms"].items(), key=lambda item: item[1]))
+            _log.info("rasterizer %s: a step with %d splats takes %s", chosen, trial["splats"], timed)
+            self.config = replace(self.config, rasterizer=chosen)
+            self._save_config()
 
     def _refine(self, step: int) -> None:
         """Densification, and the opacity resets of the adaptive one, on the original schedule."""
@@ -371,7 +393,7 @@ class Run:
 
     def _write_results(self) -> dict:
         self.parts.begin("files")
-        return self.results.finish(metrics_of(self.folder, self.config, self.device, self.session, self.log), self.parts)
+        return self.results.finish(metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials), self.parts)
 
     def _say(self, metrics: dict) -> None:
         """The last lines: how it went, where it is, how to look at it."""
