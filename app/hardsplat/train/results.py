@@ -127,6 +127,7 @@ class Results:
 
         A report that cannot be written costs a note. Raises UserError for other files.
         """
+        metrics["seconds"]["parts"] = parts.read()
         self.background.do("plots", lambda: save_plots(self.folder, metrics), line="plots")
         self.background.do("report", lambda: self._report(metrics), line="plots")
         self.background.finish(self.config.quiet)
