@@ -9,10 +9,10 @@ from hardsplat.footprint import Need, needs
 from hardsplat.gpu.context import Device
 from hardsplat.raster import hardware, tiled
 from hardsplat.raster.choose import choose as timed_choice
-from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
+from hardsplat.raster.hardware import HardwareRasterizer, rows_of
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.variants.moments import MOMENT_FORMATS
-
 
 TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the tiled rasterizer has
 
@@ -30,8 +30,18 @@ class Backend:
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, hardware.first, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
-    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.first, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
+    "hardware": Backend(
+        HardwareRasterizer,
+        HardwareOptions,
+        rows_of,
+        hardware.first,
+        hardware.sources,
+        "quads through the graphics pipeline, gradients reduced in the fragment shader",
+        without=TILES,
+    ),
+    "tiled": Backend(
+        TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.first, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}
+    ),
 }
 
 
@@ -58,27 +68,36 @@ def running(device: Device, settings) -> list[str]:
 
     settings: has fields of the options' names. Raises UserError when none runs here.
     """
-    if settings.rasterizer != "auto":
-        return [settings.rasterizer]
-    runs, why = [], []
-    for name in [n for n in BACKENDS if not unknown(n, settings)] or BACKENDS:
-        backend = BACKENDS[name]
-        try:
-            backend.first(device, backend.options.of(settings))
-            runs.append(name)
-        except UserError as error:
-            why.append(f"{name}: {error}")
+    return [settings.rasterizer] if settings.rasterizer != "auto" else list(_running(device, settings))
+
+
+def _running(device: Device, settings) -> dict:
+    """Their options by name."""
+    options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
+    candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
+    runs, why = {}, []
+    for gradient in ("analytic", "auto") if settings.gradient == "auto" else (settings.gradient,):  # estimates where nothing exact runs
+        options = {name: replace(each, gradient=gradient) for name, each in options.items()}
+        for name in candidates if not runs else ():
+            try:
+                BACKENDS[name].first(device, options[name])
+                runs[name] = options[name]
+            except UserError as error:
+                why.append(f"{name}: {error}")
     if not runs:
+        why = why[: len(candidates)]
         raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
     return runs
 
 
 def fastest(device: Device, settings) -> str:
     """The one of `running` that draws a small scene of our own fastest here. A training finds out on its own scene instead, see app/hardsplat/train/auto.py."""
-    runs = running(device, settings)
-    if len(runs) == 1:
-        return runs[0]
-    options = {name: replace(BACKENDS[name].options.of(settings), stochastic=None) for name in runs}  # what is timed are passes of the analytic gradient
+    if settings.rasterizer != "auto":
+        return settings.rasterizer
+    options = _running(device, settings)
+    runs = list(options)
+    if settings.gradient == "stochastic":  # what is timed are passes of the analytic gradient
+        options = {name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()}
 
     def make(device, parameters, width, height, choice, sink):
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)

@@ -59,11 +59,17 @@ def write_report(folder: Path, made: Made | None = None) -> Path:
         stage_bars=plot(_bars(stages, "Time of a step", "ms")) if stages else None,
         memory=memory,
         memory_bars=plot(_bars({purpose: n / 2**20 for purpose, n in memory.items()}, "Memory by purpose", "MiB")),
-        about={"computer": metrics["device"]["host"], **({"rasterizer": metrics["rasterizer"]} if "rasterizer" in metrics else {}), **{name.replace("_", " "): value for name, value in metrics["variants"].items()}},
+        about=_about(metrics),
         config=_settings(config),
         viewer=viewer,
         viewer_style=style(),
     )
+
+
+def _about(metrics: dict) -> dict[str, str]:
+    """Computer, rasterizer and its variants, as the page lists them."""
+    rasterizer = {"rasterizer": metrics["rasterizer"]} if "rasterizer" in metrics else {}
+    return {"computer": metrics["device"]["host"], **rasterizer, **{name.replace("_", " "): value for name, value in metrics["variants"].items()}}
 
 
 def processor(kind: str) -> str:
@@ -214,7 +220,7 @@ def _bars(values: dict[str, float], title: str, unit: str):
     page = figure(6.4, 1.0 + 0.3 * len(values))
     axes = page.subplots()
     whole = sum(values.values())
-    for i, (name, value) in enumerate(values.items()):
+    for i, value in enumerate(values.values()):
         axes.barh(i, value, color=COLORS[0])
         axes.annotate(f"{value:.3g} {unit} ({value / whole:.0%})", (value, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(values)), values)

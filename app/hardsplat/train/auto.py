@@ -24,7 +24,8 @@ class Auto:
     """names: rasterizers that run here. trials: what was timed, {step, splats, ms by name, chosen}, for metrics.json."""
 
     def __init__(self, names: list[str]):
-        self.names, self.trials = names, []
+        self.names = names
+        self.trials: list[dict] = []
         self._work = 0.0  # splats times pixels at the last trial
 
     def due(self, work: float) -> bool:

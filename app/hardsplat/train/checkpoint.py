@@ -22,7 +22,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.trained import Of
 
 STATISTICS = ("grow_stats",)  # what follows the splats without being trained
-VERSION = 3
+VERSION = 4
 NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
 
 

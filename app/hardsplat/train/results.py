@@ -84,15 +84,17 @@ class Results:
         """The render of a held-out view beside its photograph; some are kept for the report."""
         from hardsplat.report.page import spread
 
+        assert m.image is not None
+        image = m.image
         if m.name in spread([self.scene.views[i].name for i in self.scene.test]):
-            self._shown[m.name] = to_uint8(m.image), m.photo
+            self._shown[m.name] = to_uint8(image), m.photo
 
         def work():
-            save_png(self._path(m.name, "render"), m.image)
+            save_png(self._path(m.name, "render"), image)
             if self._photos is None:
                 save_png(self._path(m.name, "photo"), m.photo)
 
-        self.background.do("renders", work, m.image.nbytes + m.photo.nbytes)
+        self.background.do("renders", work, image.nbytes + m.photo.nbytes)
 
     def splats(self, gaussians: Gaussians, *names: str) -> Future:
         """The splats as PLY files of these names."""
@@ -139,7 +141,7 @@ class Results:
         from hardsplat.report.run import Made, write_report
 
         try:
-            write_report(self.folder, Made(metrics, self._shown, self._viewer and self._viewer.result()))
+            write_report(self.folder, Made(metrics, self._shown, self._viewer.result() if self._viewer else None))
         except Exception as error:  # whatever it is: nothing that was trained depends on the page
             tqdm.write(f"note: {self.folder / REPORT} was not written: {str(error) or type(error).__name__}")
 

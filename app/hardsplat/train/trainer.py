@@ -9,7 +9,7 @@ import logging
 import shlex
 import time
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -60,12 +60,14 @@ def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    device: by default opened as the settings say, and left open. scene: by default that of the settings, which name the result folder where they have none.
+    session: there is one from the first splats to `close`. device: by default opened as the settings say, and left open. scene: by default that of the settings, which name the result folder where they have none.
     """
+
+    session: Session
 
     def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None, parts: Parts | None = None):
         self.config, self.log, self.bar, self.stopping, self.watchers = config, Log(), None, StopRequest(), Watchers(watchers)
-        self.parts, self.session = parts or Parts("load"), None
+        self.parts, self._open = parts or Parts("load"), False
         self._stopped = self._measuring = self._warned = False  # stopped: by a watcher
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         check_folder(self.folder)
@@ -101,6 +103,7 @@ class Run:
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch, len(self._auto.names) < 2)
+        self._open = True
         self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
         start = self._start_from(start)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
@@ -194,9 +197,9 @@ class Run:
     def close(self) -> None:
         """Frees what the run has on the device. May be called again."""
         self.results.close()
-        if self.session is not None:
+        if self._open:
+            self._open = False
             self.session.destroy()
-            self.session = None
 
     @contextmanager
     def _aside(self, part: str):
@@ -249,11 +252,8 @@ class Run:
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
         stops += [n * c.resolution_schedule for n in range(1, DOUBLINGS + 1) if n * c.resolution_schedule > step]
-        periods = [c.checkpoint_every]
-        if c.strategy != "none" and step < c.refine_stop_iter:
-            periods += [c.refine_every, c.reset_every if c.strategy == "adaptive" else 0]
-        stops += [(step // p + 1) * p for p in periods if p]
-        return min(stops)
+        stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
+        return min(*stops, self.session.strategy.next_due(c, step))
 
     def _resize(self, step: int) -> None:
         """Photographs and cameras of the size that --resolution-schedule has at this step."""
@@ -277,14 +277,8 @@ class Run:
             self._save_config()
 
     def _refine(self, step: int) -> None:
-        """Densification, and the opacity resets of the adaptive one, on the original schedule."""
-        c = self.config
-        if c.strategy == "none" or step >= min(c.refine_stop_iter, c.max_steps):  # after the last step nothing could heal what it changes
-            return
-        if step > c.refine_start_iter and step % c.refine_every == 0:
-            self.session.densify()
-        if c.strategy == "adaptive" and c.reset_every and step % c.reset_every == 0:
-            self.session.reset_opacity()
+        """What the strategy does after this step."""
+        self.session.refine()
         if self.session.growth_stopped and not self._warned:
             self._warned = True
             tqdm.write(f"note: {self.session.growth_stopped}")
@@ -377,10 +371,8 @@ class Run:
     def _rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""
         if not isinstance(error, DeviceLost):
-            try:
+            with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
                 self._keep_safe()
-            except UserError:
-                pass  # the device is no longer fit for a copy either; the last one serves
         try:
             self.results.checkpoint(self._safe).result()
         except UserError as unsaved:
