@@ -60,7 +60,8 @@ def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    session: there is one from the first splats to `close`. device: by default opened as the settings say, and left open. scene: by default that of the settings, which name the result folder where they have none.
+    session: there is one from the first splats to `close`. device: by default opened as the settings say, and left open.
+    scene: by default that of the settings, which name the result folder where they have none.
     """
 
     session: Session
