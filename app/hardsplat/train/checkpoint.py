@@ -98,6 +98,22 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
         raise UserError(f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir") from None
 
 
+def _history(log) -> dict:
+    """What a run had written down, if it is what Log.history gives. Raises ValueError for others."""
+
+    def numbers(values, kind) -> bool:
+        return isinstance(values, list) and all(isinstance(v, kind) and not isinstance(v, bool) for v in values)
+
+    number, views = (int, float), [v for e in log.get("evaluations", []) for v in e["views"]]
+    whole = isinstance(log.get("training_seconds", 0.0), number) and numbers(log.get("seconds", []), (*number, type(None)))
+    whole = whole and all(numbers(log.get(name, []), number) for name in ("losses", "psnrs")) and all(numbers(log.get(name, []), int) for name in ("steps", "splats"))
+    whole = whole and all(isinstance(v["name"], str) for v in views) and numbers([v[name] for v in views for name in ("psnr", "ssim")], number)
+    whole = whole and numbers([e[name] for e in log.get("evaluations", []) for name in ("step", "splats", "training_seconds", "psnr", "ssim")], number)
+    if not whole:
+        raise ValueError("its log is not that of a run")
+    return log
+
+
 def load(path: Path) -> Checkpoint:
     """Reads and checks a checkpoint. Raises UserError for whatever is wrong with it."""
     try:
@@ -109,7 +125,9 @@ def load(path: Path) -> Checkpoint:
                 raise UserError(f"{path}: checkpoint version {int(data['version'])}, this hardsplat reads {VERSION}")
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
             buffers = {name: data[name] for name in shapes(0, dict.fromkeys(trained.ORDER, 0))}
-            checkpoint = Checkpoint(step, sh_degree, buffers, json.loads(str(data["log"])))
+            checkpoint = Checkpoint(step, sh_degree, buffers, _history(json.loads(str(data["log"]))))
+            if step < 0 or not 0 <= sh_degree <= 3:
+                raise ValueError(f"step {step} of SH degree {sh_degree}")
     except FileNotFoundError:
         raise UserError(f"{path}: no such checkpoint") from None
     except UserError:

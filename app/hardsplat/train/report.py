@@ -19,6 +19,7 @@ from hardsplat.files import replacing
 from hardsplat.train.batch import BatchResult
 
 OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
+SIGNS = ("metrics.json", "splats.ply", "ckpts")
 KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
 
 
@@ -134,9 +135,12 @@ def make_folder(path: Path) -> None:
         raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
 
 
-def set_aside(folder: Path) -> Path | None:
-    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where."""
-    if not any((folder / name).exists() for name in ("metrics.json", "splats.ply", "ckpts")):
+def set_aside(folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str] = SIGNS) -> Path | None:
+    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where.
+
+    files: patterns of all that a run leaves. signs: those without which there was none.
+    """
+    if not any(path for name in signs for path in folder.glob(name)):
         return None
     number = 1
     while (folder / f"earlier_{number}").exists():
@@ -144,7 +148,7 @@ def set_aside(folder: Path) -> Path | None:
     earlier = folder / f"earlier_{number}"
     try:
         earlier.mkdir()
-        for name in OF_A_RUN:
+        for name in files:
             for path in folder.glob(name):
                 path.rename(earlier / path.name)
     except OSError as error:

@@ -24,6 +24,7 @@ from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.scene import Scene, load_scene
+from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import running, unknown
@@ -35,7 +36,7 @@ from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, summary
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, set_aside, stage_table
-from hardsplat.train.results import REPORT, Results
+from hardsplat.train.results import REPORT, Results, is_complete
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
@@ -80,6 +81,7 @@ class Run:
         if config.init_type == "sfm" and not len(self.scene.points):
             tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
         make_folder(self.folder)
+        self._lock = FolderLock(self.folder)
         self.results = Results(self.folder, config, self.scene)
         try:
             self._prepare(device, start)
@@ -133,7 +135,8 @@ class Run:
             saved = path.parent.parent / SAVED_NAME
             advice = f"; add --config {shlex.quote(str(saved))}" if saved.is_file() and not self.config.resume else ""
             raise UserError(f"{path}: made with --sh-degree {start.sh_degree}, this run has {self.config.sh_degree}{advice}")
-        if start.step >= self.config.max_steps:
+        finished = start.step == self.config.max_steps and (not self.config.resume or is_complete(self.folder, start.step))
+        if finished or start.step > self.config.max_steps:
             raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
         return start
 
@@ -165,6 +168,7 @@ class Run:
             self.watchers.close()
             self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
             self.results.close()
+            self._lock.release()
         if metrics["steps"] < c.max_steps:
             tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
             if self.stopping.asked:
@@ -187,6 +191,8 @@ class Run:
             self._choose(stop)
             if s.step < stop:
                 s.run(min(self._batch_steps(), stop - s.step))
+            if c.deterministic:
+                s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
             self._publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
@@ -198,6 +204,7 @@ class Run:
     def close(self) -> None:
         """Frees what the run has on the device. May be called again."""
         self.results.close()
+        self._lock.release()
         if self._open:
             self._open = False
             self.session.destroy()
@@ -212,6 +219,8 @@ class Run:
 
     def _batch_steps(self) -> int:
         """Steps of the next batch: as many as take BATCH_SECONDS, or as little as watchers want, as far as is known."""
+        if self.config.deterministic:  # what a batch clips depends on where it ends, so its end must not depend on the clock
+            return min(self.config.batch_steps - self.session.step % self.config.batch_steps, LONGEST_BATCH)
         seconds = min(BATCH_SECONDS, self.watchers.batch_seconds)
         return int(min(self.config.batch_steps, LONGEST_BATCH, max(1, seconds / max(self.session.step_seconds, 1e-6))))
 
@@ -355,7 +364,7 @@ class Run:
 
     def _tell(self, step: int, rows: list[tuple[str, float, float]], example: Measured) -> None:
         result = {"step": step, "splats": self.session.count(), "training_seconds": self.log.training_seconds, **summary(rows)}
-        self.log.evaluations.append(result)
+        self.log.evaluations[:] = [e for e in self.log.evaluations if e["step"] != step] + [result]  # a resumed run may measure again
         self.watchers.measured(self, result, example)
         tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
 
