@@ -461,7 +461,7 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "config", "presets", "errors", "files", "paths", "variants"}
+LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "config", "presets", "errors", "files", "paths", "variants", "callables", "settings"}
 BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),
@@ -470,6 +470,7 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
     "sfm": {"io"},
     "raster": {"gpu"},
     "api": {"gpu", "raster"},
+    "torch": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
     "view": {"gpu", "raster", "io", "api", "train", "fit", "page"},
