@@ -407,7 +407,7 @@ def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, a
     assert set(opened) == {"d_image", "state", "d_splats2d"}
     assert opened["state"].kind == ("input" if attached else "storage")
     assert opened["d_splats2d"].stride == 4
-    assert {*REDUCTIONS[reduction].spec, "SEGMENTS"} == set(info.spec_ids)
+    assert {*REDUCTIONS[reduction].spec, "SEGMENTS", "ABSOLUTE"} == set(info.spec_ids)
 
 
 @pytest.mark.parametrize("owner", probe.PASSES, ids=lambda owner: owner.name)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from tests.goldens import random_scene, relative_l2
-from tests.training import SMALL
-from tools import gen_settings
 
 import hardsplat
 from hardsplat.api import Renderer
 from hardsplat.train import trainer
+from tests.goldens import random_scene, relative_l2
+from tests.training import SMALL
+from tools import gen_settings
 
 
 @pytest.fixture

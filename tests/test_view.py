@@ -23,8 +23,8 @@ from hardsplat.gpu.context import Device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
-from hardsplat.raster.hardware import HardwareOptions
 from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.train.trainer import Run, train
 from hardsplat.train.watch import Watcher, Watchers
 from hardsplat.view import show, window
@@ -53,7 +53,9 @@ def device(gpu):
 def some_gaussians(rng, n=40, planes=4) -> Gaussians:
     means = np.column_stack([rng.uniform(-2, 2, n), rng.uniform(-1.5, 1.5, n), rng.uniform(3, 7, n)])
     sh = rng.normal(0, 0.2, (n, planes, 3))
-    return Gaussians(means, rng.normal(size=(n, 4)), rng.uniform(0.05, 0.4, (n, 3)), rng.uniform(0.2, 0.95, n), sh + (np.arange(planes) == 0)[:, None] * rng.uniform(-1, 1.5, (n, 1, 3)))
+    return Gaussians(
+        means, rng.normal(size=(n, 4)), rng.uniform(0.05, 0.4, (n, 3)), rng.uniform(0.2, 0.95, n), sh + (np.arange(planes) == 0)[:, None] * rng.uniform(-1, 1.5, (n, 1, 3))
+    )
 
 
 def some_cameras(rng, n=3) -> list[Camera]:

@@ -16,14 +16,13 @@ import numpy as np
 from hardsplat import trained
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.gaussians import OWN, Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
-from hardsplat.raster.projection import GEOMETRY
 from hardsplat.raster.sinks import STORE
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
@@ -56,7 +55,7 @@ class Renderer:
         known = [field.name for field in fields(self._backend.options) if field.name != "stochastic"]  # which is for training
         if unknown := [name for name in options if name not in known]:
             raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
-        self._options = self._backend.options(**options)
+        self._options = self._backend.options(**{"gradient": "analytic", **options})  # estimates only for those who ask
         self._opened = not isinstance(device, Device)
         self.device = open_device(device) if self._opened else device
         try:
@@ -70,6 +69,7 @@ class Renderer:
         self._rendered: tuple[Gaussians, list[Camera], bool] | None = None  # what the last forward() was given; whether it was a sequence of cameras
         self._drawn: Camera | None = None  # whose forward pass is still there for a backward pass
         self._differentiated = False  # whether there was a backward pass since the last forward()
+        self._frame = frame_row(0, (0.0, 0.0, 0.0), 1.0)
 
     def _fit(self, n: int, sh_degree: int, width: int, height: int) -> None:
         """Makes buffers and command buffers for this size, or keeps those there are."""
@@ -129,7 +129,8 @@ class Renderer:
         self._rendered, self._differentiated = None, False
         self._fit(len(gaussians), gaussians.sh_degree, cameras[0].width, cameras[0].height)
         self.parameters.upload(gaussians)
-        self.resources["frame"].upload(frame_row(degree, background, near))
+        self._frame = frame_row(degree, background, near, step=int(self._frame["step"]))
+        self.resources["frame"].upload(self._frame)
         images = []
         for one in cameras:
             self._draw(one)
@@ -151,11 +152,12 @@ class Renderer:
         self._drawn = camera
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
-        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.
+        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image. Order-free ones are estimates, another every time.
 
         d_image: (H, W, 3), or (C, H, W, 3) where forward() was given a sequence of C cameras; gradients are then summed over them.
         Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of
-        opacities in 0..1, as `Gaussians` holds them. Splats that were not visible have zeros.
+        opacities in 0..1, as `Gaussians` holds them; further quantities of the trained table (planes, N, width), as they are trained.
+        Splats that were not visible have zeros.
         Raises RuntimeError without a forward(), ValueError for a d_image of another shape.
         """
         if self._rendered is None:
@@ -177,17 +179,20 @@ class Renderer:
             "scales": _through(total["log_scales"][0], gaussians.scales),
             "opacities": _through(total["logit_opacities"][0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))),  # o (1 - o)
             "sh": np.concatenate([total["sh0"], total["shN"]]).transpose(1, 0, 2).copy(),
+            **{name: gradient for name, gradient in total.items() if name not in OWN},
         }
 
     def _differentiate(self, camera: Camera, d_image: np.ndarray, n: int) -> dict[str, np.ndarray]:
         """Gradients (planes, n, width) of the trained quantities for one view."""
+        self._frame["step"] += 1
+        self.resources["frame"].upload(self._frame)
         if self._drawn is not camera:  # the backward pass uses up what the forward leaves it
             self._draw(camera)
         self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
         self._drawn = None
         self._backward.run_once()
         self._differentiated = True
-        return {name: self.parameters.read(trained.QUANTITIES[name].d, n) for name in (*GEOMETRY, "sh0", "shN")}
+        return {q.name: self.parameters.read(q.d, n) for q in trained.of("splat")}
 
     def times(self) -> dict[str, float]:
         """Milliseconds on the GPU by pass, of the last forward() and, if there was one since, backward(). Empty where the device has no clock."""

@@ -143,6 +143,12 @@ class TrainSettings(TypedDict, total=False):
     means_lr: float
     """rate of means at the first step (default: 0.00016 scene extents)"""
 
+    rates_final: float
+    """share of their first values that the rates without an end of their own reach at max_steps, exponentially (default: 1.0)"""
+
+    rates_hold: float
+    """share of the steps over which those rates stay what they are (default: 0.0)"""
+
     means_lr_final: float
     """rate of means at max_steps, reached exponentially (default: 1.6e-06 scene extents)"""
 
@@ -176,8 +182,14 @@ class TrainSettings(TypedDict, total=False):
     moments: Literal["float32", "bfloat16"]
     """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact (default: float32)"""
 
-    gradient: Literal["analytic", "stochastic"]
-    """analytic; stochastic: from two perturbed images, on any device that blends; its defaults are in configs/stochastic.toml (default: analytic)"""
+    gradient: Literal["auto", "analytic", "order-free", "stochastic"]
+    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
+
+    gradient_samples: Literal["auto", "1", "2", "4", "8"]
+    """order-free: samples of a pixel (default: as many as the device draws)"""
+
+    gradient_draws: int
+    """order-free: how often the samples are drawn in a step (default: 1 times)"""
 
     gradient_pairs: int
     """stochastic: pairs of perturbed images a step, whose estimates are averaged (default: 1 pairs)"""
@@ -209,8 +221,8 @@ class TrainSettings(TypedDict, total=False):
     visible_adam: bool
     """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
 
-    strategy: Literal["adaptive", "mcmc", "none"]
-    """adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats (default: adaptive)"""
+    strategy: Literal["budget", "adaptive", "mcmc", "none"]
+    """budget: split what is drawn by scores, towards --cap-max splats; adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats (default: adaptive)"""
 
     refine_start_iter: int
     """no densification up to this step (default: 500 steps)"""
@@ -241,6 +253,30 @@ class TrainSettings(TypedDict, total=False):
 
     reset_opa: float
     """most opacity that a reset leaves (default: 0.01)"""
+
+    grow_absolute: float
+    """budget: mean absolute gradient of the 2D position above which a splat may be split (default: 0.0003 NDC)"""
+
+    grow_weight: Literal["edges", "errors", "gradient", "alike", "product"]
+    """budget: what candidates are drawn by (default: edges)"""
+
+    score_every: int
+    """budget: steps from one that draws scores to the next (default: 10 steps)"""
+
+    stats_kept: float
+    """budget: share of the scores that a densification leaves (default: 0.5)"""
+
+    split_offset: float
+    """budget: children of a split stand so far from its mean (default: 1.35 of its longest scale)"""
+
+    split_long: float
+    """budget: children's longest scale over their parent's (default: 0.55)"""
+
+    split_short: float
+    """budget: children's other scales over their parent's (default: 0.893)"""
+
+    split_opacity: float
+    """budget: children's opacity over their parent's (default: 0.6)"""
 
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""
@@ -369,6 +405,15 @@ class RasterizerOptions(TypedDict, total=False):
 
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
+
+    gradient: Literal["auto", "analytic", "order-free", "stochastic"]
+    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
+
+    gradient_samples: Literal["auto", "1", "2", "4", "8"]
+    """order-free: samples of a pixel (default: as many as the device draws)"""
+
+    gradient_draws: int
+    """order-free: how often the samples are drawn in a step (default: 1 times)"""
 
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,11 +203,8 @@ class Run:
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
         stops += [n * c.resolution_schedule for n in range(1, DOUBLINGS + 1) if n * c.resolution_schedule > step]
-        periods = [c.checkpoint_every]
-        if c.strategy != "none" and step < c.refine_stop_iter:
-            periods += [c.refine_every, c.reset_every if c.strategy == "adaptive" else 0]
-        stops += [(step // p + 1) * p for p in periods if p]
-        return min(stops)
+        stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
+        return min(*stops, self.session.strategy.next_due(c, step))
 
     def _resize(self, step: int) -> None:
         """Photographs and cameras of the size that --resolution-schedule has at this step."""
@@ -218,14 +216,8 @@ class Run:
             self._divisor = divisor
 
     def _refine(self, step: int) -> None:
-        """Densification, and the opacity resets of the adaptive one, on the original schedule."""
-        c = self.config
-        if c.strategy == "none" or step >= min(c.refine_stop_iter, c.max_steps):  # after the last step nothing could heal what it changes
-            return
-        if step > c.refine_start_iter and step % c.refine_every == 0:
-            self.session.densify()
-        if c.strategy == "adaptive" and c.reset_every and step % c.reset_every == 0:
-            self.session.reset_opacity()
+        """What the strategy does after this step."""
+        self.session.refine()
         if self.session.growth_stopped and not self._warned:
             self._warned = True
             tqdm.write(f"note: {self.session.growth_stopped}")
@@ -306,10 +298,8 @@ class Run:
     def _rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""
         if not isinstance(error, DeviceLost):
-            try:
+            with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
                 self._keep_safe()
-            except UserError:
-                pass  # the device is no longer fit for a copy either; the last one serves
         try:
             checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
         except UserError as unsaved:

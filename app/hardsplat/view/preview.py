@@ -12,7 +12,8 @@ from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import DeviceLost
 from hardsplat.io.scene import Scene
-from hardsplat.raster.hardware import TIMED, HardwareOptions
+from hardsplat.raster.hardware import TIMED
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.setting import setting_of
 from hardsplat.train.evaluate import BACKGROUNDS
 from hardsplat.train.watch import Running, Watcher
