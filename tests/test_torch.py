@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from tests.goldens import golden_names, load_golden, random_scene, relative_l2
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'")
 
@@ -169,7 +169,7 @@ def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
             engine = engines._engines["cpu", False] = Engine(link, engine._backend, engine._options)
         given = tensors(scene)
         images = []
-        for step in range(2):  # the second with other numbers in the same memory
+        for _ in range(2):  # the second with other numbers in the same memory
             image = rasterization(*given, *cameras(scene), 48, 32, sh_degree=2)[0][0]
             (image * torch.tensor(scene["weight"])).sum().backward()
             images.append(image.detach())
@@ -235,6 +235,8 @@ def test_options_are_checked(shared_device):
 
 
 def test_without_pytorch_it_says_what_to_install():
-    code = "import sys; sys.modules['torch'] = None\nimport hardsplat\nfrom hardsplat.errors import UserError\ntry:\n    import hardsplat.torch\nexcept UserError as e:\n    print(e)"
+    code = (
+        "import sys; sys.modules['torch'] = None\nimport hardsplat\nfrom hardsplat.errors import UserError\ntry:\n    import hardsplat.torch\nexcept UserError as e:\n    print(e)"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "pip install 'hardsplat[torch]'" in out.stdout, out.stderr
