@@ -1,6 +1,6 @@
 """`hardsplat train`: a scene in, a run folder out.
 
-The run folder: config.toml (resolved settings), report.html, metrics.json, loss.png, splats.ply, ckpts/, renders/ (renders and their photographs).
+The run folder: config.toml (resolved settings), report.html, metrics.json, metrics.jsonl, loss.png, splats.ply, ckpts/, renders/ (renders and their photographs).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, save_comparison, summary
+from hardsplat.train.logs import log_of
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, check_folder, make_folder, set_aside, stage_table, write_metrics, write_pictures
 from hardsplat.train.session import Session
@@ -59,7 +60,8 @@ class Run:
     """
 
     def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None):
-        self.config, self.log, self.bar, self.stopping, self.watchers = config, Log(), None, StopRequest(), Watchers(watchers)
+        self.config, self.log, self.bar, self.stopping = config, Log(), None, StopRequest()
+        self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
         self._stopped = self._measuring = False  # stopped: by a watcher
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         check_folder(self.folder)
