@@ -58,6 +58,11 @@ class Resolutions:
         self._threads = ThreadPoolExecutor(8)
         self._next: tuple[int, list[Future]] = (-1, [])
 
+    @property
+    def divisor(self) -> float:
+        """What width and height are divided by now."""
+        return self.levels[self._shown][1] if self._shown >= 0 else 1.0
+
     def next_change(self, step: int, otherwise: int) -> int:
         """The first step above `step` at which the resolution changes."""
         return min((first for first, _ in self.levels if first > step), default=otherwise)
