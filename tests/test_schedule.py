@@ -82,9 +82,10 @@ def test_rates_against_float64(steps, step):
     degree = min(step // 1000, 3)
     wanted = np.zeros(20)
     wanted[0] = EXTENT * np.exp((1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final))
-    wanted[1:5] = config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr
+    late = max(t - config.rates_hold, 0) / (1 - config.rates_hold)  # of the part in which rates fall
+    wanted[1:5] = config.rates_final**late * np.array([config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr])
     if step % config.shN_every == 0:
-        wanted[5 : 4 + (degree + 1) ** 2] = config.shN_lr * config.shN_every
+        wanted[5 : 4 + (degree + 1) ** 2] = config.rates_final**late * config.shN_lr * config.shN_every
     np.testing.assert_allclose(steps.rates, wanted, rtol=1e-5)
     moved = steps.read("moved_planes")
     assert moved["at"][: moved["count"]].tolist() == np.flatnonzero(wanted).tolist()

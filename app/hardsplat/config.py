@@ -146,16 +146,16 @@ class Learning:
     # The rate of means falls exponentially, so neither of its ends can be 0.
     means_lr: float = option(1.6e-4, "rate of means at the first step",
         unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
-    rates_final: float = option(1.0, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)
-    rates_hold: float = option(0.0, "share of the steps over which those rates stay what they are", max=0.999)
+    rates_final: float = option(0.25, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)
+    rates_hold: float = option(0.5, "share of the steps over which those rates stay what they are", max=0.999)
     means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially",
         unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
-    scales_lr: float = option(5e-3, "rate of log scales", aka="scaling_lr lr_scale")
-    opacities_lr: float = option(0.025, "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later)",
+    scales_lr: float = option(1e-2, "rate of log scales", aka="scaling_lr lr_scale")
+    opacities_lr: float = option(0.05, "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later)",
         aka="opacity_lr lr_opac")
-    quats_lr: float = option(1e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
-    sh0_lr: float = option(2.5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
-    shN_lr: float = option(2.5e-3 / 20, "rate of the higher colour bands, for every step that --shN-every counts", aka="lr_coeffs_sh")
+    quats_lr: float = option(2e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
+    sh0_lr: float = option(5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
+    shN_lr: float = option(5e-3 / 20, "rate of the higher colour bands, for every step that --shN-every counts", aka="lr_coeffs_sh")
     shN_every: int = option(4, "steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1)",
         unit="steps", min=1)
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)

@@ -147,28 +147,28 @@ class TrainSettings(TypedDict, total=False):
     """rate of means at the first step (default: 0.00016 scene extents)"""
 
     rates_final: float
-    """share of their first values that the rates without an end of their own reach at max_steps, exponentially (default: 1.0)"""
+    """share of their first values that the rates without an end of their own reach at max_steps, exponentially (default: 0.25)"""
 
     rates_hold: float
-    """share of the steps over which those rates stay what they are (default: 0.0)"""
+    """share of the steps over which those rates stay what they are (default: 0.5)"""
 
     means_lr_final: float
     """rate of means at max_steps, reached exponentially (default: 1.6e-06 scene extents)"""
 
     scales_lr: float
-    """rate of log scales (default: 0.005)"""
+    """rate of log scales (default: 0.01)"""
 
     opacities_lr: float
-    """rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later) (default: 0.025)"""
+    """rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later) (default: 0.05)"""
 
     quats_lr: float
-    """rate of quaternions (default: 0.001)"""
+    """rate of quaternions (default: 0.002)"""
 
     sh0_lr: float
-    """rate of the constant colour band (default: 0.0025)"""
+    """rate of the constant colour band (default: 0.005)"""
 
     shN_lr: float
-    """rate of the higher colour bands, for every step that --shN-every counts (default: 0.000125)"""
+    """rate of the higher colour bands, for every step that --shN-every counts (default: 0.00025)"""
 
     shN_every: int
     """steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1) (default: 4 steps)"""
