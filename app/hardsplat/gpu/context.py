@@ -208,6 +208,7 @@ class Device:
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}
         self.pipelines: dict[tuple, Any] = {}  # built passes, see app/hardsplat/gpu/passes.py
+        self.build_seconds = 0.0  # that building them took
 
     def _read_limits(self) -> None:
         struct, stype = "VkPhysicalDeviceMaintenance3Properties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import struct
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
@@ -237,11 +238,7 @@ def _stage(device: Device, source: Source, spirv: bytes, spec: Mapping, info: Re
 
 def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     """The pipeline of a pass, made once per device. Raises PassError where declaration and shader disagree, ShaderError where it does not compile."""
-    known = device.pipelines
-    key = owner.key()
-    if key not in known:
-        known[key] = _build(device, owner)
-    return known[key]
+    return build_all(device, [owner])[owner.name]
 
 
 def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
@@ -290,14 +287,20 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
 
     device.at_close(free)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
-    device.check_validation()
     descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(contract.BINDINGS[b], contract.BINDINGS[b])) for b, k in sorted(kinds.items())]
     return Pipeline(owner, handle, layout, descriptors, infos[0].local_size, render_pass)
 
 
 def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
-    """Builds passes by name; shaders that are not cached compile in parallel first."""
-    owners = list(owners)
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(shader.compile_source, {s for o in owners if o.key() not in device.pipelines for s in o.sources()}))
-    return {o.name: build(device, o) for o in owners}
+    """The pipelines of passes by the passes' names, each made once per device, those that are not there yet side by side. Raises like `build`."""
+    owners, known = list(owners), device.pipelines
+    wanted = {owner.key(): owner for owner in owners if owner.key() not in known}
+    if wanted:
+        begun = time.perf_counter()
+        pipeline_cache(device)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(shader.compile_source, {source for owner in wanted.values() for source in owner.sources()}))
+            known.update(zip(wanted, pool.map(lambda owner: _build(device, owner), wanted.values())))
+        device.check_validation()
+        device.build_seconds += time.perf_counter() - begun
+    return {owner.name: known[owner.key()] for owner in owners}

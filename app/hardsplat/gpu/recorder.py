@@ -10,7 +10,7 @@ import vulkan as vk
 
 from hardsplat import contract
 from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device
+from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.queue import ALL, allocate, barrier, complete, pool
@@ -216,6 +216,22 @@ class Recorder:
 
         self._emit(emit)
 
+    def copy(self, source: str, target: str) -> None:
+        """A buffer into another one, which may be smaller, or all of an image into a buffer or back, row by row."""
+        self.order({source}, {target})
+        a, b = self.resources[source], self.resources[target]
+
+        def emit() -> None:
+            if isinstance(a, Image):
+                vk.vkCmdCopyImageToBuffer(self.commands, a.handle, vk.VK_IMAGE_LAYOUT_GENERAL, b.handle, 1, [a.region(0, a.height)])
+            elif isinstance(b, Image):
+                vk.vkCmdCopyBufferToImage(self.commands, a.handle, b.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [b.region(0, b.height)])
+            else:
+                vk.vkCmdCopyBuffer(self.commands, a.handle, b.handle, 1, [vk.VkBufferCopy(srcOffset=0, dstOffset=0, size=min(a.nbytes, b.nbytes))])
+            self.mark(f"copy {source}")
+
+        self._emit(emit)
+
     def _label(self, name: str) -> None:
         if self.device.instance.debug_utils:
             begin = vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT")
@@ -240,12 +256,17 @@ class Recorder:
         """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
         if self._queries is None:
             return np.zeros(0)
-        out = np.zeros(len(self.marks), np.uint64)
-        data = vk.ffi.from_buffer(out)
-        vk.vkGetQueryPoolResults(
-            self.device.handle, self._queries, 0, len(self.marks), out.nbytes, data, 8, vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-        )
-        return out.astype(np.float64) * self.device.timestamp_ns
+        return self._numbers(self._queries, len(self.marks)).astype(np.float64) * self.device.timestamp_ns
+
+    def _numbers(self, queries, count: int) -> np.ndarray:
+        """(count,) uint64 of a pool. Raises DeviceLost."""
+        out = np.zeros(count, np.uint64)
+        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+        try:
+            vk.vkGetQueryPoolResults(self.device.handle, queries, 0, count, out.nbytes, vk.ffi.from_buffer(out), 8, flags)
+        except vk.VkErrorDeviceLost:
+            raise DeviceLost(f"{self.device.name} stopped answering") from None
+        return out
 
     def times(self) -> dict[str, float]:
         """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
@@ -258,11 +279,7 @@ class Recorder:
         """Fragment shader invocations by draw, helper lanes included where the driver counts them; empty where it cannot count."""
         if not self._draws:
             return {}
-        out = np.zeros(len(self._draws), np.uint64)
-        data = vk.ffi.from_buffer(out)
-        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-        vk.vkGetQueryPoolResults(self.device.handle, self._statistics, 0, len(out), out.nbytes, data, 8, flags)
-        return dict(zip(self._draws, out.tolist()))
+        return dict(zip(self._draws, self._numbers(self._statistics, len(self._draws)).tolist()))
 
     def destroy(self) -> None:
         for framebuffer in self._framebuffers:

@@ -19,6 +19,12 @@ SUFFIXES = (".obj", ".ply")
 MOST_TRIANGLES = 1 << 24  # pixels carry the number of their triangle as a float32, which holds whole numbers up to here
 
 
+def check_triangles(count: int, what: str, remedy: str) -> None:
+    """UserError for more triangles than pixels can name."""
+    if count > MOST_TRIANGLES:
+        raise UserError(f"{what}: has {count} triangles, {MOST_TRIANGLES} can be told apart; {remedy}")
+
+
 def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarray | None, list[str]]:
     """The mesh, its texture as (resolution, resolution, 3) float32 in 0..1 where it has one, and notes, see `checked`.
 
@@ -41,8 +47,7 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarra
         raise UserError(f"{path}: not a readable mesh: not UTF-8 text") from error
     except Exception as error:  # its parsers raise almost anything
         raise UserError(f"{path}: not a readable mesh: {(str(error) or type(error).__name__).splitlines()[0][:120]}") from error
-    if len(faces) > MOST_TRIANGLES:
-        raise UserError(f"{path}: has {len(faces)} triangles, {MOST_TRIANGLES} can be told apart; simplify it first")
+    check_triangles(len(faces), str(path), "simplify it first")
     uvs = getattr(found.visual, "uv", None)
     if uvs is None or len(uvs) != len(vertices):
         mesh, notes = checked(vertices, faces, where=str(path), resolution=resolution)

@@ -18,8 +18,9 @@ from hardsplat.config import scene_folder
 from hardsplat.errors import UserError
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_images, load_scene
+from hardsplat.lock import FolderLock
 from hardsplat.mesh.config import MESH_GROUPS, MeshConfig
-from hardsplat.mesh.files import load_mesh, save_mesh
+from hardsplat.mesh.files import check_triangles, load_mesh, save_mesh
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
@@ -28,10 +29,11 @@ from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
 from hardsplat.train.batch import BatchResult
 from hardsplat.train.photos import Photos
-from hardsplat.train.report import check_folder, make_folder, stage_medians, stage_table, write_json
+from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, stage_table, write_json
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.trainer import SNAPSHOT_SECONDS
 
+OF_A_MESH = (SAVED_NAME, "metrics.json", "mesh.obj", "mesh.mtl", "mesh.ply", "texture.png", "loss.png", "renders")
 _IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
 
 
@@ -89,6 +91,9 @@ class MeshRun:
         self.held_out_images = [silhouetted(image, v.name) for image, v in zip(load_images(self.held_out, False), self.held_out)]
         mesh, texture = self._first_mesh(cameras, images)
         make_folder(self.folder)
+        self._lock = FolderLock(self.folder)
+        if earlier := set_aside(self.folder, OF_A_MESH, OF_A_MESH[1:]):
+            print(f"note: the earlier mesh in {self.folder} is now in {earlier}")
         save_config(config, self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
         self.device = open_device(config.device)
         canvas = max(v.camera.width for v in self.scene.views), max(v.camera.height for v in self.scene.views)
@@ -112,6 +117,12 @@ class MeshRun:
         return icosphere(c.init_levels, *sphere, c.texture_size), None
 
     def run(self) -> dict:
+        try:
+            return self._run()
+        finally:
+            self._lock.release()
+
+    def _run(self) -> dict:
         c, session = self.config, self.session
         levels = Counter(s for s in c.subdivide_steps if s < c.max_steps)
         self._begun = time.perf_counter()
@@ -124,6 +135,7 @@ class MeshRun:
                     if levels[session.step]:  # for whose new buffers there may be no room
                         self._keep_safe()
                     for _ in range(levels[session.step]):
+                        check_triangles(4 * len(session.mesh.faces), "--subdivide-steps", "leave out the last of them")
                         session.subdivide()
                     if time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
                         self._keep_safe()

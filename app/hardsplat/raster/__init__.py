@@ -26,6 +26,7 @@ class Backend:
     rasterizer: Callable[..., Rasterizer]
     options: type[HardwareOptions] | type[TiledOptions]
     resolve: Callable[[Device, Any], Variants]  # (device, options): UserError for what the device cannot run
+    first: Callable[[Device, Any], Any]  # (device, options) -> options with the first rows that run in the place of those that would be timed; UserError like resolve
     sources: Callable[[Device, Any], set[Source]]  # (device, options): the shaders it is made of
     note: str
     needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.footprint.needs
@@ -34,9 +35,17 @@ class Backend:
 
 BACKENDS = {
     "hardware": Backend(
-        HardwareRasterizer, HardwareOptions, rows_of, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES
+        HardwareRasterizer,
+        HardwareOptions,
+        rows_of,
+        hardware.first,
+        hardware.sources,
+        "quads through the graphics pipeline, gradients reduced in the fragment shader",
+        without=TILES,
     ),
-    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
+    "tiled": Backend(
+        TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.first, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}
+    ),
 }
 
 
@@ -66,31 +75,40 @@ def unknown(rasterizer: str, settings: Any) -> list[str]:
     return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
 
 
-def fastest(device: Device, settings) -> str:
-    """The name of the rasterizer that `settings.rasterizer` names, or for `auto` of the one that draws fastest here with those settings. One that lacks
-    an option which was named is not among them.
+def running(device: Device, settings) -> list[str]:
+    """Names of the rasterizers that `settings.rasterizer` leaves open and that run here: one where it is named, else those without the ones that lack an option which was named.
 
     settings: has fields of the options' names. Raises UserError when none runs here.
     """
-    if settings.rasterizer != "auto":
-        return settings.rasterizer
+    return [settings.rasterizer] if settings.rasterizer != "auto" else list(_running(device, settings))
+
+
+def _running(device: Device, settings) -> dict:
+    """Their options by name."""
     options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
     candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
-    runs: list[str] = []
+    runs: dict[str, Any] = {}
     why: list[str] = []
     for gradient in ("analytic", "auto") if settings.gradient == "auto" else (settings.gradient,):  # estimates where nothing exact runs
         options = {name: replace(each, gradient=gradient) for name, each in options.items()}
         for name in candidates if not runs else ():
             try:
-                BACKENDS[name].resolve(device, options[name])
-                runs.append(name)
+                BACKENDS[name].first(device, options[name])
+                runs[name] = options[name]
             except UserError as error:
                 why.append(f"{name}: {error}")
-        if runs:
-            break
     if not runs:
         why = why[: len(candidates)]
         raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
+    return runs
+
+
+def fastest(device: Device, settings) -> str:
+    """The one of `running` that draws a small scene of our own fastest here. A training finds out on its own scene instead, see app/hardsplat/train/auto.py."""
+    if settings.rasterizer != "auto":
+        return settings.rasterizer
+    options = _running(device, settings)
+    runs = list(options)
     if settings.gradient == "stochastic":  # what is timed are passes of the analytic gradient
         options = {name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()}
 

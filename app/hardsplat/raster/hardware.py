@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -81,6 +81,16 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
     gather = gather_draws(rows, canvas, threshold, around) if rows.gather and rows.gather.draws else around.gather_passes()
     return [*around.passes(rows.shape.command, picture), *forward, *backward, *gather]
+
+
+def first(device: Device, options: HardwareOptions) -> HardwareOptions:
+    """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
+    if options.gradient != "order-free" and runnable(device, ORDERINGS):
+        names = Rows.first(device, replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=1)).names
+        rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
+        options = replace(options, **rows)
+    rows_of(device, options)
+    return options
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:

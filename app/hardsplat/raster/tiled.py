@@ -115,6 +115,12 @@ def passes(
     return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
 
 
+def first(device: Device, options: TiledOptions) -> TiledOptions:
+    """These options, of which none is timed. Raises UserError for what the device cannot run."""
+    TiledRows.resolve(device, options)
+    return options
+
+
 def sources(device: Device, options: TiledOptions) -> set[Source]:
     """The shaders of a rasterizer with these options."""
     return {source for p in passes(TiledRows.resolve(device, options), 1, 1, 1, STORE, device.subgroup_size) for source in p.sources()}

@@ -33,7 +33,7 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
     """
     interrupted: KeyboardInterrupt | None = None
     before = run_file.read(folder)
-    if before is None or before["status"] != "interrupted":
+    if before is None or before["status"] != "interrupted" or run_file.difference(before, job):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,7 +44,7 @@ GROUP = contract.CONSTANTS["GROUP"]
 
 
 class Session(BatchedSession):
-    """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order.
+    """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order. timed_rows: see `use`.
 
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
@@ -60,6 +61,7 @@ class Session(BatchedSession):
         canvas: tuple[int, int],
         extent: float,
         on_batch: Callable[[BatchResult], None],
+        timed_rows: bool = True,
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         (self.width, self.height), self.extent = canvas, extent
@@ -68,7 +70,7 @@ class Session(BatchedSession):
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
-        self._pairs = PairRoom()
+        self._pairs, self._timed_rows = PairRoom(), timed_rows
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
         self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer}
         self._parts: list = []
@@ -210,12 +212,31 @@ class Session(BatchedSession):
         """Splats that there is room for."""
         return self.parameters.capacity
 
+    def use(self, rasterizer: str, timed_rows: bool = True) -> None:
+        """Draws with another rasterizer from the next step on. timed_rows: of its rows left to `auto` those that were timed, not the first that run.
+
+        Raises UserError where it does not run or fit here; the session then needs another `use`.
+        """
+        if (rasterizer, timed_rows) == (self.config.rasterizer, self._timed_rows) and self._parts:
+            return
+        n = self.count()
+        self._release(keep_parameters=True)
+        self.config, self._timed_rows = replace(self.config, rasterizer=rasterizer), timed_rows
+        self._record()
+        self._set(n, self.step)
+
+    def has_timed_rows(self, rasterizer: str) -> bool:
+        """Whether `use` of that rasterizer would look for the fastest rows."""
+        backend = BACKENDS[rasterizer]
+        options = backend.options.of(self.config)
+        return backend.first(self.device, options) != options
+
     # -- memory ----------------------------------------------------------------------------------------------------------------
 
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
-        capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
+        capacity = min(max(roomy(n), self.strategy.reached(self.config)), fitting(self.device, self.config, self.photos))
         c = self.config
         gradients: Gradients = "none" if self.estimates else "written"
         self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, STATISTICS)
@@ -254,6 +275,8 @@ class Session(BatchedSession):
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
+        if not self._timed_rows:
+            options = backend.first(self.device, options)
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
         self._parts = [self.raster]
         self._scratch = scratch = allocate_refine(self.device, self.parameters.capacity)

@@ -20,6 +20,7 @@ class Photographs:
     def __init__(self, background):
         self.background, self._key = background, None
         self._future: Future | None = None
+        self._taken = False  # whether the outcome was handed out
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="photograph")
 
     def words(self, point: Viewpoint, width: int, height: int) -> np.ndarray | None:
@@ -28,9 +29,10 @@ class Photographs:
             return None
         key = (point.name, width, height)
         if key != self._key:
-            self._key, self._future = key, self._pool.submit(self._load, point.photo, width, height)
+            self._key, self._future, self._taken = key, self._pool.submit(self._load, point.photo, width, height), False
         if self._future is None or not self._future.done():
             return None
+        self._taken = True
         try:
             return self._future.result()
         except UserError:
@@ -38,8 +40,9 @@ class Photographs:
             raise
 
     @property
-    def pending(self) -> bool:
-        return self._future is not None and not self._future.done()
+    def arrived(self) -> bool:
+        """Whether one is there that `words` has not handed out yet."""
+        return self._future is not None and self._future.done() and not self._taken
 
     def _load(self, photo: Callable[[], np.ndarray], width: int, height: int) -> np.ndarray:
         return pack(downsampled(over(photo(), self.background), width, height))

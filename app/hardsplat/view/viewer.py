@@ -126,7 +126,7 @@ class Viewer:
         i, training = self.inputs, self.busy and not self.inputs.paused
         i.noted()
         share = (TOUCHED if now - i.touched_at < TOUCH else RESTING) if training else 1.0
-        changed = training or i.changed or self.window.resized or self.surface.stale or self._scale > 1 or self._photographs.pending
+        changed = training or i.changed or self.window.resized or self.surface.stale or self._scale > 1 or self._photographs.arrived
         return changed and now - self._drawn_at >= max(REFRESH, self.frame_ms / 1000 / share)
 
     def _fits(self, now: float) -> bool:
