@@ -175,11 +175,9 @@ class Recorder:
         if owner.clear is not None:
             clear[0].color.float32 = list(owner.clear)
         if owner.depth:
-            clear[1].depthStencil.depth = owner.depth.clear or 0.0
-        clears = 2 if depth else 1 if owner.clear is not None else 0
-        begin = vk.VkRenderPassBeginInfo(
-            renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None
-        )
+            clear[1 if image else 0].depthStencil.depth = owner.depth.clear or 0.0
+        clears = 1 + bool(image) if depth else 1 if owner.clear is not None else 0
+        begin = vk.VkRenderPassBeginInfo(renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None)
         if self._statistics is not None:
             vk.vkCmdBeginQuery(self.commands, self._statistics, len(self._draws), 0)
         vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
@@ -232,9 +230,7 @@ class Recorder:
             return np.zeros(0)
         out = np.zeros(len(self.marks), np.uint64)
         data = vk.ffi.from_buffer(out)
-        vk.vkGetQueryPoolResults(
-            self.device.handle, self._queries, 0, len(self.marks), out.nbytes, data, 8, vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-        )
+        vk.vkGetQueryPoolResults(self.device.handle, self._queries, 0, len(self.marks), out.nbytes, data, 8, vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT)
         return out.astype(np.float64) * self.device.timestamp_ns
 
     def times(self) -> dict[str, float]:

@@ -76,7 +76,7 @@ def greedy(trial: Trial, options, start: Mapping[str, str], knobs: Mapping[str, 
         if len(names) < 2:
             continue
         others = [name for name in names if name != rows[knob]]
-        table[knob] = {rows[knob]: best}
+        table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
         if trial.spent < BUDGET:
             trial.prepare(replace(options, **{**rows, knob: name}) for name in others)
         for name in others:
@@ -90,7 +90,7 @@ def greedy(trial: Trial, options, start: Mapping[str, str], knobs: Mapping[str, 
             if ms < (1 - MARGIN) * best:  # it must win twice: clocks rise with work, and others may have been at work too
                 best = min(best, trial.attempt(replace(options, **rows))[0] or best)
                 ms = max(ms, trial.attempt(replace(options, **candidate))[0] or float("inf"))
-            table[knob] |= {rows[knob]: best, name: ms}
+            table[knob] |= {str(rows[knob]): best, str(name): ms}
             if ms < (1 - MARGIN) * best:
                 rows, best = candidate, ms
     return rows, table
@@ -101,10 +101,10 @@ def lines(found: Mapping) -> list[str]:
     out = []
     for knob, row in found["rows"].items():
         timed = found["ms"].get(knob, {})
-        others = sorted((ms, name) for name, ms in timed.items() if name != row)
+        others = sorted((ms, name) for name, ms in timed.items() if name != str(row))
         if others:
-            note = f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[row] else ""
-            out.append(f"{knob} {row}: {timed[row]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms{note}")
+            note = f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[str(row)] else ""
+            out.append(f"{knob} {row}: {timed[str(row)]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms{note}")
         else:
             out.append(f"{knob} {row}: {'the only one that runs' if len(found['candidates'][knob]) < 2 else 'the first that runs, no other was timed'}")
     return out
