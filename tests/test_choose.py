@@ -130,7 +130,11 @@ def test_a_choice_is_remembered(ask, caplog):
     first, timed = ask(TRIANGLE)
     assert timed and (first.shape, first.block, first.atomics, first.reduction) == ("triangle", "2x2", "native", "auto")
     assert caplog.messages == [
-        "choosing variants for Some GPU, once ...", "  shape triangle: 8 ms, next quad: 10 ms", "  block 2x2: 8 ms, next 1x1: 100 ms", "  atomics native: the only one that runs"]
+        "choosing variants for Some GPU, once ...",
+        "  shape triangle: 8 ms, next quad: 10 ms",
+        "  block 2x2: 8 ms, next 1x1: 100 ms",
+        "  atomics native: the only one that runs",
+    ]
     caplog.clear()
     assert ask(BOX) == (first, False)
     assert caplog.messages[0].startswith("variants for Some GPU, remembered from 20") and caplog.messages[1] == "  shape triangle: 8 ms, next quad: 10 ms"
@@ -224,7 +228,7 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
     with Renderer(device, **SHAPES_ONLY) as renderer:
         renderer.forward(*trial_scene(32, 24))
         shape = renderer.raster.rows.names["shape"]
-    (given, found), = remembered(device).items()
+    ((given, found),) = remembered(device).items()
     assert given.startswith("hardware, format float16") and "block 1x1" in given
     assert list(found["rows"]) == [knob for knob in ("shape", "ordering") if knob in found["candidates"]]
     ms = found["ms"]["shape"]
@@ -236,7 +240,23 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
 @pytest.mark.parametrize("flag, levels", [("--verbose", {"INFO", "DEBUG"}), ("--no-verbose", {"INFO"}), ("--quiet", set())])
 def test_the_program_says_it(scene, on_device, cache, capsys, monkeypatch, tmp_path, flag, levels):
     monkeypatch.setitem(on_device._shared, "choices", {})
-    flags = ["--rasterizer", "hardware", "--block", "1x1", "--reduction", "atomic", "--atomics", "cas", "--segments", "1", "--max-steps", "2", "--result-dir", str(tmp_path / "run"), flag]
+    flags = [
+        "--rasterizer",
+        "hardware",
+        "--block",
+        "1x1",
+        "--reduction",
+        "atomic",
+        "--atomics",
+        "cas",
+        "--segments",
+        "1",
+        "--max-steps",
+        "2",
+        "--result-dir",
+        str(tmp_path / "run"),
+        flag,
+    ]
     assert main(["train", str(scene), *flags]) == 0
     said = capsys.readouterr().err
     assert (f"choosing variants for {on_device.name}, once ..." in said) == ("INFO" in levels)
