@@ -488,6 +488,7 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
     "sfm": {"io"},
     "raster": {"gpu"},
     "api": {"gpu", "raster"},
+    "torch": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
     "view": {"gpu", "raster", "io", "api", "train", "fit", "page"},

@@ -87,6 +87,8 @@ class Run:
         unit="steps", aka="checkpoint_iterations")
     resume: bool = option(False, "continue from the newest checkpoint in the result folder, with the settings saved there")
     ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
+    log: str = option("jsonl", "what other programs can follow: metrics.jsonl or metrics.csv in the result folder, or its folder tensorboard, which also has pictures",
+        choices=("none", "jsonl", "csv", "tensorboard"), aka="logger tb_every")
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
     verbose: bool = option(False, "say which variants auto chose for the device, and why")

@@ -98,6 +98,8 @@ FEATURES: tuple[Feature, ...] = (
         _SUBGROUP_SIZE_FEATURES,
         "subgroupSizeControl",
     ),
+    Feature("memory_fd", "VK_KHR_external_memory_fd"),  # memory and semaphores for other APIs
+    Feature("semaphore_fd", "VK_KHR_external_semaphore_fd"),
     Feature("memory_budget", "VK_EXT_memory_budget"),
     Feature("swapchain", "VK_KHR_swapchain"),  # with a window only, see Device
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
@@ -228,6 +230,12 @@ def properties(physical, struct: str, stype: int) -> tuple[Any, Any]:
     vk.lib.vkGetPhysicalDeviceProperties2(physical, head)
     core = vk.ffi.new("VkPhysicalDeviceProperties*", head.properties)  # a copy: `head` ends here
     return core, more
+
+
+def uuid(physical) -> bytes:
+    """The 16 bytes by which all drivers know this device."""
+    found = properties(physical, "VkPhysicalDeviceIDProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES)[1]
+    return bytes(vk.ffi.buffer(found.deviceUUID))
 
 
 def subgroup_properties(physical):

@@ -214,6 +214,22 @@ class Recorder:
 
         self._emit(emit)
 
+    def copy(self, source: str, target: str) -> None:
+        """A buffer into another one, which may be smaller, or all of an image into a buffer or back, row by row."""
+        self.order({source}, {target})
+        a, b = self.resources[source], self.resources[target]
+
+        def emit() -> None:
+            if isinstance(a, Image):
+                vk.vkCmdCopyImageToBuffer(self.commands, a.handle, vk.VK_IMAGE_LAYOUT_GENERAL, b.handle, 1, [a.region(0, a.height)])
+            elif isinstance(b, Image):
+                vk.vkCmdCopyBufferToImage(self.commands, a.handle, b.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [b.region(0, b.height)])
+            else:
+                vk.vkCmdCopyBuffer(self.commands, a.handle, b.handle, 1, [vk.VkBufferCopy(srcOffset=0, dstOffset=0, size=min(a.nbytes, b.nbytes))])
+            self.mark(f"copy {source}")
+
+        self._emit(emit)
+
     def _label(self, name: str) -> None:
         if self.device.instance.debug_utils:
             begin = vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT")

@@ -18,7 +18,20 @@ from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.train.batch import BatchResult
 
-OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "renders", "ckpts")
+OF_A_RUN = (
+    "config.toml",
+    "metrics.json",
+    "metrics.jsonl",
+    "metrics.csv",
+    "tensorboard",
+    "loss.png",
+    "report.html",
+    "splats.ply",
+    "splats_[0-9]*.ply",
+    "eval.json",
+    "renders",
+    "ckpts",
+)
 SIGNS = ("metrics.json", "splats.ply", "ckpts")
 KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
 

@@ -1,6 +1,6 @@
 """`hardsplat train`: a scene in, a run folder out.
 
-The run folder: config.toml (resolved settings), report.html, metrics.json, loss.png, splats.ply, ckpts/, renders/ (renders and their photographs).
+The run folder: config.toml (resolved settings), report.html, metrics.json, metrics.jsonl, loss.png, splats.ply, ckpts/, renders/ (renders and their photographs).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, summary
+from hardsplat.train.logs import log_of
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, set_aside, stage_table
 from hardsplat.train.results import REPORT, Results, is_complete
@@ -66,7 +67,8 @@ class Run:
     session: Session
 
     def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None, parts: Parts | None = None):
-        self.config, self.log, self.stopping, self.watchers = config, Log(), StopRequest(), Watchers(watchers)
+        self.config, self.log, self.stopping = config, Log(), StopRequest()
+        self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
         self.bar: tqdm | None = None
         self.parts, self._open = parts or Parts("load"), False
         self._stopped = self._measuring = self._warned = False  # stopped: by a watcher
