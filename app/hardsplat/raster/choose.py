@@ -44,7 +44,7 @@ def choose(device: Device, backend: str, options, first: Mapping[str, str | int]
 
     make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
     """
-    start = {knob: str(first[knob]) for knob in knobs}
+    start = {knob: first[knob] for knob in knobs}
     chosen = replace(options, **start)
     if all(len(names) < 2 for names in knobs.values()) or not wanted() or not device.timestamp_ns:
         return chosen
