@@ -125,8 +125,9 @@ class Rasterizing:
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
-    segments: int = option(1, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less",
-        min=1)
+    segments: int = option(0, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here")
+    least_transmittance: float = option(1e-4, "transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default "
+        "is faster, and gradients of what is hardly seen are missing", max=0.5)
     tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
