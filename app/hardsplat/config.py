@@ -208,6 +208,7 @@ class Densifying:
     split_long: float = option(0.55, "budget: children's longest scale over their parent's", min=1e-3, max=1)
     split_short: float = option(0.893, "budget: children's other scales over their parent's", min=1e-3, max=1)
     split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
+    grow_noise: float = option(0.0, "budget: noise of the means, over that of mcmc", max=1e6)
     prune_to: int = option(0, "budget: splats that are left of the grown ones, those that show most; 0: all", unit="splats")
     prune_to_iter: int = option(22_500, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)

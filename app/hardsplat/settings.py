@@ -286,6 +286,9 @@ class TrainSettings(TypedDict, total=False):
     split_opacity: float
     """budget: children's opacity over their parent's (default: 0.6)"""
 
+    grow_noise: float
+    """budget: noise of the means, over that of mcmc (default: 0.0)"""
+
     prune_to: int
     """budget: splats that are left of the grown ones, those that show most; 0: all (default: 0 splats)"""
 

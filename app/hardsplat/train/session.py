@@ -303,7 +303,7 @@ class Session(BatchedSession):
             record_others(recorder, self.raster.pipelines, self.items)
             if scores:
                 self.strategy.record_scores(recorder, run, self.raster)
-            self.strategy.record_step(recorder, run)
+            self.strategy.record_step(recorder, run, self.config)
             record_end(recorder, run)
 
         def with_run(record: Record) -> Callable[[Recorder], None]:
