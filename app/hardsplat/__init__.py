@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from hardsplat.fit.api import fit
     from hardsplat.gaussians import Gaussians
     from hardsplat.io.scene import Scene, load_scene
+    from hardsplat.serve.watch import Server
     from hardsplat.train.api import train
 
 __version__ = "0.1.0"
-__all__ = ["Camera", "Gaussians", "Renderer", "Scene", "UserError", "__version__", "fit", "load_scene", "train"]
+__all__ = ["Camera", "Gaussians", "Renderer", "Scene", "Server", "UserError", "__version__", "fit", "load_scene", "train"]
 
-_HOME = {"Renderer": "api", "Camera": "camera", "UserError": "errors", "Gaussians": "gaussians", "Scene": "io.scene", "load_scene": "io.scene"}  # public name -> its module
+_HOME = {"Renderer": "api", "Camera": "camera", "UserError": "errors", "Gaussians": "gaussians", "Scene": "io.scene", "Server": "serve.watch", "load_scene": "io.scene"}  # public name -> its module
 _CALLABLE = ("fit", "train")  # packages that are functions too, see callables.py
 
 

@@ -55,11 +55,11 @@ def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
 class Screen:
     """Draws frames into `screen`, an RGBA8 image at least as large as the window. Only one may be in flight: what it reads lies in host memory.
 
-    font: px.
+    font: px. captured: pixels() finds a copy in host memory, which waits for nothing.
     """
 
-    def __init__(self, device: Device, look: Look, font: int):
-        self.device, self.look = device, look
+    def __init__(self, device: Device, look: Look, font: int, captured: bool = False):
+        self.device, self.look, self._captured = device, look, captured
         self._options = untimed(device, look.options)
         coverage, self._cell = atlas(font)
         sizes = {"camera": 1, "frame": 1, "overlay": 1, "glyphs": -(-coverage.size // 4), "text": ROWS * COLUMNS, "photos": 1}
@@ -101,6 +101,8 @@ class Screen:
         rgba8 = FORMATS["unorm8"]
         self._canvas["screen"] = Image(self.device, width, height, rgba8.vk, rgba8.texel, "screen")
         self._canvas["palette"].upload(palette_row(picture))
+        if self._captured:
+            self._canvas["captured"] = Buffer(self.device, width * height * 4, "captured", host=True)
         self._record(picture)
         self._drawn = drawn
         return True
@@ -113,6 +115,8 @@ class Screen:
         self._raster.record_forward(self._recorder, picture)
         record_show(self._recorder, picture, width, height)
         self._recorder.run(build(self.device, SCREEN_PASS), threads=(width, height))
+        if self._captured:
+            self._recorder.copy("screen", "captured")
         self._recorder.end()
 
     def place(self, camera: Camera, sh_degree: int, layout: Layout, lines: list[str]) -> None:
@@ -154,7 +158,11 @@ class Screen:
 
     def pixels(self, width: int, height: int) -> np.ndarray:
         """(height, width, 3) uint8 of the last frame, which must be done."""
-        return np.ascontiguousarray(self.image.download()[:height, :width, :3])
+        if self._captured:
+            texels = self._canvas["captured"].array().reshape(self._raster.height, self._raster.width, 4)
+        else:
+            texels = self.image.download()
+        return np.ascontiguousarray(texels[:height, :width, :3])
 
     @property
     def format(self) -> str:
