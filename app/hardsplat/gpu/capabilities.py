@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import vulkan as vk
 
@@ -180,7 +181,7 @@ def query(physical) -> Capabilities:
     vk.lib.vkGetPhysicalDeviceFeatures2(physical, head)
     caps = Capabilities(set())
     for f in FEATURES:
-        if f not in candidates:
+        if f.extension is not None and f.extension not in offered:
             caps.why_not[f.name] = f.extension
         elif f.bit is None or getattr(structs[f.name], f.bit):
             caps.names.add(f.name)
@@ -219,7 +220,7 @@ def query(physical) -> Capabilities:
     return caps
 
 
-def properties(physical, struct: str, stype: int) -> tuple[object, object]:
+def properties(physical, struct: str, stype: int) -> tuple[Any, Any]:
     """The VkPhysicalDeviceProperties, and one of the structs behind them."""
     more = vk.ffi.new(f"{struct}*")
     more.sType = stype

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import vulkan as vk
@@ -85,7 +87,7 @@ class Buffer:
             vk.vkDestroyBuffer(device.handle, self.handle, None)
             raise
         vk.vkBindBufferMemory(device.handle, self.handle, self._memory, 0)
-        self._map = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
+        self._map: Any = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
         self.address = 0
         if addressed:  # raw cffi: the package throws the returned number away
             info = vk.VkBufferDeviceAddressInfo(buffer=self.handle)
@@ -150,6 +152,14 @@ class Buffer:
             vk.vkDestroyBuffer(self.device.handle, self.handle, None)
             vk.vkFreeMemory(self.device.handle, self._memory, None)
             self.handle = self._map = None
+
+
+def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:
+    """The buffer of that name. Raises TypeError where it is an image."""
+    found = resources[name]
+    if isinstance(found, Image):
+        raise TypeError(f"{name} is an image, not a buffer")
+    return found
 
 
 def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:

@@ -60,7 +60,10 @@ class Fence:
         vk.vkResetFences(self.device.handle, 1, [self.handle])
 
     def destroy(self) -> None:
-        vk.vkDestroyFence(self.device.handle, self.handle, None)
+        """May be called again."""
+        if self.handle is not None:
+            vk.vkDestroyFence(self.device.handle, self.handle, None)
+            self.handle = None
 
 
 class SharedSemaphore:

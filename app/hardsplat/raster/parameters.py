@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -155,7 +156,7 @@ class Parameters:
         try:
             for name, old in self._follow.items():
                 size = contract.itemsize(name)
-                self._follow[name] = self._moved(old, lambda name=name, size=size: Buffer(self.device, capacity * size, name), n * size, capacity * size)
+                self._follow[name] = self._moved(old, partial(Buffer, self.device, capacity * size, name), n * size, capacity * size)
             for planes in self._planes.values():
                 if planes.quantity.of != "splat":
                     continue
@@ -165,7 +166,7 @@ class Parameters:
                     size = self._itemsize(planes.quantity, role)
                     kept = 0 if role == "gradient" else n * size
                     for k, old in enumerate(buffers):
-                        buffers[k] = self._moved(old, lambda q=planes.quantity, role=role: self._allocate(q, role, capacity), kept, capacity * size)
+                        buffers[k] = self._moved(old, partial(self._allocate, planes.quantity, role, capacity), kept, capacity * size)
                 planes.capacity = capacity
         finally:
             self._tell()

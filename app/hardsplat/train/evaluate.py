@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,14 +21,13 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.images import over
 from hardsplat.io.masks import kept_pixels
-from hardsplat.io.scene import Scene, load_scene
+from hardsplat.io.scene import Scene, load_images, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.report.page import write_comparison
 from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.photos import pack
 from hardsplat.train.report import check_folder, make_folder, write_json
@@ -42,7 +41,7 @@ class Measured:
     name: str
     psnr: float
     ssim: float
-    image: np.ndarray  # (H, W, 3) float32, not clamped
+    image: np.ndarray | None  # (H, W, 3) float32, not clamped; None where it was not asked for
     photo: np.ndarray  # (H, W, 3) uint8, over the background
 
 
@@ -63,8 +62,8 @@ class Evaluator:
         record_metrics(self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
         self._recorder.end()
 
-    def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray) -> Measured:
-        """frame: a contract Frame row (SH degree, background, near plane)."""
+    def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray, picture: bool = True) -> Measured:
+        """frame: a contract Frame row (SH degree, background, near plane). picture: the image is wanted, not its measures alone."""
         self.resources["camera"].upload(camera_row(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo))
@@ -73,7 +72,7 @@ class Evaluator:
             self._recorder.destroy()
             self._record()
             self._recorder.run_once()
-        image, _ = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])
+        image = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])[0] if picture else None
         psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
         return Measured(name, psnr, ssim, image, over(photo, frame["background"]))
 
@@ -87,13 +86,23 @@ def evaluation_frame(config: TrainConfig) -> np.ndarray:
     return frame_row(config.sh_degree, BACKGROUNDS[config.background], config.near_plane)
 
 
-def measure_all(device: Device, raster: Rasterizer, scene: Scene, indices: list[int], frame: np.ndarray, quiet: bool) -> Iterator[Measured]:
-    """Views one by one. The canvas must hold the largest of them."""
+def measure_all(
+    device: Device,
+    raster: Rasterizer,
+    scene: Scene,
+    indices: list[int],
+    frame: np.ndarray,
+    quiet: bool,
+    photos: Iterable[np.ndarray] | None = None,
+    pictures: bool = True,
+) -> Iterator[Measured]:
+    """Views one by one. The canvas must hold the largest of them. photos: of these views, where they have been read already. pictures: of all views, or else of the first alone."""
     views = [scene.views[i] for i in indices]
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
-        for view in tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet):
-            yield evaluator.measure(view.name, view.camera, view.load(), frame)
+        photographs = load_images(views, progress=False) if photos is None else photos
+        for i, (view, photo) in enumerate(zip(tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet), photographs)):
+            yield evaluator.measure(view.name, view.camera, photo, frame, pictures or i == 0)
     finally:
         evaluator.destroy()
 
@@ -114,6 +123,9 @@ def canvas_of(scene: Scene) -> tuple[int, int]:
 
 def save_comparison(folder: Path, m: Measured) -> None:
     """Render and photograph, named like the view."""
+    from hardsplat.report.page import write_comparison  # plots and templates, which training imports in a thread
+
+    assert m.image is not None, "measured without pictures"
     write_comparison(folder, m.name, m.image, m.photo)
 
 

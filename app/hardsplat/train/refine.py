@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from hardsplat import contract, trained
@@ -12,7 +14,7 @@ from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-GROUP = contract.CONSTANTS["GROUP"]
+GROUP = int(contract.CONSTANTS["GROUP"])
 RANKS = ("flags", "flag_sums")
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
 WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
@@ -51,7 +53,7 @@ def pruning_passes(moments: str) -> tuple[ComputePass, ...]:
     )
 
 
-def record_pruning(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_pruning(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what follows from it; rows of the living alone."""
     recorder.run(run["densify scan"], threads=(GROUP,))
     recorder.run(run["densify holes"], indirect="splat_groups")
@@ -69,7 +71,7 @@ def reset_pass(moments: str) -> ComputePass:
     )
 
 
-def record_reset(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """Opacities of all splats := at most refine_settings.reset_opa, their moments := 0."""
     recorder.run(run["reset opacity"], indirect="splat_groups")
 
@@ -85,6 +87,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     row["extent"], row["noise_lr"] = extent, config.noise_lr / extent**2
     row["budget"], row["first_step"], row["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     row["grow_absolute"], row["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
+    row["thinned"], row["thin_until"] = config.prune_to, config.prune_to_iter
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
         row[name] = getattr(config, name)
     row["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0
@@ -93,7 +96,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
 
 def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
     """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat. ticket_counts is zero."""
-    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": contract.CONSTANTS["TICKETS"], "admitted": 1}
+    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": int(contract.CONSTANTS["TICKETS"]), "admitted": 1}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     buffers["ticket_counts"].fill(0)
     return buffers

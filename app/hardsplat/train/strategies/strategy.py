@@ -19,7 +19,9 @@ class Growing(Protocol):
     config: TrainConfig
     step: int
     bound: int
-    capacity: int
+
+    @property
+    def capacity(self) -> int: ...
 
     def count(self) -> int: ...  # splats there are; waits for all that was queued
     def planned(self, n: int) -> int: ...  # splats that the recording "plan" wants to add to n; waits
@@ -52,6 +54,10 @@ class Strategy:
     def growth(self, session: Growing) -> tuple[int, int]:
         """Splats there are, and those that the next "densify" may leave, at most."""
         return session.bound, session.bound
+
+    def reached(self, config: TrainConfig) -> int:
+        """Splats that growth is sure to reach, for which room is made at once; 0 where nobody knows."""
+        return 0
 
     def scored(self, config: TrainConfig, step: int) -> bool:
         """Whether the step after so many steps draws scores."""
