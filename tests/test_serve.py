@@ -7,9 +7,6 @@ from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
-from tests.goldens import random_scene
-from tests.training import settings
-from tests.viser_client import Viewer
 
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.cli import main
@@ -27,6 +24,9 @@ from hardsplat.train import trainer
 from hardsplat.train.trainer import train
 from hardsplat.train.watch import Watcher
 from hardsplat.view.screen import Look
+from tests.goldens import random_scene
+from tests.training import settings
+from tests.viser_client import Viewer
 
 PATIENCE = 60.0  # s
 
@@ -186,7 +186,7 @@ def test_browsers_see_what_the_renderer_draws(viser, device, quick):
     parameters = Parameters(device, 60, 1)
     parameters.upload(gaussians)
     look = Look(HardwareOptions(format="float32"), near_plane=0.01, sh_degree=1)
-    frames = Frames(device, Address(port=0), "test", look, setting_of(gaussians), cameras[0], [("a", cameras[0], False), ("b", cameras[1], True)], busy=False)
+    frames = Frames(device, Address(port=0), "test", look, setting_of(gaussians), cameras[0], [(cameras[0], False), (cameras[1], True)], busy=False)
     try:
         viewers = [Viewer(frames.door.url, camera) for camera in cameras]
 

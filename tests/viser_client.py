@@ -15,9 +15,7 @@ class Viewer:
         from websockets.sync.client import connect
 
         self.images, self.texts = [], []  # (H, W, 3) uint8; contents of GUI elements
-        self._connection = connect(
-            url.replace("http://", "ws://"), subprotocols=[f"viser-v{viser.__version__}"], additional_headers=dict(headers), max_size=None, compression=None
-        )
+        self._connection = connect(url.replace("http://", "ws://"), subprotocols=[f"viser-v{viser.__version__}"], additional_headers=dict(headers), max_size=None, compression=None)
         self.look(camera)
         self._thread = threading.Thread(target=self._listen, daemon=True)
         self._thread.start()

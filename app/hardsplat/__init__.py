@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Camera", "Gaussians", "Renderer", "Scene", "Server", "UserError", "__version__", "fit", "load_scene", "train"]
 
-_HOME = {"Renderer": "api", "Camera": "camera", "UserError": "errors", "Gaussians": "gaussians", "Scene": "io.scene", "Server": "serve.watch", "load_scene": "io.scene"}  # public name -> its module
+_HOME = {  # public name -> its module
+    "Camera": "camera", "Gaussians": "gaussians", "Renderer": "api", "Scene": "io.scene", "Server": "serve.watch", "UserError": "errors", "load_scene": "io.scene",
+}  # fmt: skip
 _CALLABLE = ("fit", "train")  # packages that are functions too, see callables.py
 
 

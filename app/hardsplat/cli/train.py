@@ -19,7 +19,7 @@ def add_flags(parser):
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
     parser.add_argument("--sfm", action="store_true", default=False, help="SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does")
     parser.add_argument("--view", action="store_true", default=False, help="a window that shows the splats while they are trained")
-    parser.add_argument("--serve", nargs="?", const="", default=None, metavar="[HOST:]PORT", help="show the splats in browsers while they are trained; without HOST only to this machine")
+    parser.add_argument("--serve", nargs="?", const="", default=None, metavar="[HOST:]PORT", help="show them in browsers while they are trained; without HOST only to this machine")
     for colour in ("random", "white"):
         parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
     add_groups(parser, GROUPS, COMMON, lambda group, f: add_setting(group, f.name))

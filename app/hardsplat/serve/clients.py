@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
@@ -19,8 +18,8 @@ class Client:
     """handle: viser's. Its camera may change at any time, in another thread; `camera` makes one of what is known now."""
 
     def __init__(self, handle: Any, sh_degree: int):
-        self.handle, self.sending, self.sent, self.sent_at = handle, False, None, -np.inf
-        self.moved_at, self.lock = time.perf_counter(), threading.Lock()
+        self.handle, self.sending, self.sent_at, self.moved_at = handle, False, -np.inf, time.perf_counter()
+        self.sent: tuple | None = None  # what the last picture was of
         with handle.gui.add_folder("View"):
             self._picture = handle.gui.add_dropdown("picture", tuple(PICTURES), initial_value="image")
             self._degree = handle.gui.add_slider("SH degree", min=0, max=max(sh_degree, 1), step=1, initial_value=sh_degree, disabled=sh_degree == 0)

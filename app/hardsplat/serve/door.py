@@ -140,14 +140,14 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
 
     rich.get_console().quiet = True  # viser's own banner, which knows no token
     with _LOCK:
-        served.serve = guarded  # viser has no hook for requests; it calls this in the constructor
+        setattr(served, "serve", guarded)  # noqa: B010 - viser has no hook for requests; it calls this in the constructor
         try:
             server = viser.ViserServer(address.host, door.port, label=label, verbose=False)
         finally:
-            served.serve = serve
+            setattr(served, "serve", serve)  # noqa: B010
     if not behind:
         server.stop()
         raise UserError(f"--serve: viser {viser.__version__} does not listen through websockets, so nobody could be kept out: pip install 'hardsplat[web]' installs one that does")
     door.port = server.get_port()
-    server.request_share_url = lambda verbose=True: None  # viser would open a tunnel to a server of its own for any client that asks
+    setattr(server, "request_share_url", lambda verbose=True: None)  # noqa: B010 - viser would open a tunnel to a server of its own for any client that asks
     return server, door

@@ -31,12 +31,12 @@ TRAINED, HELD_OUT = (40, 110, 200), (220, 130, 40)  # colours of cameras
 
 
 class Frames:
-    """What is drawn in browsers. cameras: name, camera and whether it is held out. busy: somebody else uses the GPU, who must hardly notice.
+    """What is drawn in browsers. cameras: of photographs, and whether they are held out. busy: somebody else uses the GPU, who must hardly notice.
 
     Raises UserError as open_server does.
     """
 
-    def __init__(self, device: Device, address: Address, label: str, look: Look, setting: Setting, start: Camera, cameras: Sequence[tuple[str, Camera, bool]], busy: bool):
+    def __init__(self, device: Device, address: Address, label: str, look: Look, setting: Setting, start: Camera, cameras: Sequence[tuple[Camera, bool]], busy: bool):
         self.device, self.look, self.busy, self.closed, self.frames = device, look, busy, False, 0
         self._clients: dict[int, Client] = {}
         self._lock = threading.Lock()
@@ -60,12 +60,13 @@ class Frames:
         self.server.on_client_connect(self._come)
         self.server.on_client_disconnect(self._go)
 
-    def _place(self, cameras: Sequence[tuple[str, Camera, bool]], setting: Setting) -> None:
+    def _place(self, cameras: Sequence[tuple[Camera, bool]], setting: Setting) -> None:
         """Cameras as frusta, which browsers jump to when they are clicked."""
         chosen = [cameras[i] for i in np.unique(np.linspace(0, len(cameras) - 1, min(len(cameras), MOST_FRUSTA)).round().astype(int))] if cameras else []
-        scale = 0.05 * max(float(np.median([np.linalg.norm(camera.position - setting.centre) for _, camera, _ in chosen])), 1e-6) if chosen else 1.0
+        away = [np.linalg.norm(camera.position - setting.centre) for camera, _ in chosen]
+        scale = 0.05 * max(float(np.median(away)), 1e-6) if away else 1.0
         self._frusta = []
-        for i, (name, camera, held_out) in enumerate(chosen):
+        for i, (camera, held_out) in enumerate(chosen):
             frustum = self.server.scene.add_camera_frustum(
                 f"/cameras/{i:05d}", fov_of(camera), camera.width / camera.height, scale=scale, color=HELD_OUT if held_out else TRAINED,
                 wxyz=wxyz_of(camera.w2c[:3, :3].T), position=camera.position, visible=False,
@@ -207,5 +208,3 @@ class Frames:
         for screen, _ in self._screens.values():
             screen.destroy()
         self._fence.destroy()
-
-

@@ -15,19 +15,17 @@ from hardsplat.view.preview import look_of
 from hardsplat.view.show import around, find
 
 
-def serve(
-    target: str | Path, address: str = "", data_dir: str | Path | None = None, data_factor: int | None = None, device: str | None = None, format: str | None = None
-) -> None:
+def serve(target: str | Path, address: str = "", data_dir: str | Path | None = None, data_factor: int | None = None, device: str | None = None, format: str | None = None) -> None:
     """Until Ctrl-C. Raises UserError for bad input, without viser, and where the address cannot be had."""
     place = address_of(address)
     check_installed()
     shown = find(target, data_dir, data_factor)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
-    scene, config = shown.scene, replace(shown.config, **({"format": format} if format else {}))
+    scene, config = shown.scene, replace(shown.config, format=format or shown.config.format)
     gpu = open_device(device or config.device)
     degree = shown.gaussians.sh_degree
-    cameras = [(view.name, view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)] if scene else []
+    cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)] if scene else []
     controls = around(shown.gaussians)
     start = scene.views[scene.train[0]].camera if scene else controls.camera(controls.lens.width, controls.lens.height)
     setting = setting_of(shown.gaussians, [scene.views[i].camera for i in scene.train] if scene else [])

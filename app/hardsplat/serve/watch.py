@@ -48,7 +48,7 @@ class Server(Watcher):
     def open(self, run: Running) -> None:
         scene, n = run.scene, len(run.scene.points)
         points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))
-        cameras = [(view.name, view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)]
+        cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)]
         setting = setting_of(points, [scene.views[i].camera for i in scene.train])
         look = replace(look_of(run.config, run.session.raster.rows.names), sh_degree=run.config.sh_degree)
         self._frames = Frames(run.device, self._address, f"{scene.name} - hardsplat", look, setting, scene.views[scene.train[0]].camera, cameras, busy=True)
@@ -88,18 +88,19 @@ class Server(Watcher):
     def turn(self, run: Running, wait: bool = False) -> None:
         if self._frames is None or self._frames.closed:
             return
-        self._answer(run)
-        self._say(run)
+        frames = self._frames
+        self._answer(run, frames)
+        self._say(run, frames)
         session, config = run.session, run.config
-        self._frames.busy = not wait
+        frames.busy = not wait
         try:
-            self._frames.turn(session.parameters, min(session.step // config.sh_degree_interval, config.sh_degree), session.step, wait)
+            frames.turn(session.parameters, min(session.step // config.sh_degree_interval, config.sh_degree), session.step, wait)
         except DeviceLost:
             raise
         except UserError as error:
             tqdm.write(f"note: the page is closed: {error}. Training goes on")
 
-    def _answer(self, run: Running) -> None:
+    def _answer(self, run: Running, frames: Frames) -> None:
         """Does what buttons asked for."""
         now = time.monotonic()
         if "save" in self._asked:
@@ -111,15 +112,15 @@ class Server(Watcher):
             run.stop()
         if self._stop.label != "Stop" and now - self._stop_at > SURE:
             self._stop.label = "Stop"
-        if not self._pausing or self._frames.clients:
+        if not self._pausing or frames.clients:
             self._seen_at = now
         elif now - self._seen_at > DESERTED:
             tqdm.write("note: everybody has left the page; the paused training goes on")
             self._toggle()
 
-    def _say(self, run: Running) -> None:
+    def _say(self, run: Running, frames: Frames) -> None:
         now, log = time.monotonic(), run.log
-        if not self._frames.clients or (self._said_at is not None and now - self._said_at < SAID_EVERY):
+        if not frames.clients or (self._said_at is not None and now - self._said_at < SAID_EVERY):
             return
         lines = [f"**step {run.session.step}** of {run.config.max_steps}" + (", paused" if self._pausing else f", {1 / max(run.session.step_seconds, 1e-6):.1f} a second")]
         if log.steps:
