@@ -19,6 +19,7 @@ from hardsplat.raster.projection import Perspective
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
+from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.densify import densify_passes, reset_passes
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
 from hardsplat.train.mcmc import mcmc_passes
@@ -27,6 +28,7 @@ from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.fit_rasters import FIT_RASTERS
+from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.moments import MOMENT_FORMATS
@@ -54,6 +56,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *FIT_SCHEDULE_PASSES)
+    yield from (centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments in MOMENT_FORMATS:
         yield from (*densify_passes(moments), *reset_passes(moments), *mcmc_passes(moments))
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):

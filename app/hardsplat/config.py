@@ -15,6 +15,7 @@ from hardsplat.errors import UserError
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.gradients import GRADIENTS
@@ -160,6 +161,20 @@ class Learning:
 
 
 @_group
+class Capture:
+    """photographs that differ"""
+
+    exposure: str = option("none", "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
+        choices=tuple(EXPOSURES))
+    affine_lr: float = option(0.01, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
+    affine_lr_final: float = option(0.001, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
+    ppisp_lr: float = option(2e-3, "rate of ppisp at the first step", min=1e-15)
+    ppisp_lr_final: float = option(2e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
+    ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps")
+    exposure_reg: float = option(1.0, "ppisp: weights of what keeps vignetting and response plain, over those published", max=1e6)
+
+
+@_group
 class Densifying:
     """densification"""
 
@@ -186,7 +201,7 @@ class Densifying:
 
 
 @_group
-class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
+class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
     """All settings of one run, checked: a value of the wrong type or out of range raises UserError."""
 
     def __post_init__(self):
@@ -216,7 +231,9 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
 
 
 def check_gradient(config: TrainConfig) -> None:
-    """UserError where splats would grow by statistics that the gradients do not come with."""
+    """UserError where splats would grow by statistics that the gradients do not come with, or quantities of photographs would have none."""
+    if config.exposure != "none" and config.gradient == "stochastic":
+        raise UserError("gradient stochastic finds no gradients of exposures: add --exposure none or --gradient analytic")
     if config.strategy == "adaptive" and not GRADIENTS[config.gradient].statistics:
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from hardsplat.contract.core import CORE
 from hardsplat.contract.draw import DRAW
+from hardsplat.contract.exposure import EXPOSURE
 from hardsplat.contract.fit import FIT
 from hardsplat.contract.image import IMAGE
 from hardsplat.contract.layout import AXES, BufferSpec, Field, ImageSpec, Subsystem, dtype_of
@@ -30,7 +31,7 @@ from hardsplat.contract.view import VIEW
 __all__ = ["AXES", "BINDINGS", "BUFFERS", "CONSTANTS", "SPECS", "STRUCTS", "SUBSYSTEMS", "BufferSpec", "Field", "ImageSpec", "dtype", "indirect_offset", "itemsize", "layout"]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, TILES, LOSS, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, TILES, LOSS, EXPOSURE, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
 }
 CONSTANTS: dict[str, int | float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items()}
 STRUCTS: dict[str, tuple[Field, ...]] = {name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()}

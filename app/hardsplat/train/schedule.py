@@ -50,10 +50,12 @@ def rate_plan(first: float, last: float | None = None, until: int = 1, every: in
 
 
 def rate_plans(config: TrainConfig, extent: float) -> np.ndarray:
-    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest. extent: scene radius, world units."""
+    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and quantities that the settings do not train. extent: scene radius, world units."""
     plans = np.zeros(sum(trained.plane_count(kind) for kind in trained.ORDER), contract.dtype("RatePlan"))
     for place in trained.places():
         q, rate = place.quantity, place.quantity.rate
+        if not trained.is_chosen(q, config):
+            continue
         every = getattr(config, rate.every) if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
         first, last = (np.float32(getattr(config, name) * scale) for name in (rate.setting, rate.last or rate.setting))

@@ -6,7 +6,7 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -24,10 +24,11 @@ from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row
 from hardsplat.raster.parameters import Parameters
-from hardsplat.raster.sinks import adam, record_others, resolve_moments
+from hardsplat.raster.sinks import adam, resolve_moments
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
+from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import STATISTICS, Checkpoint
 from hardsplat.train.densify import allocate_densify, densify_passes, record_densify, record_plan, record_reset, refine_settings, reset_passes
 from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss, term_sums_bytes
@@ -43,6 +44,7 @@ GROUP = contract.CONSTANTS["GROUP"]
 class Session(BatchedSession):
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order.
 
+    numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all.
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
 
@@ -55,10 +57,13 @@ class Session(BatchedSession):
         canvas: tuple[int, int],
         extent: float,
         on_batch: Callable[[BatchResult], None],
+        numbers: Sequence[int] | None = None,
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         (self.width, self.height), self.extent = canvas, extent
-        self.items: dict[Of, int] = {"photograph": len(views), "camera": 1, "scene": 1}
+        self.numbers = list(numbers or [0] * len(views))
+        self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
+        self.capture = Capture(config, self.items)
         self.step, self.mcmc = 0, config.strategy == "mcmc"
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
@@ -89,7 +94,7 @@ class Session(BatchedSession):
             "rate_plans": rate_plans(c, self.extent),
             "loss_terms": terms,
             "refine_settings": refine_settings(c, self.extent),
-            "views": np.stack([camera_row(v) for v in self.views]),
+            "views": self._rows(self.views),
         }
         sizes = {name: values.size for name, values in told.items()} | {"rates": told["rate_plans"].size, "moved_planes": 1}
         sizes |= {"schedule": HISTORY, "history": HISTORY}
@@ -99,6 +104,10 @@ class Session(BatchedSession):
             self._shared[name].upload(values)
         self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
         self._batches = Batches(device, self._shared["history"], self._on_batch)
+
+    def _rows(self, views: list[Camera]) -> np.ndarray:
+        """The contract's Camera struct of each view."""
+        return np.stack([camera_row(v, number=number) for v, number in zip(views, self.numbers, strict=True)])
 
     def _terms(self, capacity: int = 0) -> np.ndarray:
         return loss_terms(self.config, self.extent, self.items, self.config.sh_degree, capacity)
@@ -150,7 +159,7 @@ class Session(BatchedSession):
     def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
         """Trains on the same views at another size, none larger than at first, from the next step on."""
         self.drain()
-        self._shared["views"].upload(np.stack([camera_row(v) for v in views]))
+        self._shared["views"].upload(self._rows(views))
         self.photos.show(images)
 
     # -- running ---------------------------------------------------------------------------------------------------------------
@@ -239,6 +248,9 @@ class Session(BatchedSession):
         self._shared["loss_terms"].upload(terms)
         scratch["term_sums"] = Buffer(self.device, term_sums_bytes(terms), "term_sums")
         self._parts.append(scratch["term_sums"])
+        capturing = self.capture.allocate(self.device, self.raster)
+        scratch |= capturing
+        self._parts += capturing.values()
         self._pairs.make(self.raster, new=True)
         self._record_commands()
 
@@ -249,12 +261,16 @@ class Session(BatchedSession):
         self._recorded = recorded = Recordings(self.device, self.resources)
         moments = self.config.moments
         refining = mcmc_passes(moments) if self.mcmc else (*densify_passes(moments), *reset_passes(moments))
-        run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes, differences=self.estimates > 0), *SORT_PASSES[:1], *refining])
+        losses = loss_passes(self.photos.pixel_bytes, self.estimates > 0, self.capture.exposed)
+        run = build_all(self.device, [*SCHEDULE_PASSES, *losses, *self.capture.passes(), *SORT_PASSES[:1], *refining])
+
+        def compare(recorder: Recorder) -> None:
+            self.capture.record_compared(recorder, run, lambda r: record_loss(r, run, self.width, self.height))
 
         def step(recorder: Recorder) -> None:
             record_begin(recorder, run)
-            self.raster.record_step(recorder, lambda r: record_loss(r, run, self.width, self.height))
-            record_others(recorder, self.raster.pipelines, self.items)
+            self.raster.record_step(recorder, compare)
+            self.capture.record_moved(recorder, run, self.raster.pipelines)
             if self.mcmc:
                 record_noise(recorder, run)
             record_end(recorder, run)
