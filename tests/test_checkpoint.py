@@ -97,7 +97,7 @@ def test_restoring_changes_no_bit(device, scene, tmp_path):
 def test_the_first_state_is_a_checkpoint_too(device, scene):
     config = settings(scene)
     session = open_session(device, config)
-    initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 1)
+    initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 1, session.items)
     assert same_state(session.snapshot(), initial)
     assert not any(values.any() for name, values in initial.buffers.items() if name.startswith(("adam", "grow")))
     session.destroy()

@@ -13,7 +13,7 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
-from hardsplat.errors import OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
@@ -123,8 +123,9 @@ class Session(BatchedSession):
         return Checkpoint.initial(gaussians, self.config.sh_degree, self.items)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where the checkpoint was made. Raises OutOfMemory like start."""
+        """Goes on where the checkpoint was made. Raises OutOfMemory like start, UserError where it is of other photographs than the session's."""
         n = checkpoint.splats
+        others = self._of_other_items(checkpoint)
         self.drain()
         self.check_fit(n)
         try:
@@ -132,8 +133,19 @@ class Session(BatchedSession):
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         for name, values in checkpoint.buffers.items():
-            self.parameters.write(name, values)
+            if name not in others:
+                self.parameters.write(name, values)
         self._set(n, checkpoint.step)
+
+    def _of_other_items(self, checkpoint: Checkpoint) -> set[str]:
+        """Names of arrays of a checkpoint that are of other photographs or cameras, and rest in this run. Raises UserError where they are trained."""
+        found: set[str] = set()
+        for q in (q for kind in trained.ORDER[1:] for q in trained.of(kind)):
+            items = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else self.items[q.of]
+            if items != self.items[q.of] and trained.is_chosen(q, self.config):
+                raise UserError(f"the checkpoint knows {items} {q.of}s, the scene has {self.items[q.of]}: train on the photographs that it was made with")
+            found |= {q.name, q.moments} if items != self.items[q.of] else set()
+        return found
 
     def snapshot(self) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight."""
