@@ -1,11 +1,11 @@
 """Scenes drawn by a rasterizer, and how far it is from the float64 oracle."""
 
 import numpy as np
-from tests.goldens import relative_l2, scene_of
-from tests.oracle import render
 
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.variants.formats import FORMATS
+from tests.goldens import relative_l2, scene_of
+from tests.oracle import render
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND = (0.2, 0.5, 0.8)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-from tests.oracle import mesh as oracle
 
 from hardsplat.camera import Camera
 from hardsplat.mesh.config import MeshConfig
@@ -12,6 +11,7 @@ from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import icosphere
 from hardsplat.raster.frame import camera_row
 from hardsplat.train.photos import Photos
+from tests.oracle import mesh as oracle
 
 WIDTH, HEIGHT, NEAR, PIXEL = 64, 48, 0.05, 1 / 30
 SEED = 7

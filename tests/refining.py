@@ -12,8 +12,8 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam, plane_groups
-from hardsplat.train.densify import allocate_densify, refine_settings
 from hardsplat.train.loss import loss_terms, term_sums_bytes
+from hardsplat.train.refine import allocate_refine, refine_settings
 from hardsplat.train.schedule import adam_settings, rate_plans
 
 # As the float64 references have them: all bands of colour under one name, moments first and second by turns.
@@ -52,7 +52,7 @@ class Refining:
         self.terms = loss_terms(TrainConfig(), EXTENT, sh_degree=self.parameters.sh_degree, capacity=capacity)
         self.own["term_sums"] = Buffer(device, term_sums_bytes(self.terms), "term_sums")
         self.own |= Perspective(planes, adam(moments)).allocate(device, capacity)
-        self.scratch = allocate_densify(device, capacity)
+        self.scratch = allocate_refine(device, capacity)
         self.resources = {**self.parameters.all, **self.own, **self.scratch}
         self.recorders: dict[str, Recorder] = {}
 
@@ -62,13 +62,16 @@ class Refining:
         self.recorders[name].end()
 
     def run(self, name: str, state: dict, stats: np.ndarray, config: TrainConfig, **frame) -> dict:
-        """state and the result: (planes, n, values) by name. stats: (n, 3). frame: fields of that struct; all planes move, by their first rates."""
+        """state and the result: (planes, n, values) by name. stats: (n, 3) or more, the first fields of GrowStat. frame: fields of that struct; all planes move, by their first rates."""
         n = state["means"].shape[1]
         for buffer in (*self.parameters._all_planes(), self.parameters.all["grow_stats"], *self.scratch.values()):
             buffer.fill(POISON)
+        self.scratch["ticket_counts"].fill(0)  # as every refinement leaves them
         for quantity, planes in as_planes(state).items():
             self.parameters.write(quantity, planes)
-        self.parameters.write("grow_stats", stats[None])
+        rows = np.zeros((1, n, contract.itemsize("grow_stats") // 4), np.float32)
+        rows[0, :, : stats.shape[1]] = stats
+        self.parameters.write("grow_stats", rows)
         self.parameters.set_count(n)
         indirect = np.zeros((), contract.dtype("Indirect"))
         indirect["splat_groups"] = -(-n // 256), 1, 1

@@ -35,6 +35,10 @@ TRAINED = {
     "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
     "tiled, gather": {"rasterizer": "tiled", "tile_backward": "gather", "moments": "bfloat16"},
     "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
+    "order-free": {"gradient": "order-free", "gradient_draws": 2},
+    "order-free, one sample": {"gradient": "order-free", "gradient_samples": "1", "reduction": "atomic"},
+    "budget": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
+    "budget, tiled": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0, "rasterizer": "tiled", "tile_backward": "gather"},
     "stochastic": {"gradient": "stochastic", "strategy": "mcmc", "gradient_pairs": 2, "init_opa": 0.5},
     "stochastic, draws": {"gradient": "stochastic", "strategy": "none", "gather": "draw"},
     "stochastic, tiled": {"gradient": "stochastic", "strategy": "none", "rasterizer": "tiled"},
@@ -55,7 +59,7 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
         session.run(3)
         if session.config.strategy != "none":
             session.densify()
-    if session.config.strategy == "adaptive":
+    if session.strategy.resets:
         session.reset_opacity()
     session.run(2)
     state = session.snapshot()

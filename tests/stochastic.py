@@ -3,10 +3,6 @@
 from types import SimpleNamespace
 
 import numpy as np
-from tests.goldens import random_scene
-from tests.oracle import spsa
-from tests.oracle.loss import l1_dssim
-from tests.oracle.render import render
 
 from hardsplat import contract, trained
 from hardsplat.api import Camera, Gaussians
@@ -21,6 +17,10 @@ from hardsplat.raster.sinks import STORE
 from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss
 from hardsplat.train.photos import pack
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, record_end
+from tests.goldens import random_scene
+from tests.oracle import spsa
+from tests.oracle.loss import l1_dssim
+from tests.oracle.render import render
 
 BACKGROUND, LAMBDA, SEED, NEAR = np.array([0.2, 0.4, 0.6], np.float32), 0.2, 7, 0.01
 STEPS = {"means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.1, "shN": 0.05}

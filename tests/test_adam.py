@@ -100,7 +100,7 @@ def test_steps_against_float64(device, scene, rasterizer, visible_adam, moment_f
                     assert taken.any() or (name == "shN" and step == 0)
                     off = ((x - y) / spacing(y))[taken]
                     assert not np.any(x.astype(np.float32).view(np.uint32) & 0xFFFF), (step, name, what)
-                    assert not off.size or abs(off.mean()) < 5 * 0.5 / np.sqrt(off.size) and off.min() < 0 < off.max(), (step, name, what)
+                    assert not off.size or (abs(off.mean()) < 5 * 0.5 / np.sqrt(off.size) and off.min() < 0 < off.max()), (step, name, what)
                     error = error + np.where(taken, spacing(y), 0)
                 assert np.all(np.abs(x - y) <= error), (step, name, what)
             unmoved = ~np.any(after.buffers[name] != before.buffers[name], axis=(0, 2))
@@ -186,7 +186,7 @@ def test_rounding_is_unbiased_where_to_nearest_would_freeze(stepper):
         assert 0.03 < found.std() < 0.07 and np.abs(found - 1).max() < 6 * 0.07, name
         assert abs((nearest / v).mean() - 1) > 0.3, name
         off = (got[f"adam_{name}"][0] - m) / np.maximum(np.abs(m), 1e-30)
-        assert name == "quats" or abs(off.mean()) < 5 * off.std() / np.sqrt(n) and np.abs(off).max() < 0.05
+        assert name == "quats" or (abs(off.mean()) < 5 * off.std() / np.sqrt(n) and np.abs(off).max() < 0.05)
 
 
 def test_rounding_is_a_function_of_seed_and_step(stepper):

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from tests.goldens import random_scene, relative_l2
-from tests.oracle import render
 
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device, ValidationError
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.recorder import Recorder
+from tests.goldens import random_scene, relative_l2
+from tests.oracle import render
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 
@@ -46,7 +46,7 @@ def test_opacities_and_scales_at_their_limits(renderer):
 def test_sizes_and_degrees_may_change_between_calls(renderer):
     for size, degree, used in (((1, 1), 0, 0), ((40, 1), 3, 1), ((1, 40), 1, 1), ((33, 17), 3, 3), ((33, 17), 2, 0)):
         gaussians, camera, weight = scene_of(7, size, degree)
-        image, T = renderer.forward(gaussians, camera, sh_degree=used)
+        image, _ = renderer.forward(gaussians, camera, sh_degree=used)
         exact = render(*(getattr(gaussians, p) for p in PARAMETERS), camera.w2c, camera.K, *size, used, termination="none")
         assert image.shape == (*size[::-1], 3) and np.abs(image - exact.image).max() < 1e-3, size
         d_sh = renderer.backward(weight)["sh"]
@@ -54,7 +54,7 @@ def test_sizes_and_degrees_may_change_between_calls(renderer):
 
 
 def test_a_principal_point_outside_the_image(renderer):
-    gaussians, camera, weight = scene_of(60)
+    gaussians, camera, _ = scene_of(60)
     K = camera.K.copy()
     K[:2, 2] = 120, -40
     image, _ = renderer.forward(gaussians, Camera(camera.w2c, K, 32, 32))
@@ -169,7 +169,7 @@ def test_splats_that_are_none(name, place, value, words):
 
 def test_swapped_arguments(renderer):
     gaussians, camera, _ = scene_of()
-    with pytest.raises(ValueError, match="takes Gaussians, then a Camera, got Camera and Gaussians"):
+    with pytest.raises(ValueError, match="takes Gaussians, then a Camera or a sequence of them, got Camera and Gaussians"):
         renderer.forward(camera, gaussians)
 
 

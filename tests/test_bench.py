@@ -212,7 +212,15 @@ def test_the_copy_moves_every_vector(device, monkeypatch):
 
 
 def test_every_pass_has_its_stage():
-    names = {"sizes": "project", "project": "project", "project backward": "project backward", "sort scatter 3": "sort", "tile sort count 0": "tiles", "draw": "forward draw", "adam": "optimizer"}
+    names = {
+        "sizes": "project",
+        "project": "project",
+        "project backward": "project backward",
+        "sort scatter 3": "sort",
+        "tile sort count 0": "tiles",
+        "draw": "forward draw",
+        "adam": "optimizer",
+    }
     names |= {"begin forward": "forward draw", "draw backward": "backward draw", "begin backward": "backward draw", "loss ssim": "loss", "more": "other"}
     assert {name: stage_of(name) for name in names} == names
 

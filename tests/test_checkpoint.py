@@ -17,14 +17,13 @@ from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.queue import Fence
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
-from hardsplat.train import batch
+from hardsplat.train import batch, trainer
 from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train import session as sessions
-from hardsplat.train import trainer
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import evaluate_run
-from hardsplat.train.stop import StopRequest
 from hardsplat.train.start import initial_gaussians
+from hardsplat.train.stop import StopRequest
 from hardsplat.train.trainer import train
 from tests.training import open_session, same_state, settings
 
@@ -161,7 +160,7 @@ def _changed(**arrays):
         (lambda path: path.write_bytes(b""), "not a usable checkpoint"),
         (lambda path: path.write_text("hello"), r"not a usable checkpoint \(another kind of file, or cut short\)"),
         (lambda path: np.save(path.open("wb"), np.zeros(3)), "not a usable checkpoint"),
-        (_changed(version=1), "checkpoint version 1, this hardsplat reads 3"),
+        (_changed(version=1), "checkpoint version 1, this hardsplat reads 4"),
         (_changed(log="{"), "not a usable checkpoint"),
         (_changed(means=np.zeros((1, 7, 3), np.float32)), r"adam_means is float32 .* expected float32 \(2, 1, 7, 3\)"),
         (_changed(means=np.zeros((1, 0, 3), np.float32)), "means is float32"),

@@ -16,7 +16,8 @@ from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import choose as module
 from hardsplat.raster.choose import BUDGET, choose, greedy, lines, remembered
-from hardsplat.raster.hardware import HardwareOptions, Rows, sources
+from hardsplat.raster.hardware import sources
+from hardsplat.raster.rows import HardwareOptions, Rows
 from hardsplat.raster.trial import SIZES, Trial
 from hardsplat.raster.trial import scene as trial_scene
 
@@ -109,7 +110,9 @@ def ask(cache, monkeypatch):
 
 def machine(driver="1.0", timestamp_ns=1.0):
     kept = {}
-    return SimpleNamespace(name="Some GPU", physical=SimpleNamespace(driver=driver, kind="discrete GPU"), timestamp_ns=timestamp_ns, shared=lambda name, make: kept.setdefault(name, make()))
+    return SimpleNamespace(
+        name="Some GPU", physical=SimpleNamespace(driver=driver, kind="discrete GPU"), timestamp_ns=timestamp_ns, shared=lambda name, make: kept.setdefault(name, make())
+    )
 
 
 TRIANGLE = {("quad", "2x2"): 10.0, ("triangle", "2x2"): 8.0}

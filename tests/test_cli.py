@@ -180,12 +180,12 @@ def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
 
 def test_view_trains_on_without_a_window(stand_in, scene, capsys):
     trained, windows = stand_in("hardsplat.train.trainer", "train"), stand_in("hardsplat.view.preview", "Preview", "a window")
-    assert main(["train", scene]) == 0 and not windows and trained[-1][0][1] is None
-    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == "a window"
+    assert main(["train", scene]) == 0 and not windows and trained[-1][0][1] == []
+    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == ["a window"]
     assert "view" not in FIELDS  # how a run is watched is no setting of it
     stand_in("hardsplat.view.preview", "Preview", UserError("no window: there is no display"))
     capsys.readouterr()
-    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] is None
+    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == []
     assert capsys.readouterr().err == "note: no window: there is no display; training goes on without --view\n"
 
 
@@ -225,7 +225,7 @@ def test_help_shows_the_common_flags_and_says_how_to_see_all(capsys, command):
     with pytest.raises(SystemExit):
         main([command, "-h", "all"])
     whole = capsys.readouterr().out
-    flags = [set(re.findall(r"^  (--[\w-]+)", t, re.M)) for t in (text, whole)]
+    flags = [set(re.findall(r"^  (--[\w-]+)", t, re.MULTILINE)) for t in (text, whole)]
     assert flags[0] < flags[1] and text.rstrip().endswith(f" more flags: hardsplat {command} --help all")
     assert int(re.search(r"(\d+) more flags", text)[1]) == len(flags[1]) - len(flags[0])
     assert whole.index("--max-steps") < whole.index("--adam-eps")
@@ -258,7 +258,8 @@ def test_help_loads_neither_vulkan_nor_numpy():
 
 def test_names_that_no_terminal_can_show_are_no_traceback(tmp_path):
     (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
-    code = "import sys; from hardsplat.cli import main\nsys.argv[1:] = ['--version']\ntry: main()\nexcept SystemExit: print(*__import__('pathlib').Path(%r).iterdir())" % str(tmp_path)
+    listing = f"print(*__import__('pathlib').Path({str(tmp_path)!r}).iterdir())"
+    code = f"import sys; from hardsplat.cli import main\nsys.argv[1:] = ['--version']\ntry: main()\nexcept SystemExit: {listing}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0 and "caf\\udce9" in done.stdout
 

@@ -56,7 +56,7 @@ def test_every_field_has_one_name_and_one_group():
 def test_rasterizers_are_those_that_there_are():
     from hardsplat.raster import BACKENDS
 
-    assert RASTERIZERS == tuple(BACKENDS)
+    assert tuple(BACKENDS) == RASTERIZERS
 
 
 def test_the_rasterizer_takes_every_setting_of_its_own():

@@ -46,7 +46,7 @@ def test_a_fitted_camera_has_the_whole_image_undistorted_in_the_middle(rng, size
     assert np.allclose(project(fitted(camera, *size), points), scale * project(camera, points) + corner, atol=1e-9)
     assert (corner >= 0).all() and np.isclose(corner.min(), 0)
     x, y, w, h = placed(camera, *size)
-    assert 0 <= x and 0 <= y and x + w <= size[0] and y + h <= size[1]
+    assert x >= 0 and y >= 0 and x + w <= size[0] and y + h <= size[1]
     assert np.abs(np.array([x, y, w, h]) - [*corner, scale * 64, scale * 48]).max() <= 1
 
 

@@ -6,7 +6,9 @@ import pytest
 from hardsplat import contract
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import build_all
-from hardsplat.train.densify import densify_passes, record_densify, record_reset, reset_passes
+from hardsplat.train.refine import record_reset
+from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.published import record_densify
 from tests.oracle.densify import densify
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
@@ -19,7 +21,7 @@ EARLY, LATE = 600, 3100  # before and after the first opacity reset
 class Densifier(Refining):
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
         super().__init__(device, capacity, planes, moments)
-        run = build_all(device, [*densify_passes(moments), *reset_passes(moments)])
+        run = build_all(device, STRATEGIES["adaptive"].passes(moments, 4))
         self.record("densify", lambda r: record_densify(r, run))
         self.record("reset", lambda r: record_reset(r, run))
 

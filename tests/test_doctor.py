@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hardsplat import contract, trained, doctor
+from hardsplat import contract, doctor, trained
 from hardsplat.cli import main
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
@@ -68,9 +68,9 @@ def test_a_device_without_ordering_is_told_what_trains_there(capsys, lacking):
     lacking("interlock", "raster_order")
     text, code = run(capsys)
     assert code == 0
-    assert "does not run with --rasterizer hardware" in row(text, "analytic") and row(text, "analytic").endswith("use --gradient stochastic")
+    assert "does not run with --rasterizer hardware" in row(text, "analytic") and row(text, "analytic").endswith("use --gradient order-free")
     assert "does not run" in row(text, "programmable") and "--blending fixed" in row(text, "programmable")
-    assert re.search(r"^ready with --rasterizer tiled, or --gradient stochastic --strategy mcmc: .* can run no ordering of fragments$", text.splitlines()[-1])
+    assert re.search(r"^ready with --rasterizer tiled, or with order-free gradients: .* can run no ordering of fragments$", text.splitlines()[-1])
 
 
 def test_a_device_without_a_required_feature_is_not_ready(capsys, lacking):
@@ -146,7 +146,12 @@ def test_what_auto_was_asked_with_is_said_in_words(changes, words):
 def test_the_report_has_no_python_in_it(capsys, monkeypatch):
     from hardsplat.raster import choose
 
-    found = {"date": "2026-01-01 10:00", "rows": {"rasterizer": "tiled"}, "candidates": {"rasterizer": ["hardware", "tiled"]}, "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}}}
+    found = {
+        "date": "2026-01-01 10:00",
+        "rows": {"rasterizer": "tiled"},
+        "candidates": {"rasterizer": ["hardware", "tiled"]},
+        "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}},
+    }
     given = ["auto, settings " + "; ".join(repr(b.options()) for b in BACKENDS.values()), "tiled, tile_threshold 8, antialiased False"]
     monkeypatch.setattr(choose, "wanted", lambda: True)
     monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))

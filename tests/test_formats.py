@@ -223,7 +223,16 @@ def test_glb_with_nodes_quantized_and_interleaved_attributes(tmp_path):
         dict(mesh=0, scale=[2, 2, 2]),
         dict(mesh=0, rotation=[0, 0, 0.5**0.5, 0.5**0.5]),
     ]
-    gltf = dict(asset={"version": "2.0"}, scene=0, scenes=[dict(nodes=[0, 2])], nodes=nodes, meshes=[dict(primitives=[primitive])], accessors=accessors, bufferViews=views, buffers=[dict(byteLength=len(binary))])
+    gltf = dict(
+        asset={"version": "2.0"},
+        scene=0,
+        scenes=[dict(nodes=[0, 2])],
+        nodes=nodes,
+        meshes=[dict(primitives=[primitive])],
+        accessors=accessors,
+        bufferViews=views,
+        buffers=[dict(byteLength=len(binary))],
+    )
     path = tmp_path / "a.glb"
     path.write_bytes(glb_bytes(gltf, binary))
     g = load_splats(path)
@@ -241,15 +250,17 @@ def test_glb_with_nodes_quantized_and_interleaved_attributes(tmp_path):
         (lambda: nodes[1].update(scale=[1, 1, -1]), "a node mirrors, shears or stretches its splats"),
         (lambda: nodes[0].update(children=[1, 1]), "node 1 is there twice"),
         (lambda: gltf["buffers"][0].update(uri="/etc/passwd"), "lies in another file"),
-        (lambda: primitive["extensions"]["KHR_gaussian_splatting"].update(extensions={"KHR_gaussian_splatting_compression_spz_2": {}}), "compressed by KHR_gaussian_splatting_compression_spz_2"),
+        (
+            lambda: primitive["extensions"]["KHR_gaussian_splatting"].update(extensions={"KHR_gaussian_splatting_compression_spz_2": {}}),
+            "compressed by KHR_gaussian_splatting_compression_spz_2",
+        ),
     ):
         kept = json.loads(json.dumps(gltf))
         change()
         path.write_bytes(glb_bytes(gltf, binary))
         with pytest.raises(UserError, match=words):
             load_splats(path)
-        for key, value in kept.items():
-            gltf[key] = value
+        gltf.update(kept)
         nodes, primitive = gltf["nodes"], gltf["meshes"][0]["primitives"][0]
 
 

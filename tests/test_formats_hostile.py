@@ -232,7 +232,11 @@ LIES = {
     "empty splat": (".splat", b"", "has no splats"),
     "glb": (".glb", b"glTF" + bytes(50), "not a binary glTF file of version 2"),
     "glb of 10^9 bytes": (".glb", struct.pack("<4sIIII", b"glTF", 2, 10**9, 10**9, 0x4E4F534A), "truncated or damaged"),
-    "ply chunks": (".ply", b"ply\nformat binary_little_endian 1.0\nelement chunk 1000000000\nproperty float min_x\nelement vertex 3\nproperty uint packed_position\nend_header\n", "truncated, it announces"),
+    "ply chunks": (
+        ".ply",
+        b"ply\nformat binary_little_endian 1.0\nelement chunk 1000000000\nproperty float min_x\nelement vertex 3\nproperty uint packed_position\nend_header\n",
+        "truncated, it announces",
+    ),
 }
 
 
@@ -274,7 +278,9 @@ def test_nan_in_npz_is_said(tmp_path, caplog):
 def test_archives_of_any_kind_that_numpy_writes(tmp_path):
     """Compressed, of other types, and with arrays stored by columns."""
     g = some_splats(70_000, 1)  # two pieces
-    arrays = dict(means=np.asfortranarray(g.means), quats=g.quats.astype(np.float64), opacities=g.logit_opacities, scales=g.log_scales, sh0=g.sh[:, :1], shN=np.asfortranarray(g.sh[:, 1:]))
+    arrays = dict(
+        means=np.asfortranarray(g.means), quats=g.quats.astype(np.float64), opacities=g.logit_opacities, scales=g.log_scales, sh0=g.sh[:, :1], shN=np.asfortranarray(g.sh[:, 1:])
+    )
     np.savez_compressed(tmp_path / "a.npz", **arrays)
     back = load_splats(tmp_path / "a.npz")
     np.testing.assert_array_equal(back.means, g.means)

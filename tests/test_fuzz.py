@@ -28,7 +28,36 @@ from hardsplat.view.shots import shots_of
 
 W, H = 24, 16
 SECONDS, MIB = 5.0, 400  # that one file may take: a picture may say that it is of 33 million pixels
-STRANGE = [None, True, False, "", "x", "../x", "/etc/passwd", "a\0b", "x" * 5000, "\ud800", -1, 0, 1, 2, 3.5, -0.0, 1e-320, 1e30, 1e400, float("nan"), 2**31, 2**64, 10**400, [], {}, [[]], [1, 2], {"a": 1}]
+STRANGE = [
+    None,
+    True,
+    False,
+    "",
+    "x",
+    "../x",
+    "/etc/passwd",
+    "a\0b",
+    "x" * 5000,
+    "\ud800",
+    -1,
+    0,
+    1,
+    2,
+    3.5,
+    -0.0,
+    1e-320,
+    1e30,
+    1e400,
+    float("nan"),
+    2**31,
+    2**64,
+    10**400,
+    [],
+    {},
+    [[]],
+    [1, 2],
+    {"a": 1},
+]
 
 
 def survives(read, rounds: int, spoil, seed: int) -> None:

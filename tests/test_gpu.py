@@ -407,7 +407,7 @@ def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, a
     assert set(opened) == {"d_image", "state", "d_splats2d"}
     assert opened["state"].kind == ("input" if attached else "storage")
     assert opened["d_splats2d"].stride == 4
-    assert {*REDUCTIONS[reduction].spec, "SEGMENTS"} == set(info.spec_ids)
+    assert {*REDUCTIONS[reduction].spec, "SEGMENTS", "ABSOLUTE"} == set(info.spec_ids)
 
 
 @pytest.mark.parametrize("owner", probe.PASSES, ids=lambda owner: owner.name)
@@ -461,7 +461,7 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "config", "presets", "errors", "files", "paths", "variants"}
+LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "config", "presets", "errors", "files", "paths", "variants", "callables", "settings"}
 BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),

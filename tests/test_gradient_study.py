@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hardsplat.errors import UserError
-from hardsplat.io.ply import save_ply
 from hardsplat.gaussians import Gaussians
+from hardsplat.io.ply import save_ply
 from tools import gradient_study
 from tools.gradient_report import CLASSES, report
 

@@ -4,9 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.drawing import BACKGROUND, PARAMETERS, compare, fresh_seed, gaussians_of, runnable
-from tests.goldens import golden_names, load_golden, random_scene, relative_l2, second_scene_allowed
-from tests.oracle import render
 
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.variants.atomics import ATOMICS
@@ -16,6 +13,9 @@ from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
+from tests.drawing import BACKGROUND, PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2, second_scene_allowed
+from tests.oracle import render
 
 # Relative L2 against float64: (image, worst gradient). float32: a fragment that rounding moves across alpha = 1/255 is a step of 1/255 of a
 # colour in one pixel, 1.4e-5 of these images. The others are the worst of 60 scenes (docs/RESULTS.md), doubled: the state of n splats a pixel

@@ -220,7 +220,7 @@ def test_scene_refusals(tmp_path):
     assert "no COLMAP model in sparse/0 or sparse, and no transforms.json" in refusal(load_scene, tmp_path)
     good = scene("good")
     assert "--data-factor 0: must be 1 or more" in refusal(load_scene, good, 0)
-    assert "--data-factor 100: leaves 1x1 pixels of a.png (64x48); choose 6 or less" == refusal(load_scene, good, 100)
+    assert refusal(load_scene, good, 100) == "--data-factor 100: leaves 1x1 pixels of a.png (64x48); choose 6 or less"
     assert load_scene(good, 6).views[0].camera.height == 8 and "choose 6 or less" in refusal(load_scene, good, 7)
     assert "no view is left to train on, all 3 are held out" in refusal(load_scene, good, 1, 1)
     assert "no folder images found" in refusal(load_scene, scene("folder", folder="photos"))

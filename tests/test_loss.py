@@ -9,8 +9,8 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.memory import POISON, Buffer, Image
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, loss_passes, loss_terms, read_metrics, record_loss, record_metrics
 from hardsplat.io.masks import kept_pixels, masked
+from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, loss_passes, loss_terms, read_metrics, record_loss, record_metrics
 from hardsplat.train.photos import pack
 from hardsplat.variants.formats import FORMATS
 from tests.oracle import loss as oracle

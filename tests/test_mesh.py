@@ -7,10 +7,6 @@ import signal
 
 import numpy as np
 import pytest
-from tests.drawing import fresh_seed
-from tests.meshing import HEIGHT, NEAR, PIXEL, SEED, WIDTH, ball, convergence, errors_by_samples, opened, posed, sheet, sums_of
-from tests.oracle import mesh as oracle
-from tests.oracle.adam import adam_step
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
@@ -27,6 +23,10 @@ from hardsplat.mesh.fit import fit_mesh, measured
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
 from hardsplat.train.photos import Photos
+from tests.drawing import fresh_seed
+from tests.meshing import HEIGHT, NEAR, PIXEL, SEED, WIDTH, ball, convergence, errors_by_samples, opened, posed, sheet, sums_of
+from tests.oracle import mesh as oracle
+from tests.oracle.adam import adam_step
 from tools.make_mesh_scene import cameras, make_mesh_scene
 
 

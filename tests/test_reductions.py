@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.drawing import fresh_seed
 
 from hardsplat import contract
 from hardsplat.gpu import shader
@@ -11,6 +10,7 @@ from hardsplat.gpu.passes import ComputePass, build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.reductions import REDUCTIONS
+from tests.drawing import fresh_seed
 
 LANES = 256 * contract.CONSTANTS["GROUP"]
 GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"], contract.CONSTANTS["GRADIENT_STRIDE"]

@@ -8,10 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.drawing import fresh_seed, gaussians_of
-from tests.goldens import random_scene, relative_l2, scene_of, second_scene_allowed
 from matplotlib import colormaps
-from tests.oracle import pictures, project
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
@@ -37,6 +34,9 @@ from hardsplat.view.painter import Painter
 from hardsplat.view.paths import along, fitted, orbit, spiral
 from hardsplat.view.shots import AROUND, MOST_FRAMES, shots_of
 from hardsplat.view.sink import Stills, Videos
+from tests.drawing import fresh_seed, gaussians_of
+from tests.goldens import random_scene, relative_l2, scene_of, second_scene_allowed
+from tests.oracle import pictures, project
 
 BACKGROUND, SIZE, NEAR = (0.2, 0.5, 0.8), (61, 47), 0.01
 DRAWS = [("hardware", {"format": "float32", "blending": "fixed"}), ("hardware", {"format": "float32", "blending": "programmable"}),
@@ -66,7 +66,7 @@ def paint(device):
 # -- pictures ----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rasterizer, options", DRAWS, ids=lambda x: str(x))
+@pytest.mark.parametrize("rasterizer, options", DRAWS, ids=str)
 @second_scene_allowed
 def test_pictures_agree_with_the_oracle(device, paint, rasterizer, options):
     scene = fresh()
@@ -593,7 +593,12 @@ def test_bad_input(result, capfd, argv, words, tmp_path, monkeypatch):
 
 
 def test_models_that_are_none(result, capfd, tmp_path):
-    for model, words in ((tmp_path / "none.ply", "no such file"), (tmp_path, "splats.ply: no such file; give a run folder"), (tmp_path / "a.npz", "not readable splats"), (tmp_path / "b.npz", "b.npz: not readable splats: not an .npz, or cut short")):
+    for model, words in (
+        (tmp_path / "none.ply", "no such file"),
+        (tmp_path, "splats.ply: no such file; give a run folder"),
+        (tmp_path / "a.npz", "not readable splats"),
+        (tmp_path / "b.npz", "b.npz: not readable splats: not an .npz, or cut short"),
+    ):
         if model.suffix == ".npz":
             model.write_bytes(b"PK" if model.stem == "a" else b"junk that numpy takes for a pickle")
         assert main(["render", str(model)]) == 2

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hardsplat import trained
+from hardsplat.raster.projection import GEOMETRY
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -31,8 +34,8 @@ def test_no_result_depends_on_what_declarations_leave_open():
 @pytest.mark.parametrize(
     "undeclared, case",
     [
-        ("noise:means+quats+log_scales+logit_opacities", "mcmc"),
-        ("adam:d_means+d_quats+d_log_scales+d_logit_opacities+d_colors+directions+means+quats+log_scales+logit_opacities", "tiled"),
+        (f"noise:{'+'.join(GEOMETRY)}", "mcmc"),
+        (f"adam:{'+'.join((*trained.gradients(), 'd_colors', 'directions', *trained.values()))}", "tiled"),
         ("densify grow:flags+flag_sums+grow_stats", "tiled"),
         ("loss gradient:ssim_grads", "tiled"),
     ],

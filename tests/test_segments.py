@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of
-from tests.goldens import random_scene, relative_l2, second_scene_allowed
-from tests.test_hardware import TOLERANCE, in_range
 
 from hardsplat.api import Renderer
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.shapes import SHAPES
+from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of
+from tests.goldens import random_scene, relative_l2, second_scene_allowed
+from tests.test_hardware import TOLERANCE, in_range
 
 SIZE = (61, 47)  # no multiple of a block
 

@@ -362,7 +362,7 @@ def test_an_interrupt_leaves_no_process_and_no_half_model(tmp_path):
         shutil.copy(COURTYARD / "images" / name, tmp_path)
     environment = os.environ | {"PYTHONPATH": str(ROOT / "app")}
     run = subprocess.Popen([sys.executable, "-m", "hardsplat", "sfm", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
+                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # noqa: PLW1509  # fmt: skip
     database = tmp_path / "sfm" / "database.db"
     end = time.monotonic() + 30
     while not database.exists() and time.monotonic() < end:

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
-from tests.goldens import random_scene, relative_l2, second_scene_allowed
 
 from hardsplat.api import Renderer
 from hardsplat.gpu import shader
@@ -14,6 +12,8 @@ from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.shapes import SHAPES
+from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from tests.goldens import random_scene, relative_l2, second_scene_allowed
 
 SIZE = (61, 47)  # no multiple of a block
 SCENES = {
@@ -83,5 +83,12 @@ def test_gradients_of_all_shapes_are_equal(device, block):
 def test_all_shapes_compile_and_open_what_they_should(shape):
     """From SPIR-V alone, so also those that this device cannot run."""
     row = SHAPES[shape]
-    owner = DrawPass("draw", **outline(row), fragment="draw/forward_fixed.frag", slots={"alpha": PICTURES["image"].alpha}, reads=("counts", "splats2d", "colors2d", "order"), spec={"VERTICES": row.vertices, **row.spec})
+    owner = DrawPass(
+        "draw",
+        **outline(row),
+        fragment="draw/forward_fixed.frag",
+        slots={"alpha": PICTURES["image"].alpha},
+        reads=("counts", "splats2d", "colors2d", "order"),
+        spec={"VERTICES": row.vertices, **row.spec},
+    )
     check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])

@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.oracle import spsa
-from tests.oracle.loss import l1_dssim
 
 from hardsplat import contract
 from hardsplat.api import Camera, Renderer
@@ -30,6 +28,8 @@ from hardsplat.variants.quads import QUADS
 from hardsplat.variants.reductions import REDUCTIONS
 from tests.drawing import fresh_seed
 from tests.goldens import relative_l2, second_scene_allowed
+from tests.oracle import spsa
+from tests.oracle.loss import l1_dssim
 from tests.stochastic import BACKGROUND, LAMBDA, SEED, STEPS, Estimates, Scene, errors_by_samples, estimates_of
 from tests.training import open_session, same_state, settings
 from tools.make_scene import make_scene
@@ -84,7 +84,9 @@ def test_differences_of_pixels_add_up_to_that_of_the_loss():
 
 
 @second_scene_allowed
-@pytest.mark.parametrize("options", [{"gather": "rows"}, {"gather": "draw", "atomics": "cas"}, {"gather": "draw", "reduction": "atomic", "segments": 2}, {"rasterizer": "tiled"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"gather": "rows"}, {"gather": "draw", "atomics": "cas"}, {"gather": "draw", "reduction": "atomic", "segments": 2}, {"rasterizer": "tiled"}], ids=str
+)
 def test_samples_are_those_of_the_oracle(made, options):
     """The same signs, images, sums and gradients, for two pairs a step."""
     scene = Scene(fresh_seed(), n=12, width=40, height=24, sh_degree=2, overlap=4.0)

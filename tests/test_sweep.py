@@ -151,7 +151,8 @@ def test_a_sweep_from_flags_to_page(in_process, scene, tmp_path, monkeypatch, ca
     script = """
   const choice = document.querySelector("select"), options = choice.options;
   choice.value = options[2].value; choice.dispatchEvent(new Event("change"));
-  document.body.dataset.chosen = (document.querySelector(".pair img").src === document.getElementById(options[2].value).src) + " " + document.querySelector(".ends span").textContent;
+  const same = document.querySelector(".pair img").src === document.getElementById(options[2].value).src;
+  document.body.dataset.chosen = same + " " + document.querySelector(".ends span").textContent;
 """
     dom, shot = open_page(page, tmp_path, script)
     assert "broken 0 of 18, wide false" in dom and 'data-chosen="true float32 atomic"' in dom and len(shot.getcolors(1 << 24)) > 20

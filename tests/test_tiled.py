@@ -6,10 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
-from tests.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
-from tests.oracle import render
-from tests.oracle.render import ALPHA_MIN
 
 from hardsplat import contract
 from hardsplat.api import Camera, Gaussians, Renderer
@@ -22,6 +18,10 @@ from hardsplat.raster import tiled
 from hardsplat.study.bench import bench
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
+from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from tests.oracle import render
+from tests.oracle.render import ALPHA_MIN
 
 TILE = contract.CONSTANTS["TILE"]
 
@@ -146,7 +146,7 @@ def lists(renderer: Renderer) -> list[np.ndarray]:
     starts = renderer.resources["tile_starts"].download(np.uint32, tiles + 1)
     splats = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))["splat"]
     ranks = renderer.resources["pair_splats"].download(np.uint32, int(starts[-1]))
-    return [splats[ranks[a:b]] for a, b in zip(starts[:-1], starts[1:])]
+    return [splats[ranks[a:b]] for a, b in itertools.pairwise(starts)]
 
 
 def test_workgroups_take_the_deepest_tiles_first(device):
@@ -172,7 +172,7 @@ def test_tiles_list_exactly_the_splats_that_touch_them(device, size):
     """Who has a pixel in a tile is listed there; who is listed comes within the margin of its pixel centres' rectangle; nearest first, each once."""
     seed = fresh_seed()
     rng = np.random.default_rng(seed)
-    width, height = size
+    width, _ = size
     n = 300
     mean = rng.uniform(-30, 30, (n, 2)) + rng.uniform(0, 1, (n, 2)) * size
     scene = facing(mean, np.exp(rng.uniform(np.log(0.2), np.log(40), (n, 2))), rng.uniform(0, np.pi, n), size=size)

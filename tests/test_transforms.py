@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 
 from hardsplat.errors import UserError
+from hardsplat.io import masks as masks_module
 from hardsplat.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.images import over, save_png
 from hardsplat.io.lens import Lens
-from hardsplat.io import masks as masks_module
 from hardsplat.io.masks import Masks, downsampled, masked
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config

@@ -23,10 +23,10 @@ from hardsplat.gpu.context import Device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
-from hardsplat.raster.hardware import HardwareOptions
 from hardsplat.raster.parameters import Parameters
-from hardsplat.train.report import Log
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.train.trainer import Run, train
+from hardsplat.train.watch import Watcher, Watchers
 from hardsplat.view import show, window
 from hardsplat.view.controls import Controls, fitted, placed
 from hardsplat.view.inputs import Inputs, Viewpoint
@@ -53,7 +53,9 @@ def device(gpu):
 def some_gaussians(rng, n=40, planes=4) -> Gaussians:
     means = np.column_stack([rng.uniform(-2, 2, n), rng.uniform(-1.5, 1.5, n), rng.uniform(3, 7, n)])
     sh = rng.normal(0, 0.2, (n, planes, 3))
-    return Gaussians(means, rng.normal(size=(n, 4)), rng.uniform(0.05, 0.4, (n, 3)), rng.uniform(0.2, 0.95, n), sh + (np.arange(planes) == 0)[:, None] * rng.uniform(-1, 1.5, (n, 1, 3)))
+    return Gaussians(
+        means, rng.normal(size=(n, 4)), rng.uniform(0.05, 0.4, (n, 3)), rng.uniform(0.2, 0.95, n), sh + (np.arange(planes) == 0)[:, None] * rng.uniform(-1, 1.5, (n, 1, 3))
+    )
 
 
 def some_cameras(rng, n=3) -> list[Camera]:
@@ -472,27 +474,27 @@ def training(device, monkeypatch, scene, tmp_path):
     monkeypatch.setattr("hardsplat.train.trainer.BATCH_SECONDS", math.inf)
 
     def run(name, preview=None, **changes):
-        return train(settings(scene, tmp_path / name, rasterizer="tiled", tile_backward="gather", **{"max_steps": 40, **changes}), preview)
+        return train(settings(scene, tmp_path / name, rasterizer="tiled", tile_backward="gather", **{"max_steps": 40, **changes}), [preview] if preview else [])
 
     return run
 
 
 class Watched(Preview):
-    """A preview that calls `watch(preview, session)` after each turn. `every`: a frame each turn, however busy."""
+    """A preview that calls `watch(preview, run)` after each turn. `every`: a frame each turn, however busy."""
 
     batch_seconds = math.inf  # so that a busy machine makes the same batches
 
-    def __init__(self, watch=lambda preview, session: None):
+    def __init__(self, watch=lambda preview, run: None):
         super().__init__(size=(32, 24))
         self.watch, self.turns = watch, 0
 
-    def turn(self, session, run, wait=False):
+    def turn(self, run, wait=False):
         if self.viewer and not self.viewer.closed:
             self.viewer._drawn_at = -1e9
-        super().turn(session, run, wait)
+        super().turn(run, wait)
         self.turns += 1
         assert self.turns < 5000
-        self.watch(self, session)
+        self.watch(self, run)
 
 
 def test_a_window_does_not_change_what_is_trained(training, tmp_path):
@@ -509,10 +511,11 @@ def test_a_window_does_not_change_what_is_trained(training, tmp_path):
 
 def test_the_window_shows_the_splats_of_the_moment(training, device, display, scene):
     """At a step after growth, with training drained: the same as a headless render of the session's splats."""
-    renderer, compared, log = Renderer(device), [], Log()
+    renderer, compared = Renderer(device), []
     view = load_scene(scene).views[1]
 
-    def watch(preview, session):
+    def watch(preview, run):
+        session = run.session
         if session.step < 30 or compared:
             return
         session.drain()
@@ -522,7 +525,7 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
         gaussians, end = session.gaussians(), time.perf_counter() + SECONDS
         expected = np.clip(renderer.forward(gaussians, view.camera, 0, near=session.config.near_plane)[0], 0, 1)
         while (found := psnr(display.pixels()[:24, :32] / 255, expected)) < 45 and time.perf_counter() < end:
-            preview.turn(session, log, wait=True)
+            preview.turn(run, wait=True)
         compared.append((found, len(gaussians)))
 
     training("shown", Watched(watch))
@@ -533,11 +536,11 @@ def test_the_window_shows_the_splats_of_the_moment(training, device, display, sc
 def test_pausing(training):
     steps = []
 
-    def watch(preview, session):
-        if len(steps) == 0 and session.step >= 10:
+    def watch(preview, run):
+        if len(steps) == 0 and run.session.step >= 10:
             preview.viewer.inputs.on_key(glfw.KEY_SPACE)
         if preview.paused:
-            steps.append(session.step)
+            steps.append(run.session.step)
             if len(steps) == 20:
                 preview.viewer.inputs.on_key(glfw.KEY_SPACE)
 
@@ -546,7 +549,7 @@ def test_pausing(training):
 
 
 def test_an_interrupt_ends_a_pause(training, monkeypatch, tmp_path):
-    def watch(preview, session):
+    def watch(preview, run):
         if not preview.paused:
             preview.viewer.inputs.on_key(glfw.KEY_SPACE)
         elif preview.turns == 15:
@@ -558,8 +561,8 @@ def test_an_interrupt_ends_a_pause(training, monkeypatch, tmp_path):
 
 
 def test_closing_the_window_lets_training_go_on(training):
-    def watch(preview, session):
-        if session.step >= 10 and not preview.viewer.closed:
+    def watch(preview, run):
+        if run.session.step >= 10 and not preview.viewer.closed:
             preview.viewer.inputs.on_key(glfw.KEY_ESCAPE)
 
     preview = Watched(watch)
@@ -578,11 +581,10 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
 def test_batches_are_short_while_the_window_is_seen():
     run = object.__new__(Run)
     run.config, run.session = settings(None, batch_steps=50), types.SimpleNamespace(step_seconds=0.004)
-    run.preview = types.SimpleNamespace(shown=True, batch_seconds=1 / 30)
+    window = types.SimpleNamespace(surfaces=(), shown=True, batch_seconds=1 / 30)
+    run.watchers = Watchers([window, Watcher()])
     assert run._batch_steps() == 8
-    run.preview.shown = False
-    assert run._batch_steps() == 50
-    run.preview = None
+    window.shown = False
     assert run._batch_steps() == 50
 
 

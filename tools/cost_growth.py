@@ -40,7 +40,8 @@ def measure(model: Path, scene: Path, rasterizer: str, millions=MILLIONS, scales
         except UserError as error:
             print(f"{n} splats at {scale}: {error}", flush=True)
             continue
-        rows.append({"splats": n, "scale": scale, "width": bench.width, "height": bench.height, "visible": row.visible, "ms": row.total, "stages": row.stages, "memory": row.memory})
+        size = {"splats": n, "scale": scale, "width": bench.width, "height": bench.height}
+        rows.append({**size, "visible": row.visible, "ms": row.total, "stages": row.stages, "memory": row.memory})
         print(f"{n} splats, {bench.width}x{bench.height}: {row.total:.3f} ms, {sum(row.memory.values()) / 2**20:.0f} MiB", flush=True)
     return {"device": gpu.name, "rasterizer": rasterizer, "model": model.name, "model_splats": len(gaussians), "rows": rows}
 

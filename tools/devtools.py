@@ -120,7 +120,8 @@ class Browser:
     def _next(self, end: float) -> dict:
         while b"\0" not in self._buffer:
             assert select.select([self._read], [], [], max(0, end - time.monotonic()))[0], "Chromium does not answer"
-            assert (more := os.read(self._read, 1 << 20)), "Chromium is gone"
+            more = os.read(self._read, 1 << 20)
+            assert more, "Chromium is gone"
             self._buffer += more
         message, self._buffer = self._buffer.split(b"\0", 1)
         return json.loads(message)

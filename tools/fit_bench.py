@@ -183,7 +183,8 @@ def tables(rows: list[dict]) -> str:
             other = ", ".join(f"{k} {r[k]}" for k in ("tile_pixels", "subgroup_size", "format", "loss") if k in r)
             backward = sum(ms for name, ms in r["stages"].items() if name.startswith("draw backward"))
             reduction = r.get("reduction", r["names"].get("reduction") or r["names"].get("tile_backward"))
-            out.append(line(r["rasterizer"], reduction, other, f"{r['ms']:.3f}", f"{r['stages'].get('draw', 0):.3f}", f"{backward:.3f}", f"{r['ms'] / usual.get('binned', np.nan):.1f}"))
+            times = (f"{r['ms']:.3f}", f"{r['stages'].get('draw', 0):.3f}", f"{backward:.3f}", f"{r['ms'] / usual.get('binned', np.nan):.1f}")
+            out.append(line(r["rasterizer"], reduction, other, *times))
         if {"balloted", "sorted"} <= usual.keys():
             out += ["", f"balloted / sorted: {usual['balloted'] / usual['sorted']:.3f}"]
     for part, axis in (("blobs", lambda r: r["blobs"]), ("pixels", lambda r: f"{r['width']}x{r['height']}")):

@@ -3,7 +3,8 @@
 python -m tools.page_report results/courtyard --out out/courtyard.html [--picture docs/images/web.jpg] [--export "--max-splats 900000"]
 
 Prints a row of the table in docs/results/page.md. The first picture is timed from the start of navigation to its last pixel, in five new browsers, and the
-processor time until then is said, which tells more on a machine that has other work; PSNR is of screenshots at the size of the training cameras against `hardsplat.Renderer` drawing the splats as they were trained.
+processor time until then is said, which tells more on a machine that has other work; PSNR is of screenshots at
+the size of the training cameras against `hardsplat.Renderer` drawing the splats as they were trained.
 """
 
 from __future__ import annotations
@@ -75,8 +76,10 @@ def report(result: Path, page: Path, data_dir: Path | None, flags: list[str], vi
     drawn, all_splats = re.match(r"([0-9,]+) of ([0-9,]+) splats", stats).groups()
     print(f"load average {os.getloadavg()[0]:.1f}; last line of the page: {stats}")
     return (
-        f"| {result.name} | {len(gaussians):,} | {all_splats} | {page.stat().st_size / 1e6:.2f} MB | {seconds:.1f} s | {statistics.mean(quality):.1f} dB ({min(quality):.1f} to {max(quality):.1f}) |"
-        f" {statistics.median(first):.1f} s ({min(first):.1f} to {max(first):.1f}) | {statistics.median(work):.1f} s ({min(work):.1f} to {max(work):.1f}) | {drawn} | {statistics.median(sorts):.1f} ms | {width}x{height} |"
+        f"| {result.name} | {len(gaussians):,} | {all_splats} | {page.stat().st_size / 1e6:.2f} MB | {seconds:.1f} s |"
+        f" {statistics.mean(quality):.1f} dB ({min(quality):.1f} to {max(quality):.1f}) |"
+        f" {statistics.median(first):.1f} s ({min(first):.1f} to {max(first):.1f}) | {statistics.median(work):.1f} s ({min(work):.1f} to {max(work):.1f}) |"
+        f" {drawn} | {statistics.median(sorts):.1f} ms | {width}x{height} |"
     )
 
 

@@ -9,8 +9,8 @@ World frame: metres, +z up.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable
 
 import numpy as np
 from scipy.ndimage import gaussian_filter

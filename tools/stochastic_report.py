@@ -88,6 +88,7 @@ def main_time(words: list[str]) -> None:
 def main_converge(words: list[str]) -> None:
     """The experiment of tests/test_stochastic.py, three times, drawn."""
     import matplotlib
+
     from tests.oracle import spsa
 
     matplotlib.use("Agg")

@@ -1,6 +1,8 @@
 """hardsplat: 3D Gaussian Splatting trained through Vulkan's hardware rasterizer.
 
-    from hardsplat import Renderer, Gaussians, Camera
+    import hardsplat
+    result = hardsplat.train("scenes/garden", max_steps=7_000)
+    image, T = hardsplat.Renderer().forward(result.gaussians, camera)
 
 Names are imported when they are first used, so that `import hardsplat` is quick and needs no Vulkan.
 """
@@ -14,15 +16,21 @@ if TYPE_CHECKING:
     from hardsplat.api import Renderer
     from hardsplat.camera import Camera
     from hardsplat.errors import UserError
+    from hardsplat.fit.api import fit
     from hardsplat.gaussians import Gaussians
+    from hardsplat.io.scene import Scene, load_scene
+    from hardsplat.train.api import train
 
 __version__ = "0.1.0"
-__all__ = ["Camera", "Gaussians", "Renderer", "UserError", "__version__"]
+__all__ = ["Camera", "Gaussians", "Renderer", "Scene", "UserError", "__version__", "fit", "load_scene", "train"]
 
-_HOME = {"Renderer": "api", "Camera": "camera", "UserError": "errors", "Gaussians": "gaussians"}  # public name -> its module
+_HOME = {"Renderer": "api", "Camera": "camera", "UserError": "errors", "Gaussians": "gaussians", "Scene": "io.scene", "load_scene": "io.scene"}  # public name -> its module
+_CALLABLE = ("fit", "train")  # packages that are functions too, see callables.py
 
 
 def __getattr__(name: str) -> Any:
+    if name in _CALLABLE:
+        return import_module(f"hardsplat.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'hardsplat' has no attribute {name!r}")
     return getattr(import_module(f"hardsplat.{_HOME[name]}"), name)

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
@@ -15,14 +16,13 @@ import numpy as np
 from hardsplat import trained
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.gaussians import OWN, Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
-from hardsplat.raster.projection import GEOMETRY
 from hardsplat.raster.sinks import STORE
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
@@ -55,7 +55,7 @@ class Renderer:
         known = [field.name for field in fields(self._backend.options) if field.name != "stochastic"]  # which is for training
         if unknown := [name for name in options if name not in known]:
             raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
-        self._options = self._backend.options(**options)
+        self._options = self._backend.options(**{"gradient": "analytic", **options})  # estimates only for those who ask
         self._opened = not isinstance(device, Device)
         self.device = open_device(device) if self._opened else device
         try:
@@ -66,8 +66,10 @@ class Renderer:
             raise
         self._parts: list = []  # what _release() destroys, last first
         self._key: tuple | None = None
-        self._rendered: tuple[Gaussians, Camera] | None = None
-        self._differentiated = False
+        self._rendered: tuple[Gaussians, list[Camera], bool] | None = None  # what the last forward() was given; whether it was a sequence of cameras
+        self._drawn: Camera | None = None  # whose forward pass is still there for a backward pass
+        self._differentiated = False  # whether there was a backward pass since the last forward()
+        self._frame = frame_row(0, (0.0, 0.0, 0.0), 1.0)
 
     def _fit(self, n: int, sh_degree: int, width: int, height: int) -> None:
         """Makes buffers and command buffers for this size, or keeps those there are."""
@@ -98,17 +100,22 @@ class Renderer:
         return part
 
     def forward(
-        self, gaussians: Gaussians, camera: Camera, sh_degree: int | None = None, background=(0.0, 0.0, 0.0), near: float = 0.01
+        self, gaussians: Gaussians, camera: Camera | Sequence[Camera], sh_degree: int | None = None, background=(0.0, 0.0, 0.0), near: float = 0.01
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Renders one view.
+        """Renders one view, or several of one size.
 
         sh_degree: highest band used, default all that `gaussians` has. background: (3,) colour. near: splats nearer than this are culled, world units.
-        Returns image (H, W, 3) float32 with the background in it, and T (H, W) float32, the transmittance left behind the last splat.
+        Returns image (H, W, 3) float32 with the background in it, and T (H, W) float32, the transmittance left behind the last splat;
+        for a sequence of C cameras (C, H, W, 3) and (C, H, W).
         Splats that hold a number that is not finite, or a quaternion of zeros, are not drawn. Raises ValueError for arguments of another
         shape or range, UserError when the device cannot do it (OutOfMemory: this size does not fit).
         """
-        if not (isinstance(gaussians, Gaussians) and isinstance(camera, Camera)):
-            raise ValueError(f"forward() takes Gaussians, then a Camera, got {type(gaussians).__name__} and {type(camera).__name__}")
+        single = isinstance(camera, Camera)
+        cameras = [camera] if single else list(camera) if isinstance(camera, Sequence) else []
+        if not (isinstance(gaussians, Gaussians) and cameras and all(isinstance(c, Camera) for c in cameras)):
+            raise ValueError(f"forward() takes Gaussians, then a Camera or a sequence of them, got {type(gaussians).__name__} and {type(camera).__name__}")
+        if len(sizes := {(c.width, c.height) for c in cameras}) > 1:
+            raise ValueError(f"the cameras of one call must have one image size, got {', '.join(f'{w}x{h}' for w, h in sorted(sizes))}")
         background = np.asarray(background, np.float32)
         if background.shape != (3,) or not np.isfinite(background).all():
             raise ValueError(f"background {background.tolist()} is not three finite numbers")
@@ -120,10 +127,21 @@ class Renderer:
         if self.device.handle is None:
             raise RuntimeError("this Renderer was closed, and with it the device that it had opened")
         self._rendered, self._differentiated = None, False
-        self._fit(len(gaussians), gaussians.sh_degree, camera.width, camera.height)
+        self._fit(len(gaussians), gaussians.sh_degree, cameras[0].width, cameras[0].height)
         self.parameters.upload(gaussians)
+        self._frame = frame_row(degree, background, near, step=int(self._frame["step"]))
+        self.resources["frame"].upload(self._frame)
+        images = []
+        for one in cameras:
+            self._draw(one)
+            images.append(finished(self.resources["target"].download(), background))
+        self._rendered = (gaussians, cameras, single)
+        return images[0] if single else (np.stack([image for image, _ in images]), np.stack([T for _, T in images]))
+
+    def _draw(self, camera: Camera) -> None:
+        """The forward pass of one view."""
+        self._drawn = None
         self.resources["camera"].upload(camera_row(camera))
-        self.resources["frame"].upload(frame_row(degree, background, near))
         self._forward.run_once()
         if self.raster.make_room():
             for recorder in (self._forward, self._backward):
@@ -131,36 +149,50 @@ class Renderer:
                 recorder.destroy()
             self._record()
             self._forward.run_once()
-        self._rendered = (gaussians, camera)
-        return finished(self.resources["target"].download(), background)
+        self._drawn = camera
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
-        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.
+        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image. Order-free ones are estimates, another every time.
 
-        d_image: (H, W, 3). Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of
-        opacities in 0..1, as `Gaussians` holds them. Splats that were not visible have zeros.
+        d_image: (H, W, 3), or (C, H, W, 3) where forward() was given a sequence of C cameras; gradients are then summed over them.
+        Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of
+        opacities in 0..1, as `Gaussians` holds them; further quantities of the trained table (planes, N, width), as they are trained.
+        Splats that were not visible have zeros.
         Raises RuntimeError without a forward(), ValueError for a d_image of another shape.
         """
         if self._rendered is None:
             raise RuntimeError("backward() needs a forward() before it")
-        gaussians, camera = self._rendered
-        n, d_image = len(gaussians), np.asarray(d_image)
-        if d_image.shape != (camera.height, camera.width, 3):
-            raise ValueError(f"d_image has shape {d_image.shape}, expected ({camera.height}, {camera.width}, 3)")
-        self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
-        if self._differentiated:
-            self._forward.run_once()  # the backward pass uses up what the forward leaves it
-        self._backward.run_once()
-        self._differentiated = True
-        means, quats, log_scales, logits, sh0, shN = (self.parameters.read(trained.QUANTITIES[name].d, n) for name in (*GEOMETRY, "sh0", "shN"))
+        gaussians, cameras, single = self._rendered
+        d_image = np.asarray(d_image)
+        wanted = (cameras[0].height, cameras[0].width, 3) if single else (len(cameras), cameras[0].height, cameras[0].width, 3)
+        if d_image.shape != wanted:
+            raise ValueError(f"d_image has shape {d_image.shape}, expected {wanted}")
+        d_images = d_image[None] if single else d_image
+        total: dict[str, np.ndarray] = {}
+        for camera, d in reversed(list(zip(cameras, d_images))):  # the last one was drawn last
+            for name, gradient in self._differentiate(camera, d, len(gaussians)).items():
+                total[name] = total[name] + gradient if name in total else gradient
         logit = gaussians.logit_opacities.astype(np.float64)
         return {
-            "means": means[0],
-            "quats": quats[0],
-            "scales": _through(log_scales[0], gaussians.scales),
-            "opacities": _through(logits[0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))),  # o (1 - o)
-            "sh": np.concatenate([sh0, shN]).transpose(1, 0, 2).copy(),
+            "means": total["means"][0],
+            "quats": total["quats"][0],
+            "scales": _through(total["log_scales"][0], gaussians.scales),
+            "opacities": _through(total["logit_opacities"][0, :, 0], 1 / (2 + np.exp(logit) + np.exp(-logit))),  # o (1 - o)
+            "sh": np.concatenate([total["sh0"], total["shN"]]).transpose(1, 0, 2).copy(),
+            **{name: gradient for name, gradient in total.items() if name not in OWN},
         }
+
+    def _differentiate(self, camera: Camera, d_image: np.ndarray, n: int) -> dict[str, np.ndarray]:
+        """Gradients (planes, n, width) of the trained quantities for one view."""
+        self._frame["step"] += 1
+        self.resources["frame"].upload(self._frame)
+        if self._drawn is not camera:  # the backward pass uses up what the forward leaves it
+            self._draw(camera)
+        self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
+        self._drawn = None
+        self._backward.run_once()
+        self._differentiated = True
+        return {q.name: self.parameters.read(q.d, n) for q in trained.of("splat")}
 
     def times(self) -> dict[str, float]:
         """Milliseconds on the GPU by pass, of the last forward() and, if there was one since, backward(). Empty where the device has no clock."""
@@ -182,4 +214,4 @@ class Renderer:
         for part in reversed(self._parts):
             part.destroy()
         self._parts = []
-        self._key = self._rendered = None
+        self._key = self._rendered = self._drawn = None

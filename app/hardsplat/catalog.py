@@ -14,16 +14,16 @@ from hardsplat.gpu import bandwidth, probe, shader
 from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
-from hardsplat.raster import draws, hardware, tiled
+from hardsplat.raster import hardware, tiled
+from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
 from hardsplat.train.exposure import centre_pass, exposure_passes
-from hardsplat.train.densify import densify_passes, reset_passes
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
-from hardsplat.train.mcmc import mcmc_passes
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, SCHEDULE_PASSES
+from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
@@ -57,8 +57,8 @@ def passes() -> Iterator[ComputePass | DrawPass]:
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *FIT_SCHEDULE_PASSES)
     yield from (centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
-    for moments in MOMENT_FORMATS:
-        yield from (*densify_passes(moments), *reset_passes(moments), *mcmc_passes(moments))
+    for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
+        yield from strategy.passes(moments, photo_bytes=4)
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
         yield from mesh_passes(atomics, loss, 1, 1)
 
@@ -68,14 +68,17 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
     registries = (FORMATS, BLENDINGS, REDUCTIONS, ORDERINGS, ATOMICS, QUADS, BLOCKS)
     for format, blending, reduction, ordering, atomics, quads, block in itertools.product(*(r.values() for r in registries)):
         rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
-        yield from draws.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
+        yield from hardware.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
     for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES):
-        yield from draws.all_passes(Perspective(1, None), replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1, picture)
+        yield from hardware.all_passes(Perspective(1, None), replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1, picture)
     for reduction, atomics, quads, gather in itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), GATHERS.values()):
         if reduction.any_number:
-            yield from draws.all_passes(perturbed, replace(rows, reduction=reduction, atomics=atomics, quads=quads, gather=gather), 1, 1, 1, 1)
+            yield from hardware.all_passes(perturbed, replace(rows, reduction=reduction, atomics=atomics, quads=quads, gather=gather), 1, 1, 1, 1)
+    for reduction, atomics, samples in itertools.product(REDUCTIONS.values(), ATOMICS.values(), (1, 2)):
+        if not reduction.quads:
+            yield from OrderFree(replace(rows, reduction=reduction, atomics=atomics, samples=samples), 1, 1, 1).passes()
     for shape in SHAPES.values():
-        yield from draws.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
+        yield from hardware.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
 
 
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:

@@ -18,13 +18,14 @@ from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
-from hardsplat.variants.gradients import GRADIENTS
+from hardsplat.variants.gradients import GRADIENTS, finds_statistics
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 
+STRATEGIES = ("budget", "adaptive", "mcmc", "none")  # the names in hardsplat.train.strategies, which takes Vulkan to import
 RASTERIZERS = ("hardware", "tiled")  # the names in hardsplat.raster.BACKENDS, which takes Vulkan to import
 
 DETERMINISTIC = {"rasterizer": "tiled", "tile_backward": "gather"}  # what that setting stands for
@@ -131,6 +132,8 @@ class Learning:
     # The rate of means falls exponentially, so neither of its ends can be 0.
     means_lr: float = option(1.6e-4, "rate of means at the first step",
         unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
+    rates_final: float = option(1.0, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)
+    rates_hold: float = option(0.0, "share of the steps over which those rates stay what they are", max=0.999)
     means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially",
         unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
     scales_lr: float = option(5e-3, "rate of log scales", aka="scaling_lr lr_scale")
@@ -146,8 +149,10 @@ class Learning:
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
     moments: str = option("float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact",
         choices=tuple(MOMENT_FORMATS))
-    gradient: str = option("analytic", "analytic; stochastic: from two perturbed images, on any device that blends; its defaults are in configs/stochastic.toml",
-        choices=tuple(GRADIENTS))
+    gradient: str = option("auto", "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are "
+        "in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments", choices=("auto", *GRADIENTS))
+    gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="as many as the device draws", choices=("auto", "1", "2", "4", "8"))
+    gradient_draws: int = option(1, "order-free: how often the samples are drawn in a step", unit="times", min=1, max=64)
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
     gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
     gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
@@ -178,8 +183,8 @@ class Capture:
 class Densifying:
     """densification"""
 
-    strategy: str = option("adaptive", "adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, "
-        "with the settings of configs/mcmc.toml; none: keep the first splats", choices=("adaptive", "mcmc", "none"))
+    strategy: str = option("adaptive", "budget: split what is drawn by scores, towards --cap-max splats; adaptive: clone, split and prune as published; mcmc: relocate and "
+        "add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats", choices=STRATEGIES)
     refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter")
     refine_stop_iter: int = option(15_000, "no densification or reset from here on",
         unit="steps", aka="densify_until_iter growth_stop_iter")
@@ -194,6 +199,14 @@ class Densifying:
         unit="px")
     reset_every: int = option(4_000, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval")
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
+    grow_absolute: float = option(3e-4, "budget: mean absolute gradient of the 2D position above which a splat may be split", unit="NDC")
+    grow_weight: str = option("edges", "budget: what candidates are drawn by", choices=("edges", "errors", "gradient", "alike", "product"))
+    score_every: int = option(10, "budget: steps from one that draws scores to the next", unit="steps", min=1)
+    stats_kept: float = option(0.5, "budget: share of the scores that a densification leaves", max=1)
+    split_offset: float = option(1.35, "budget: children of a split stand so far from its mean", unit="of its longest scale", max=10)
+    split_long: float = option(0.55, "budget: children's longest scale over their parent's", min=1e-3, max=1)
+    split_short: float = option(0.893, "budget: children's other scales over their parent's", min=1e-3, max=1)
+    split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)
@@ -234,7 +247,7 @@ def check_gradient(config: TrainConfig) -> None:
     """UserError where splats would grow by statistics that the gradients do not come with, or quantities of photographs would have none."""
     if config.exposure != "none" and config.gradient == "stochastic":
         raise UserError("gradient stochastic finds no gradients of exposures: add --exposure none or --gradient analytic")
-    if config.strategy == "adaptive" and not GRADIENTS[config.gradient].statistics:
+    if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
 
 
@@ -276,6 +289,13 @@ def _converted(kind, value):
     if type(value) is not kind:  # not isinstance: True is no number here
         raise TypeError
     return value
+
+
+def check_known(settings: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """UserError for a setting that there is not. names: as NAMES."""
+    for name in settings:
+        if names.get(name) != name:
+            raise UserError(f"unknown setting '{name}'{nearest(name, names)}")
 
 
 def nearest(word: str, names: Mapping[str, str]) -> str:

@@ -101,7 +101,7 @@ def _about(index: int, physical) -> tuple[list[str], int]:
     table, lacking = _variants(device.capabilities)
     table += _auto(device)
     if lacking == [ORDERING]:  # of the hardware rasterizer alone
-        instead = "--rasterizer tiled, or --gradient stochastic --strategy mcmc"
+        instead = "--rasterizer tiled, or with order-free gradients"
         return [*lines, *table, "", f"ready with {instead}: {device.name} can run no {ORDERING}"], 0
     if lacking:
         return [*lines, *table, "", f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
@@ -196,8 +196,7 @@ def _variants(capabilities) -> tuple[list[str], list[str]]:
         if not runnable and title not in _OPTIONAL:
             lacking.append(title)
         lines.append(f"  {title}{f' ({flag})' if flag else ''}")
-        for name, row in rows.items():
-            lines.append(f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}")
+        lines += [f"    {name:{width}}  {_row(capabilities, name, rows, flag, runnable)}" for name in rows]
     return lines, lacking
 
 

@@ -1,22 +1,23 @@
 // Compaction in place: as many of the living stand beyond the first L rows as there are holes within, and the last of them takes the
-// first hole. Every row's statistics start anew.
+// first hole. Statistics age.
 #include "common.glsl"
 #include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
+BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 BUFFER_holes(readonly)
-BUFFER_grow_stats(writeonly)
+BUFFER_grow_stats(restrict)
 #include "densify/rank.glsl"
 #include "densify/row.glsl"
+#include "densify/stats.glsl"
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
-    if (g >= counts.splats) return;
-    grow_stats[g] = GrowStat(0.0, 0.0, 0.0);
-    uint living = flagged_of(counts.splats);
-    if (g < living || !flagged(g)) return;
-    uint hole = holes[living - 1u - rank(g)];
-    copy_values(g, hole);
-    copy_moments(g, hole);
+    if (g >= counts.splats || !flagged(g)) return;
+    uint living = flagged_of(counts.splats), to = g < living ? g : holes[living - 1u - rank(g)];
+    grow_stats[to] = aged(grow_stats[g], refine_settings.stats_kept);
+    if (to == g) return;
+    copy_values(g, to);
+    copy_moments(g, to);
 }

@@ -5,6 +5,7 @@
 #include "draw/segments.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
+#include "first_moments.glsl"
 #include <order>
 #include <atomics>
 #include <reduce>
@@ -28,6 +29,7 @@ void main() {
     float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
     vec3 d_color = d_pixel * (alpha * before.a);
     float w = G * d_alpha;  // dL/d opacity, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
-    float t = d.x + v_conic.y * d.y, w_t = w * t, w_y = w * d.y;
-    reduce_gradients(v_splat, contributes, float[](w, w_t, w_y, w_t * t, w_t * d.y, w_y * d.y, d_color.r, d_color.g, d_color.b));
+    float t = d.x + v_conic.y * d.y;
+    vec2 first = first_of(w, vec2(t, d.y), v_conic);
+    reduce_gradients(v_splat, contributes, float[](w, first.x, first.y, w * t * t, w * t * d.y, w * d.y * d.y, d_color.r, d_color.g, d_color.b));
 }

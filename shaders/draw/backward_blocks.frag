@@ -9,6 +9,7 @@
 #include "contract/image.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
+#include "first_moments.glsl"
 #include <state>
 #include <section>
 #include <atomics>
@@ -70,7 +71,7 @@ void main() {
             vec2 e = d - vec2(pixel_of(i));
             e.x += v_conic.y * e.y;
             total += w;
-            first += w * e;
+            first += first_of(w, e, v_conic);
             second += w * vec3(e.x * e.x, e.x * e.y, e.y * e.y);
         }
     }

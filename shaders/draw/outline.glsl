@@ -1,6 +1,7 @@
 // What a splat's outline starts from, whichever stage makes it: which splat it is, how far out its edges lie, what its fragments get.
 #include "contract/splats.glsl"
 #include "contract/sort.glsl"
+#include "contract/samples.glsl"
 #define VARYING out
 #include "draw/varyings.glsl"
 
@@ -11,6 +12,7 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
 layout(constant_id = 5) const uint BLOCK_H = 1u;
 layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
+layout(constant_id = 13) const bool SAMPLED = false;  // fragments are of samples anywhere in a pixel, and bear ranks
 #include "draw/segments.glsl"
 
 BUFFER_counts(readonly)
@@ -20,32 +22,42 @@ BUFFER_order(readonly)
 
 const float PI = 3.14159265;
 
-// The splat that is drawn as number i, and its depth segment: the segments one after the other from the back, or in turns from the front.
-uint splat_at(uint i, out uint segment) {
+// What is drawn as number i: a splat, how many are nearer, and its depth segment.
+struct Drawn {
+    uint splat, rank, segment;
+};
+
+// The segments come one after the other from the back, or in turns from the front.
+Drawn drawn_as(uint i) {
+    uint segment = i % SEGMENTS, rank = segment_start(segment, counts.visible) + i / SEGMENTS;
     if (BACK_TO_FRONT) {
-        uint rank = counts.visible - 1u - i;
+        rank = counts.visible - 1u - i;
         segment = segment_of(rank, counts.visible);
-        return order[rank];
     }
-    segment = i % SEGMENTS;
-    return order[segment_start(segment, counts.visible) + i / SEGMENTS];
+    return Drawn(order[rank], rank, segment);
 }
 
-vec4 clip(vec2 px, uint segment) {
-    return vec4((px + vec2(0, segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT) * 2.0 - 1.0, 0.0, 1.0);
+// Depths grow with ranks, for draws that test them.
+vec4 clip(vec2 px, Drawn d) {
+    vec2 at = (px + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);
+    return vec4(at * 2.0 - 1.0, float(d.rank) * DEPTH_STEP, 1.0);
 }
+
+// Who a fragment says it is of.
+uint name_of(Drawn d) { return SAMPLED ? d.rank : d.splat; }
 
 // The rows of fragments above those of a segment.
 float top_of(uint segment) { return float(segment * CANVAS_HEIGHT / BLOCK_H); }
 
-// A block is drawn where its centre is inside: edges reach as far out as its outermost pixel centres lie from it.
-vec2 reach() { return 0.5 * vec2(BLOCK_W - 1u, BLOCK_H - 1u); }
+// A block is drawn where its centre is inside: edges reach as far out as its outermost pixel centres lie from it. A sample belongs to its pixel's centre, which
+// may be half a pixel away.
+vec2 reach() { return 0.5 * (SAMPLED ? vec2(1.0) : vec2(BLOCK_W - 1u, BLOCK_H - 1u)); }
 
 // Half axes of the oriented box around the ellipse, px.
 void box_axes(Splat2D s, out vec2 axis1, out vec2 axis2) {
     axis1 = s.axis1;
     axis2 = s.axis2;
-    if (BLOCK_W * BLOCK_H > 1u) {
+    if (SAMPLED || BLOCK_W * BLOCK_H > 1u) {
         vec2 e1 = normalize(axis1), e2 = normalize(axis2);
         axis1 += e1 * dot(reach(), abs(e1));
         axis2 += e2 * dot(reach(), abs(e2));

@@ -6,17 +6,17 @@ layout(points) in;
 layout(triangle_strip, max_vertices = 4) out;
 
 void main() {
-    uint segment, g = splat_at(uint(gl_PrimitiveIDIn), segment);
-    Splat2D s = splats2d[g];
-    vec4 color = colors2d[g];
+    Drawn d = drawn_as(uint(gl_PrimitiveIDIn));
+    Splat2D s = splats2d[d.splat];
+    vec4 color = colors2d[d.splat];
     for (uint i = 0u; i < VERTICES; ++i) {
-        gl_Position = clip(vertex_of(s, i), segment);
+        gl_Position = clip(vertex_of(s, i), d);
         v_mean = s.mean;
         v_conic = s.conic;
         v_color = min(color.rgb, vec3(LARGEST));
         v_opacity = color.a;
-        v_splat = g;
-        v_top = top_of(segment);
+        v_splat = name_of(d);
+        v_top = top_of(d.segment);
         EmitVertex();
     }
 }

@@ -3,14 +3,14 @@
 #include <shape>
 
 void main() {
-    uint segment, g = splat_at(uint(gl_VertexIndex) / VERTICES, segment);
-    Splat2D s = splats2d[g];
-    vec4 color = colors2d[g];
-    gl_Position = clip(vertex_of(s, uint(gl_VertexIndex) % VERTICES), segment);
+    Drawn d = drawn_as(uint(gl_VertexIndex) / VERTICES);
+    Splat2D s = splats2d[d.splat];
+    vec4 color = colors2d[d.splat];
+    gl_Position = clip(vertex_of(s, uint(gl_VertexIndex) % VERTICES), d);
     v_mean = s.mean;
     v_conic = s.conic;
     v_color = min(color.rgb, vec3(LARGEST));
     v_opacity = color.a;
-    v_splat = g;
-    v_top = top_of(segment);
+    v_splat = name_of(d);
+    v_top = top_of(d.segment);
 }

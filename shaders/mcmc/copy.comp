@@ -7,11 +7,12 @@ BUFFER_counts(readonly)
 BUFFER_grow_stats(writeonly)
 #include "mcmc/source.glsl"
 #include "densify/row.glsl"
+#include "densify/stats.glsl"
 
 void main() {
     uint row;
     if (!fills(group_index() * GROUP + gl_LocalInvocationID.x, row)) return;
     copy_values(source(row), row);
     zero_moments(row);
-    grow_stats[row] = GrowStat(0.0, 0.0, 0.0);
+    grow_stats[row] = NO_STATS;
 }

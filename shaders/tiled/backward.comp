@@ -4,6 +4,7 @@
 #include "contract/image.glsl"
 #include <walk>
 #include "gaussian2d.glsl"
+#include "first_moments.glsl"
 #include <atomics>
 #include <reduce>
 SAMPLED_target
@@ -42,7 +43,7 @@ void visit(uint i) {
             T[j] *= 1.0 - alpha;
             d.x += m.w * d.y;
             total += w;
-            first += w * d;
+            first += first_of(w, d, vec3(m.zw, c.x));
             second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
         }
     }

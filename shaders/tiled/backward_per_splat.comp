@@ -8,6 +8,7 @@
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 #include "gaussian2d.glsl"
+#include "first_moments.glsl"
 #include <atomics>
 
 layout(local_size_x = 32) in;
@@ -84,7 +85,7 @@ void main() {
                 states[p] = vec2(state.x - state.y * alpha * along, state.y * (1.0 - alpha));
                 d.x += m.w * d.y;
                 total += w;
-                first += w * d;
+                first += first_of(w, d, vec3(m.zw, c.x));
                 second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
             }
         }

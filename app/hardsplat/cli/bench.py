@@ -7,7 +7,25 @@ from hardsplat.config import FIELDS, checked, kind
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
 REMEDIES = {"splats": "lower --sh-degree", "pixels": "raise --data-factor"}
-AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments", "rasterizer")
+AXES = (
+    "format",
+    "state_format",
+    "blending",
+    "reduction",
+    "hybrid_threshold",
+    "ordering",
+    "atomics",
+    "block",
+    "shape",
+    "segments",
+    "tile_backward",
+    "tile_threshold",
+    "moments",
+    "rasterizer",
+    "gradient",
+    "gradient_samples",
+    "gradient_draws",
+)
 
 
 def add_flags(parser):
@@ -17,8 +35,13 @@ def add_flags(parser):
     parser.add_argument("--result-dir", metavar="PATH", help="folder for bench.json, bench.md and plots (default: print only)")
     parser.add_argument("--views", metavar="N", nargs="+", type=int, help="views by position in the sorted photographs (default: 8, evenly spaced)")
     parser.add_argument("--data-factor", metavar="N", help="draw images this many times smaller (default: as trained; 1 with --data-dir)")
-    parser.add_argument("--splats", metavar="X", nargs="+", type=float, help="sizes of the model: up to 100 as a multiple of it, above as a number of splats; "
-        "random subsets, and jittered copies above its size (default: 1)")
+    parser.add_argument(
+        "--splats",
+        metavar="X",
+        nargs="+",
+        type=float,
+        help="sizes of the model: up to 100 as a multiple of it, above as a number of splats; random subsets, and jittered copies above its size (default: 1)",
+    )
     parser.add_argument("--upstream", choices=("random", "loss"), help="gradients of the image: uniform random, or of L1 + D-SSIM (default: random)")
     parser.add_argument("--repeats", metavar="N", type=int, help="draws of every view that are timed (default: 5)")
     parser.add_argument("--errors", action="store_true", default=argparse.SUPPRESS, help="also measure gradients against a float32 target")

@@ -83,7 +83,7 @@ def add_setting(parser, name: str, fields=FIELDS) -> None:
     if kind(f) is bool:
         parser.add_argument(flag(name), action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=help)
     else:
-        metavar = "{%s}" % ",".join(choices) if (choices := f.metadata["choices"]) else METAVARS[kind(f)]
+        metavar = f"{{{','.join(choices)}}}" if (choices := f.metadata["choices"]) else METAVARS[kind(f)]
         parser.add_argument(flag(name), nargs="*" if kind(f) == tuple[int, ...] else None, metavar=metavar, help=help)
 
 

@@ -42,7 +42,7 @@ def handle(flags):
     from hardsplat.train.trainer import train
 
     show_log(config.verbose, config.quiet)
-    train(config, _preview() if with_window else None)
+    train(config, [watcher for watcher in [with_window and _preview()] if watcher])
 
 
 def find_poses(photographs, config):

@@ -21,6 +21,7 @@ from hardsplat.contract.mesh import MESH
 from hardsplat.contract.picture import PICTURE
 from hardsplat.contract.probe import PROBE
 from hardsplat.contract.refine import REFINE
+from hardsplat.contract.samples import SAMPLES
 from hardsplat.contract.sort import SORT
 from hardsplat.contract.splats import SPLATS
 from hardsplat.contract.stochastic import STOCHASTIC
@@ -31,7 +32,7 @@ from hardsplat.contract.view import VIEW
 __all__ = ["AXES", "BINDINGS", "BUFFERS", "CONSTANTS", "SPECS", "STRUCTS", "SUBSYSTEMS", "BufferSpec", "Field", "ImageSpec", "dtype", "indirect_offset", "itemsize", "layout"]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, TILES, LOSS, EXPOSURE, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
 }
 CONSTANTS: dict[str, int | float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items()}
 STRUCTS: dict[str, tuple[Field, ...]] = {name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()}

@@ -1,15 +1,24 @@
 """Densification: statistics of splats, the settings it goes by, and scratch."""
 
-from hardsplat.contract.layout import BufferSpec, Field, Subsystem
+from hardsplat.contract.layout import BufferSpec, Constant, Field, ImageSpec, Subsystem
+
+TICKETS = 4096
 
 REFINE = Subsystem(
     "refine",
     "cloning, splitting, relocating and pruning of splats",
+    constants={
+        "TICKETS": Constant(TICKETS, "uint", "budget: classes of drawn numbers"),
+        "NO_TICKET": Constant(0xFFFFFFFF, "uint", "budget: of splats that are no candidates"),
+    },
     structs={
         "GrowStat": (
-            Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat"),
+            Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat; of strategies with scores, the sum over pixels of its absolute value"),
             Field("views", "float", "number of those views"),
             Field("radius", "float", "largest 3-sigma screen radius seen, px"),
+            Field("edges", "float", "scores: T alpha times the strength of edges in the photograph, summed over pixels and views"),
+            Field("errors", "float", "scores: T alpha times the absolute error, likewise"),
+            Field("blended", "float", "scores: T alpha, likewise"),
         ),
         "RefineSettings": (
             Field("extent", "float", "scene radius, world units"),
@@ -22,6 +31,16 @@ REFINE = Subsystem(
             Field("reset_opa", "float", "opacity ceiling after a reset"),
             Field("min_opacity", "float", "MCMC: opacity at which a splat is dead, and the least that sharing leaves"),
             Field("noise_lr", "float", "MCMC: noise of the means over their learning rate, per squared extent"),
+            Field("budget", "uint", "budget: splats at the end of growth"),
+            Field("first_step", "uint", "budget: step at which growth begins"),
+            Field("last_step", "uint", "budget: step at which growth ends"),
+            Field("grow_absolute", "float", "budget: mean absolute gradient above which a splat may be split, NDC units"),
+            Field("split_offset", "float", "budget: distance of the children from their parent's mean, standard deviations along its longest axis"),
+            Field("split_long", "float", "budget: scale of a child along that axis over its parent's"),
+            Field("split_short", "float", "budget: scale of a child along the other axes over its parent's"),
+            Field("split_opacity", "float", "budget: opacity of a child over its parent's"),
+            Field("stats_kept", "float", "budget: share of the statistics that a refinement leaves"),
+            Field("weight_by", "uint", "budget: what candidates are drawn by: 0 edges, 1 errors, 2 absolute gradient, 3 alike, 4 edges times errors"),
         ),
     },
     buffers=(
@@ -31,6 +50,10 @@ REFINE = Subsystem(
         BufferSpec(93, "flag_sums", "uint", ("groups",), "flagged splats per workgroup, then those of all before; the last is the total"),
         BufferSpec(94, "holes", "uint", ("splats",), "places to fill when dead splats are compacted"),
         BufferSpec(95, "copies", "uint", (), "MCMC, in the memory of holes: how many copies of a splat are to be made"),
+        BufferSpec(96, "tickets", "uint", (), "budget, in the memory of holes: classes of drawn numbers, the least of which win; NO_TICKET for splats that are no candidates"),
+        BufferSpec(97, "ticket_counts", "uint", (TICKETS,), "candidates of each class; zero between refinements"),
+        BufferSpec(98, "admitted", "uint", (1,), "classes that win"),
     ),
+    images=(ImageSpec(99, "weights", "of a pixel: strength of edges in the photograph, absolute error, 1; what scores add up over a splat's pixels"),),
     uses=("core",),
 )

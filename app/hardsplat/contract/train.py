@@ -22,7 +22,7 @@ TRAIN = Subsystem(
             Field("beta2", "float", "decay of the second moments"),
             Field("eps", "float", "keeps the division finite"),
         ),
-        # The rate of step s is exp(mix(log(first), log(last), s / until)), or `first` where both are equal (expon_lr_func of Kerbl et al. 2023).
+        # The rate of step s is exp(mix(log(first), log(last), (s - since) / (until - since))), or `first` where both are equal (expon_lr_func of Kerbl et al. 2023).
         "RatePlan": (
             Field("first", "float", "rate of step 0"),
             Field("last", "float", "rate from step `until` on"),
@@ -30,6 +30,7 @@ TRAIN = Subsystem(
             Field("every", "uint", "steps from one that moves the plane to the next"),
             Field("sh_degree", "uint", "the plane is at rest below this SH degree"),
             Field("warm_up", "uint", "steps over which the rate rises linearly from 0; 0 for none"),
+            Field("since", "uint", "step up to which the rate is `first`"),
         ),
         "PlaneList": (
             Field("count", "uint", "planes in the list"),

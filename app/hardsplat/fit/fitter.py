@@ -55,8 +55,10 @@ class Preview(Protocol):
     def shown(self) -> bool: ...
 
 
-def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, preview: Preview | None = None) -> dict:
+def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, preview: Preview | None = None, device: Device | None = None) -> dict:
     """Fits blobs to the image and returns what metrics.json holds. on_frame: called between batches with what was drawn last, on the GPU.
+
+    device: by default opened as the settings say, and left open.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after writing what there is.
     """
@@ -65,19 +67,19 @@ def fit(image: str | Path, config: FitConfig, on_frame: OnFrame | None = None, p
     check_folder(folder)
     photo = read_photo(path)
     make_folder(folder)
-    return Run(path, photo, folder, config, on_frame, preview).fit()
+    return Run(path, photo, folder, config, on_frame, preview, device).fit()
 
 
 class Run:
     """One fit: photograph, device and session, from the first blobs to the folder."""
 
-    def __init__(self, path: Path, photo: np.ndarray, folder: Path, config: FitConfig, on_frame: OnFrame | None, preview: Preview | None):
+    def __init__(self, path: Path, photo: np.ndarray, folder: Path, config: FitConfig, on_frame: OnFrame | None, preview: Preview | None, device: Device | None = None):
         self.path, self.folder, self.config, self.on_frame, self.preview = path, folder, config, on_frame, preview
         self.height, self.width = photo.shape[:2]
         self.capacity = config.blobs_for(self.width * self.height)
         self.steps, self.psnrs, self.seconds, self.stages = [], [], [], []
         self.gpu_seconds, self.bar = 0.0, None
-        self.device = open_device(config.device, *([preview.surfaces] if preview else []))
+        self.device = device or open_device(config.device, *([preview.surfaces] if preview else []))
         try:
             self.session = FitSession(self.device, config, photo, self.capacity, self._on_batch)
         except OutOfMemory as error:

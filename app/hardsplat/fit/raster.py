@@ -18,10 +18,11 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer
+from hardsplat.raster.hardware import HardwareRasterizer
 from hardsplat.raster.projection import Plain, allocate_drawn
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.resolve import name_of, resolve
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.sinks import Sink
 from hardsplat.raster.sort import BLOCK, RADIX, SORT_PASSES
 from hardsplat.raster.tiled import TiledOptions, TiledRasterizer, count_pass

@@ -23,7 +23,6 @@ from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, all
 from hardsplat.train.photos import pack
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings
 
-
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import vulkan as vk
@@ -19,6 +20,20 @@ TOPOLOGIES = {
     "triangles": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST,
     "points": vk.VK_PRIMITIVE_TOPOLOGY_POINT_LIST,
 }
+_COMPARE = {"less": vk.VK_COMPARE_OP_LESS, "greater": vk.VK_COMPARE_OP_GREATER}
+
+
+@dataclass(frozen=True)
+class DepthTest:
+    """What a draw tests gl_Position.z / w against. image: a DepthImage. passes: `less` or `greater` than what is there.
+
+    clear: the value before the draw, None to keep what is there. writes: fragments that pass leave their depth.
+    """
+
+    image: str
+    passes: str
+    clear: float | None = None
+    writes: bool = True
 
 
 def render_pass_of(device: Device, owner: DrawPass):
@@ -28,7 +43,7 @@ def render_pass_of(device: Device, owner: DrawPass):
         return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pSubpasses=[subpass]), None)
     attachment = vk.VkAttachmentDescription(
         format=owner.format,
-        samples=vk.VK_SAMPLE_COUNT_1_BIT,
+        samples=owner.samples,
         loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if owner.clear is None else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
         storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
         stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
@@ -36,11 +51,12 @@ def render_pass_of(device: Device, owner: DrawPass):
         initialLayout=general,
         finalLayout=general,
     )
+    kept = owner.depth is not None and owner.depth.clear is None
     depth = vk.VkAttachmentDescription(
         format=DEPTH_FORMAT,
-        samples=vk.VK_SAMPLE_COUNT_1_BIT,
-        loadOp=vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
-        storeOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        samples=owner.samples,
+        loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if kept else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
+        storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
         stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
         stencilStoreOp=vk.VK_ATTACHMENT_STORE_OP_DONT_CARE,
         initialLayout=general,
@@ -75,9 +91,10 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
     mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
     raster = vk.VkPipelineRasterizationStateCreateInfo(polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0)
     viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
-    samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
+    samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=owner.samples)
     vertices = vk.VkPipelineVertexInputStateCreateInfo()
-    tested = vk.VkPipelineDepthStencilStateCreateInfo(depthTestEnable=True, depthWriteEnable=True, depthCompareOp=vk.VK_COMPARE_OP_GREATER)
+    test = owner.depth or DepthTest("", "less")
+    tested = vk.VkPipelineDepthStencilStateCreateInfo(depthTestEnable=True, depthWriteEnable=test.writes, depthCompareOp=_COMPARE[test.passes])
     info = vk.VkGraphicsPipelineCreateInfo(
         pStages=stages,
         pVertexInputState=vertices,

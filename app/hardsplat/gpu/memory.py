@@ -46,7 +46,7 @@ def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, 
     ]
     if not types:
         raise OutOfMemory(f"{device.name} has no memory type for {name}")
-    best = max(types, key=lambda i: (bin(device.memory.memoryTypes[i].propertyFlags & prefer).count("1"), -i))
+    best = max(types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i))
     addressed = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if address else None
     try:
         return vk.vkAllocateMemory(device.handle, vk.VkMemoryAllocateInfo(pNext=addressed, allocationSize=requirements.size, memoryTypeIndex=best), None)
@@ -171,14 +171,16 @@ def _staging(device: Device) -> Buffer:
     return device.shared("staging", lambda: Buffer(device, _STAGING_BYTES, "staging", host=True), Buffer.destroy)
 
 
-def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str) -> None:
-    """Raises OutOfMemory for a size, UserError for a format, that the device's images of our usage cannot have."""
+def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str, samples: int) -> None:
+    """Raises OutOfMemory for a size, UserError for a format or a number of samples, that the device's images of our usage cannot have."""
     try:
         limits = vk.vkGetPhysicalDeviceImageFormatProperties(
             device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, usage, 0
         )
     except vk.VkErrorFormatNotSupported:
         raise UserError(f"{device.name} has no images of VkFormat {format} for {name}; choose another --format or --state-format") from None
+    if not limits.sampleCounts & samples:
+        raise UserError(f"{device.name} has no images of VkFormat {format} with {samples} samples a pixel for {name}")
     side = min(device.max_image, limits.maxExtent.width, limits.maxExtent.height)
     if max(width, height) > side:
         raise OutOfMemory(f"a {width}x{height} image is larger than {device.name} allows ({side} a side)", "pixels")
@@ -189,13 +191,13 @@ def _check_image(device: Device, width: int, height: int, format: int, usage: in
 class Image:
     """A 2D colour image that can be drawn to, stored to, sampled and read as input attachment; always in the layout GENERAL.
 
-    format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels.
+    format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels. samples: of a pixel, one for an image that is down- or uploaded.
     """
 
-    usage, aspect = _IMAGE_USAGE, vk.VK_IMAGE_ASPECT_COLOR_BIT
+    usage, aspect, channels = _IMAGE_USAGE, vk.VK_IMAGE_ASPECT_COLOR_BIT, 4
 
-    def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str):
-        _check_image(device, width, height, format, self.usage, 4 * np.dtype(texel).itemsize, name)
+    def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str, samples: int = 1):
+        _check_image(device, width, height, format, self.usage, samples * self.channels * np.dtype(texel).itemsize, name, samples)
         self.device, self.width, self.height, self.format, self.texel, self.name = device, width, height, format, np.dtype(texel), name
         info = vk.VkImageCreateInfo(
             imageType=vk.VK_IMAGE_TYPE_2D,
@@ -203,7 +205,7 @@ class Image:
             extent=vk.VkExtent3D(width, height, 1),
             mipLevels=1,
             arrayLayers=1,
-            samples=vk.VK_SAMPLE_COUNT_1_BIT,
+            samples=samples,
             tiling=vk.VK_IMAGE_TILING_OPTIMAL,
             usage=self.usage,
             initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
@@ -287,9 +289,9 @@ class Image:
 
 
 class DepthImage(Image):
-    """What a draw tests depth against. Nothing outlives the draw, which clears it first."""
+    """What draws test depth against. They alone read and write it."""
 
-    usage, aspect = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT
+    usage, aspect, channels = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT, 1
 
-    def __init__(self, device: Device, width: int, height: int, name: str):
-        super().__init__(device, width, height, DEPTH_FORMAT, np.float32, name)
+    def __init__(self, device: Device, width: int, height: int, name: str, samples: int = 1):
+        super().__init__(device, width, height, DEPTH_FORMAT, np.float32, name, samples)

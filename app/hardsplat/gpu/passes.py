@@ -14,7 +14,7 @@ import vulkan as vk
 from hardsplat import contract, trained
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.graphics import graphics_pipeline, render_pass_of
+from hardsplat.gpu.graphics import DepthTest, graphics_pipeline, render_pass_of
 from hardsplat.gpu.pipeline_cache import pipeline_cache
 from hardsplat.gpu.reflect import Binding, Reflection, reflect
 
@@ -87,7 +87,7 @@ class DrawPass(_Pass):
 
     attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
     blend: a row of hardsplat.variants.blending. in_order: the fragment shader reads the attachment as input, in rasterization order.
-    depth: a DepthImage, for one draw: cleared to 0, the greater gl_Position.z / w wins (near / depth, so that the nearer surface does).
+    samples: of every pixel of its images. depth: what it tests depth against.
     """
 
     name: str
@@ -100,7 +100,8 @@ class DrawPass(_Pass):
     clear: tuple[float, float, float, float] | None = None
     blend: bool = False
     in_order: bool = False
-    depth: str | None = None
+    samples: int = 1
+    depth: DepthTest | None = None
     geometry: str | None = None
     outline: Mapping[str, str] = field(default_factory=dict)
     topology: str = "triangles"
@@ -162,8 +163,9 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
         writes.add(alias)
         if owner.blend or owner.clear is None:
             reads.add(alias)
-    if getattr(owner, "depth", None):
-        writes.add(owner.depth)
+    if depth := getattr(owner, "depth", None):
+        reads |= {depth.image} if depth.clear is None else set()
+        writes |= {depth.image} if depth.writes else set()
     for what, declared, actual in (("reads", set(owner.reads), reads), ("writes", set(owner.writes), writes)):
         if declared != actual:
             paths = " + ".join(path for path, _ in stages)
@@ -194,7 +196,7 @@ def _check_layout(where: str, name: str, b: Binding) -> None:
     """Compares how a shader opens a resource with the contract. Raises PassError that begins with `where`."""
     spec = contract.SPECS[name]
     buffer = isinstance(spec, contract.BufferSpec)
-    if buffer != (b.kind in ("buffer", "uniform")) or buffer and spec.uniform != (b.kind == "uniform"):
+    if buffer != (b.kind in ("buffer", "uniform")) or (buffer and spec.uniform != (b.kind == "uniform")):
         kind = "uniform" if buffer and spec.uniform else "buffer" if buffer else "image"
         raise PassError(f"{where} is in the contract as {kind}, in the shader as {b.kind}")
     if not buffer:

@@ -159,7 +159,7 @@ class Recorder:
     def _draw(self, pipeline: Pipeline, vertices: tuple[int, ...], indirect: str | None, extent: tuple[int, int] | None) -> None:
         owner = pipeline.owner
         image = self.resources[owner.attachment] if owner.attachment else None
-        depth = self.resources[owner.depth] if owner.depth else None
+        depth = self.resources[owner.bind.get(owner.depth.image, owner.depth.image)] if owner.depth else None
         width, height = extent or (image.width, image.height)
         info = vk.VkFramebufferCreateInfo(
             renderPass=pipeline.render_pass,
@@ -171,9 +171,11 @@ class Recorder:
         framebuffer = vk.vkCreateFramebuffer(self.device.handle, info, None)
         self._framebuffers.append(framebuffer)
         area = vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(width, height))
-        clear = vk.ffi.new("VkClearValue[2]")  # all 0 for depth
+        clear = vk.ffi.new("VkClearValue[2]")
         if owner.clear is not None:
             clear[0].color.float32 = list(owner.clear)
+        if owner.depth:
+            clear[1].depthStencil.depth = owner.depth.clear or 0.0
         clears = 2 if depth else 1 if owner.clear is not None else 0
         begin = vk.VkRenderPassBeginInfo(
             renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None

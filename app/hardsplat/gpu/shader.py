@@ -1,7 +1,7 @@
 """GLSL to SPIR-V: resolves includes and slots, calls glslang's executable, keeps the result under a hash of the expanded source.
 
-`#include "file.glsl"` looks in shaders/include, then shaders/, then among the headers that `hardsplat.contract` writes; each file enters once. `#include <slot>` enters the file that the
-caller names for that slot: a variant is another file in the slot, never a maze of `#if`.
+`#include "file.glsl"` looks in shaders/include, then shaders/, then among the headers that `hardsplat.contract` writes; each file enters once. `#include <slot>` enters the
+file that the caller names for that slot: a variant is another file in the slot, never a maze of `#if`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def expand(source: Source) -> str:
     head += [f"#define {name} {value}" for name, value in source.macros]
     body = list(lines(find(source.path, "pass")))
     if unused:
-        raise ShaderError(f"{source.path}: no #include <{sorted(unused)[0]}> in it")
+        raise ShaderError(f"{source.path}: no #include <{min(unused)}> in it")
     return "\n".join(head + body) + "\n"
 
 

@@ -89,7 +89,8 @@ def band_rotation(rotation: tuple[tuple[float, ...], ...], degree: int) -> np.nd
 
 
 def basis(directions: np.ndarray, degree: int) -> np.ndarray:
-    """(N, 2 l + 1) real spherical harmonics of one band at unit directions (N, 3), in the order and with the signs of 3DGS, up to a factor that all of a band share with their norm."""
+    """(N, 2 l + 1) real spherical harmonics of one band at unit directions (N, 3), in the order and with the signs of 3DGS, up to a factor that
+    all of a band share with their norm."""
     x, y, z = directions.T
     xx, yy, zz = x * x, y * y, z * z
     if degree == 1:

@@ -24,7 +24,7 @@ _TURNS = {  # EXIF orientation -> the picture upright; imageio's own turns mirro
     5: lambda a: a.swapaxes(0, 1),
     6: lambda a: np.rot90(a, -1),
     7: lambda a: a.swapaxes(0, 1)[::-1, ::-1],
-    8: lambda a: np.rot90(a),
+    8: np.rot90,
 }
 
 

@@ -12,6 +12,7 @@ from hardsplat import morton, trained
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import PIECE, exactly, scratch, spans
 
+
 def morton_places(means: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """(N,) uint32, the place of each splat in Morton order; of equal keys the first comes first."""
     found = np.empty(len(means), np.uint64)

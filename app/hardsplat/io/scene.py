@@ -15,7 +15,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +65,20 @@ class View:
 
 
 @dataclass(frozen=True)
+class Picture(View):
+    """A photograph in memory: image (H, W, 3) uint8, or (H, W, 4) with straight alpha."""
+
+    image: np.ndarray = field(kw_only=True, repr=False)
+
+    def load(self) -> np.ndarray:
+        """As View.load."""
+        if self.image.shape[2] == 3:
+            return self.image
+        alpha = self.image[..., 3:].astype(np.uint16)
+        return np.concatenate([(self.image[..., :3] * alpha + 127) // 255, alpha], axis=2).astype(np.uint8)
+
+
+@dataclass(frozen=True)
 class Scene:
     """views: sorted by name. points: (N, 3) float64 world units, N = 0 where the scene has none; colors: (N, 3) uint8. train, test: indices into views.
 
@@ -80,6 +94,42 @@ class Scene:
     test: list[int]
     extent: float
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_images(
+        cls,
+        cameras: Sequence[Camera],
+        images: Sequence[np.ndarray],
+        points: np.ndarray | None = None,
+        colors: np.ndarray | None = None,
+        names: Sequence[str] | None = None,
+        test_every: int = 8,
+        name: str = "scene",
+    ) -> Scene:
+        """A scene of photographs in memory, one camera each.
+
+        images: (H, W, 3) uint8 of their cameras' sizes, or (H, W, 4) with straight alpha. points: (N, 3) world units to start from, colors: (N, 3) uint8;
+        without them training starts from random splats. names: of the photographs, unique, in order; by default their numbers.
+        test_every: hold out every n-th view, starting with the first; 0: none. Raises UserError for what does not fit together.
+        """
+        names = [f"{i:05d}" for i in range(len(cameras))] if names is None else list(names)
+        if not len(cameras) == len(images) == len(names) or not names:
+            raise UserError(f"{len(cameras)} cameras, {len(images)} images and {len(names)} names do not make a scene: there must be as many of each, and one at least")
+        if len(set(names)) < len(names):
+            raise UserError("two photographs of the scene have one name")
+        views = []
+        for label, camera, image in zip(names, cameras, images):
+            image = np.asarray(image)
+            if image.dtype != np.uint8 or image.shape not in ((camera.height, camera.width, 3), (camera.height, camera.width, 4)):
+                raise UserError(f"photograph {label}: is {image.dtype} of shape {image.shape}, expected uint8 of ({camera.height}, {camera.width}, 3 or 4), its camera's size")
+            views.append(Picture(label, camera, Path(label), image=image))
+        points = np.zeros((0, 3)) if points is None else np.asarray(points, np.float64)
+        colors = np.full(points.shape, 128, np.uint8) if colors is None else np.asarray(colors)
+        if points.ndim != 2 or points.shape[1] != 3 or colors.shape != points.shape or colors.dtype != np.uint8 or not np.isfinite(points).all():
+            raise UserError(f"points have shape {points.shape} and colors {colors.shape} of {colors.dtype}, expected (N, 3) finite numbers and (N, 3) uint8")
+        test = list(range(0, len(views), test_every)) if test_every > 0 else []
+        train = _others(views, test, name)
+        return cls(name, views, points, colors, train, test, _extent([views[i] for i in train], name))
 
 
 def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) -> Scene:
@@ -99,16 +149,28 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
 
     every = range(0, len(views), test_every) if test_every > 0 else []
     test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]
-    train = sorted(set(range(len(views))) - set(test))
-    if not train:
-        raise UserError(f"{root}: no view is left to train on, all {len(views)} are held out; use --test-every 0")
-    centres = np.array([views[i].camera.position for i in train])
-    extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
-    if extent == 0:
-        raise UserError(f"{source.label}: all {len(train)} training cameras stand at one point, which gives the scene no scale; use more views")
+    train = _others(views, test, str(root))
+    extent = _extent([views[i] for i in train], source.label)
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
         raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
     return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views, data_factor)))
+
+
+def _others(views: Sequence[View], test: Sequence[int], label: str) -> list[int]:
+    """The views that are not held out."""
+    train = sorted(set(range(len(views))) - set(test))
+    if not train:
+        raise UserError(f"{label}: no view is left to train on, all {len(views)} are held out; use --test-every 0")
+    return train
+
+
+def _extent(views: Sequence[View], label: str) -> float:
+    """1.1 times the largest distance of a camera from the mean of them."""
+    centres = np.array([view.camera.position for view in views])
+    extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
+    if extent == 0:
+        raise UserError(f"{label}: all {len(views)} training cameras stand at one point, which gives the scene no scale; use more views")
+    return extent
 
 
 def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:

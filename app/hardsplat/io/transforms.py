@@ -24,8 +24,8 @@ from hardsplat.io.colmap import read_model
 from hardsplat.io.colmap_model import ColmapCamera, file_bytes
 from hardsplat.io.images import image_size
 from hardsplat.io.lens import intrinsics
-from hardsplat.io.ply import load_points
 from hardsplat.io.masks import Masks
+from hardsplat.io.ply import load_points
 from hardsplat.io.source import Posed, Source, stays_below
 
 SINGLE, SPLIT = "transforms.json", "transforms_train.json"

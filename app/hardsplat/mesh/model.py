@@ -8,7 +8,6 @@ import numpy as np
 from scipy.sparse import coo_matrix, csr_matrix, diags, vstack
 
 
-
 @dataclass(frozen=True)
 class Mesh:
     """Places in the texture have indices of their own, so that a seam of the texture is none of the surface.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.atomics import Atomics
@@ -26,7 +27,7 @@ def _draw(name: str, ids: str, direction: int, width: int, height: int) -> DrawP
         reads=(*_PERTURBED, "camera", "vertices", "uvs", "corners"),
         writes=(ids, "depth"),
         attachment=ids,
-        depth="depth",
+        depth=DepthTest("depth", "greater", clear=0.0),  # near / depth: the nearer surface wins
         format=FORMATS["float32"].vk,
         clear=(0.0, 0.0, 0.0, 0.0),
         spec={"DIRECTION": direction & 0xFFFFFFFF, "CANVAS_WIDTH": width, "CANVAS_HEIGHT": height},

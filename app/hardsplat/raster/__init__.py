@@ -9,10 +9,10 @@ from hardsplat.footprint import Need, needs
 from hardsplat.gpu.context import Device
 from hardsplat.raster import hardware, tiled
 from hardsplat.raster.choose import choose as timed_choice
-from hardsplat.raster.hardware import HardwareOptions, HardwareRasterizer, Rows
+from hardsplat.raster.hardware import HardwareRasterizer, rows_of
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.variants.moments import MOMENT_FORMATS
-
 
 TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the tiled rasterizer has
 
@@ -29,7 +29,9 @@ class Backend:
 
 
 BACKENDS = {
-    "hardware": Backend(HardwareRasterizer, HardwareOptions, Rows.resolve, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES),
+    "hardware": Backend(
+        HardwareRasterizer, HardwareOptions, rows_of, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES
+    ),
     "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
 }
 
@@ -61,22 +63,29 @@ def fastest(device: Device, settings) -> str:
     if settings.rasterizer != "auto":
         return settings.rasterizer
     options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
+    candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
     runs, why = [], []
-    for name in [n for n in BACKENDS if not unknown(n, settings)] or BACKENDS:
-        backend = BACKENDS[name]
-        try:
-            backend.resolve(device, options[name])
-            runs.append(name)
-        except UserError as error:
-            why.append(f"{name}: {error}")
+    for gradient in ("analytic", "auto") if settings.gradient == "auto" else (settings.gradient,):  # estimates where nothing exact runs
+        options = {name: replace(each, gradient=gradient) for name, each in options.items()}
+        for name in candidates if not runs else ():
+            try:
+                BACKENDS[name].resolve(device, options[name])
+                runs.append(name)
+            except UserError as error:
+                why.append(f"{name}: {error}")
+        if runs:
+            break
     if not runs:
+        why = why[: len(candidates)]
         raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
-    options = {name: replace(each, stochastic=None) for name, each in options.items()}  # what is timed are passes of the analytic gradient
+    if settings.gradient == "stochastic":  # what is timed are passes of the analytic gradient
+        options = {name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()}
 
     def make(device, parameters, width, height, choice, sink):
         return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
 
     choice = _Choice("auto", "; ".join(map(repr, options.values())))
+
     def sources(choice):
         return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
 

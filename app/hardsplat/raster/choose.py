@@ -1,8 +1,8 @@
 """`auto`: which rows of the registries suit a device, by timing them once on a small scene (app/hardsplat/raster/trial.py).
 
 Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and twice, takes its place; the first of all is what runs
-and comes first in its registry. The outcome is kept on disk per device and driver, with the shaders that were compared, for every set of options that were named, which stay as they
-are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
+and comes first in its registry. The outcome is kept on disk per device and driver, with the shaders that were compared, for every set of options that were named, which stay as
+they are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
 
 Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that looks it up in BACKENDS.
 """

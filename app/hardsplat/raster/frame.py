@@ -20,8 +20,9 @@ def camera_row(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
     return row
 
 
-def frame_row(sh_degree: int, background, near_plane: float) -> np.ndarray:
-    """The contract's Frame struct outside training."""
+def frame_row(sh_degree: int, background, near_plane: float, step: int = 0) -> np.ndarray:
+    """The contract's Frame struct outside training. step: what random numbers differ by."""
     row = np.zeros((), contract.dtype("Frame"))
     row["sh_degree"], row["background"], row["near_plane"] = sh_degree, background, near_plane
+    row["step"] = step
     return row

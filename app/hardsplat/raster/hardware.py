@@ -5,136 +5,87 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 
-from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.errors import OutOfMemory
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import Pipeline, build_all
+from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
 from hardsplat.raster.choose import choose
-from hardsplat.raster.draws import all_passes, blocks_of, passes
-from hardsplat.raster.options import Options, Stochastic
+from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
+from hardsplat.raster.ordered import Ordered
+from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.parameters import Parameters
-from hardsplat.raster.projection import Projection
-from hardsplat.raster.resolve import name_of, resolve, runnable
+from hardsplat.raster.projection import Perspective, Projection, for_images
+from hardsplat.raster.resolve import runnable
+from hardsplat.raster.rows import HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
-from hardsplat.variants.atomics import ATOMICS, Atomics
-from hardsplat.variants.blending import BLENDINGS, Blending
-from hardsplat.variants.blocks import BLOCKS, Block
-from hardsplat.variants.formats import FORMATS, Format
-from hardsplat.variants.gathers import GATHERS, Gather
-from hardsplat.variants.ordering import ORDERINGS, Ordering
-from hardsplat.variants.quads import QUADS, Quads
-from hardsplat.variants.reductions import REDUCTIONS, Reduction
-from hardsplat.variants.shapes import SHAPES, Shape
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.variants.pictures import PICTURES
+from hardsplat.variants.reductions import REDUCTIONS
+from hardsplat.variants.shapes import SHAPES
 
 # What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
 TIMED = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
 
 
-@dataclass(frozen=True)
-class HardwareOptions(Options):
-    """Rows of the registries in app/hardsplat/variants; 'auto' takes what app/hardsplat/raster/choose.py found the fastest."""
+class Backward(Protocol):
+    """A way from d_image to d_splats2d."""
 
-    format: str = "float16"
-    state_format: str = "same"
-    blending: str = "auto"
-    reduction: str = "auto"
-    hybrid_threshold: int = 16  # contributing fragments of 32 that make a whole-subgroup reduction worth it
-    ordering: str = "auto"
-    atomics: str = "auto"
-    block: str = "auto"
-    shape: str = "auto"
-    segments: int = 1  # depth segments, each drawn to a canvas of its own
-    antialiased: bool = False  # opacities times the compensation of the dilation
-    stochastic: Stochastic | None = None  # gradients from perturbed images
+    def passes(self) -> list[ComputePass | DrawPass]: ...
+    def allocate(self, device: Device) -> dict[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None: ...  # score: the word of a draw of SCORES
 
 
-@dataclass(frozen=True)
-class Rows:
-    """The registry rows that a rasterizer is made of, and their names there."""
+def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
+    """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
 
-    format: Format
-    state_format: Format
-    blending: Blending
-    reduction: Reduction
-    ordering: Ordering
-    atomics: Atomics
-    quads: Quads
-    block: Block
-    shape: Shape = SHAPES["quad"]
-    gather: Gather | None = None  # of stochastic gradients
-    names: dict[str, str] = field(default_factory=dict, compare=False)
+    backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
+    """
+    orders = bool(runnable(device, ORDERINGS))
+    exact = replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=None)
+    if options.stochastic:
+        return stochastic_rows(device, options, rows_of(device, exact, backward=False))
+    if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
+        return order_free_rows(device, options, rows_of(device, replace(exact, reduction="auto"), backward=False))
+    options = exact
+    if not backward and not orders:
+        return Rows.first(device, options, backward)
+    names = Rows.first(device, options).names
+    knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
+    return Rows.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
-    @classmethod
-    def resolve(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
-        """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
 
-        backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
-        """
-        if options.stochastic:
-            return cls._stochastic(device, options)
-        if not backward and not runnable(device, ORDERINGS):
-            return cls.first(device, options, backward)
-        names = cls.first(device, options).names
-        knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
-        return cls.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
+def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False) -> Backward:
+    """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
+    return OrderFree(rows, width, height, rows.names["gradient_draws"], scores) if rows.samples else Ordered(rows, width, height, segments, threshold, scores)
 
-    @classmethod
-    def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
-        """The rows of these options; of those left to 'auto', the first that runs."""
-        names, orderings = {}, ORDERINGS
-        unordered = not backward and not runnable(device, ORDERINGS)
 
-        def row(kind: str, title: str, registry: dict, wanted: str):
-            found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
-            names[kind] = name_of(registry, found)
-            return found
-
-        format = row("format", "target format", FORMATS, options.format)
-        # what the blending unit needs depends on the format
-        blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        if unordered:
-            blendings = {name: each for name, each in blendings.items() if not each.ordered}
-            orderings = {name: replace(each, needs=()) for name, each in ORDERINGS.items()}
-        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
-        # a draw of blocks keeps its state in a buffer, which not every ordering can guard
-        blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
-        return cls(
-            format,
-            row("state_format", "state format", FORMATS, options.format if options.state_format == "same" else options.state_format),
-            row("blending", "blending", blendings, options.blending),
-            row("reduction", "reduction", REDUCTIONS, options.reduction),
-            ordering,
-            row("atomics", "float atomics", ATOMICS, options.atomics),
-            row("quads", "quad control", QUADS, "auto"),
-            row("block", "block of pixels", blocks, options.block),
-            row("shape", "shape of splats", SHAPES, options.shape),
-            names=names,
-        )
-
-    @classmethod
-    def _stochastic(cls, device: Device, options: HardwareOptions) -> Rows:
-        """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
-        if np.dtype(FORMATS[options.format].texel).itemsize == 1:
-            raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
-        gather = resolve(device, "gather of differences", GATHERS, options.stochastic.gather, "--gather")
-        rows = cls.resolve(device, replace(options, stochastic=None), backward=False)
-        reduction = rows.reduction if rows.reduction.any_number else REDUCTIONS["hybrid"]
-        unused = ("state_format", "block", *(() if rows.blending.ordered else ("ordering",)), *(() if gather.draws else ("reduction", "atomics")))
-        names = {name: row for name, row in rows.names.items() if name not in unused} | {"gather": name_of(GATHERS, gather)}
-        return replace(rows, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)
+def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
+    """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
+    canvas = canvas_of(rows, width, height, segments)
+    forward = forward_passes(rows, canvas, PICTURES[picture])
+    if picture == "image":
+        forward = for_images(around, forward)
+    backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates else []
+    gather = gather_draws(rows, canvas, threshold, around) if rows.gather and rows.gather.draws else around.gather_passes()
+    return [*around.passes(rows.shape.command, picture), *forward, *backward, *gather]
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
-    return {source for p in passes(Rows.first(device, options), 1, 1, 1, STORE, segments=options.segments) for source in p.sources()}
+    rows = rows_of(device, options) if options.gradient == "order-free" else Rows.first(device, options)
+    return {source for p in all_passes(Perspective(1, STORE), rows, 1, 1, 1, options.segments) for source in p.sources()}
 
 
 def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
@@ -153,11 +104,12 @@ class HardwareRasterizer:
 
     def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
-        self.rows = rows = Rows.resolve(device, options, backward=sink is not None)
+        self.rows = rows = rows_of(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, options.segments, height)
         rows.names["segments"] = self.segments
         self.projection = projection or stochastic.projection((parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
+        self._backward = backward_of(rows, width, height, self.segments, threshold)
         self._passes = self.projection, rows, width, height, threshold, self.segments
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
@@ -182,11 +134,7 @@ class HardwareRasterizer:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
         if not self.projection.differentiates:
             return
-        if rows.block.pixels == 1:
-            own["state"] = Image(device, *tall, rows.state_format.vk, rows.state_format.texel, "state")
-        else:
-            across, down = blocks_of(rows.block, *size)
-            own["blocks"] = Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")
+        own |= self._backward.allocate(device)
         if self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
@@ -222,11 +170,12 @@ class HardwareRasterizer:
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""
-        run = self.pipelines
-        across, down = blocks_of(self.rows.block, self.width, self.height)
-        recorder.run(run["begin backward"], threads=(across, down))
-        recorder.run(run["draw backward"], indirect="draw", extent=(across, down * self.segments))
-        self.projection.record_backward(recorder, run, self._capacity)
+        self._backward.record(recorder, self.pipelines)
+        self.projection.record_backward(recorder, self.pipelines, self._capacity)
+
+    def record_score(self, recorder: Recorder, score: str) -> None:
+        """d_image or weights, target -> d_splats2d, which must be clean. score: one of SCORES."""
+        self._backward.record(recorder, self.pipelines, f" {score}")
 
     def make_room(self, wanted: int | None = None) -> bool:
         """Whatever is drawn fits."""

@@ -90,7 +90,7 @@ class Parameters:
         yield "value"
         if self._moments:
             yield from ("first", "second")
-        if self._gradients == "all" or self._gradients == "written" and quantity.gradient == "plane":
+        if self._gradients == "all" or (self._gradients == "written" and quantity.gradient == "plane"):
             yield "gradient"
 
     def _itemsize(self, quantity: Quantity, role: str) -> int:

@@ -11,7 +11,7 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.sinks import Sink, other_passes, record_splats, splats_pass
+from hardsplat.raster.sinks import SCORES, Sink, other_passes, record_splats, splats_pass
 from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.variants.pictures import PICTURES
 
@@ -156,6 +156,16 @@ def bound(p: P, word: str, names: Mapping[str, str]) -> P:
     actual = {row: p.bind.get(row, row) for row in (*p.reads, *p.writes)}
     changes = {"attachment": names.get(p.attachment, p.attachment)} if isinstance(p, DrawPass) else {}
     return replace(p, name=f"{p.name} {word}", bind={**p.bind, **{row: names[a] for row, a in actual.items() if a in names}}, **changes)
+
+
+def scored(draw: P, scores: bool) -> list[P]:
+    """The backward draw, and with `scores` those of SCORES."""
+    return [draw, *(replace(for_score(draw, name), spec={**draw.spec, **spec}) for name, (spec, _) in SCORES.items() if scores)]
+
+
+def for_score(p: P, score: str) -> P:
+    """The pass under another name, with what the score binds."""
+    return replace(p, name=f"{p.name} {score}", bind={**p.bind, **SCORES[score][1]})
 
 
 def for_images(projection: Projection, passes: Sequence[P]) -> list[P]:

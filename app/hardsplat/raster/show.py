@@ -12,7 +12,6 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 
-
 # of a window, see app/hardsplat/view/screen.py
 FIT_SCREEN_PASS = ComputePass("screen of a fit", "view/fit.comp", reads=("target", "frame", "overlay"), writes=("screen",))
 SCREEN_PASS = ComputePass("screen", "view/screen.comp", reads=("shown", "overlay", "photos", "glyphs", "text"), writes=("screen",))

@@ -21,7 +21,7 @@ _ITEMS: dict[Of, str] = {"splat": "splats", "photograph": "photographs", "camera
 class Sink:
     """stores: gradients are left for the Python API, and nobody else makes `d_image`. slots, reads, writes: what the last pass of the backward pass takes for it.
 
-    visible_only: splats that were not visible are left alone. grows: the statistics of densification are wanted.
+    visible_only: splats that were not visible are left alone. grows: the statistics of densification are wanted. scores: draws of SCORES will be asked for.
     """
 
     stores: bool
@@ -30,16 +30,23 @@ class Sink:
     writes: tuple[str, ...] = ()
     visible_only: bool = False
     grows: bool = False
+    scores: bool = False
     own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
 
+
+# Backward draws that find no gradients but what densification goes by, each with its constants and what is bound in the place of other resources: of means, the sum of
+# the absolute gradients of single pixels; of colours, T alpha times `weights`.
+SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {"absolute": ({"ABSOLUTE": True}, {}), "weighted": ({}, {"d_image": "weights"})}
 
 STORE = Sink(True, {"sink": "optim/store.glsl"}, own=("gradients",))
 
 
-def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True) -> Sink:
+def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/step.glsl", "moments": MOMENT_FORMATS[moments].slot}
-    return Sink(False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, own=("values", "moments"))
+    return Sink(
+        False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, scores=scores, own=("values", "moments")
+    )
 
 
 def resolve_moments(device: Device, wanted: str) -> MomentFormat:

@@ -22,7 +22,9 @@ _DIGITS = 4
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
 
-def digit_passes(name: str, digit: int, digits: int, bind: dict[str, str] | None = None, swapped: bool | None = None, keys: bool = False, command: Mapping[str, int] = {}, **spec) -> list[ComputePass]:
+def digit_passes(
+    name: str, digit: int, digits: int, bind: dict[str, str] | None = None, swapped: bool | None = None, keys: bool = False, command: Mapping[str, int] = {}, **spec
+) -> list[ComputePass]:
     """The three passes of one digit of `digits`. bind: resources for the rows of the sort. Even digits go from keys to keys_alt, odd ones back,
     unless `swapped` says it: after an even number the order is in `order`. keys: the sorted keys are wanted too.
     command: as of sort_passes."""

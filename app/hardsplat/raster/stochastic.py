@@ -35,7 +35,7 @@ _COVER = {"splats2d": "splats2d_cover", "colors2d": "colors2d_cover"}
 class Perturbed(Perspective):
     """3D splats, whose gradients are those of pairs of perturbed images. The plain forward pass keeps nothing."""
 
-    estimator: Stochastic = Stochastic()
+    estimator: Stochastic = Stochastic()  # noqa: RUF009  frozen
 
     images = ("", " minus")
     listed = " cover"

@@ -23,7 +23,7 @@ from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters, pairs_wanted
-from hardsplat.raster.projection import Perspective, Projection, for_images
+from hardsplat.raster.projection import Perspective, Projection, for_images, scored
 from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
@@ -53,6 +53,7 @@ class TiledOptions(Options):
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
     stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
+    gradient: str = "auto"  # auto: analytic; stochastic: see above
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,10 @@ class TiledRows:
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
         if options.stochastic and options.stochastic.gather == "draw":
             raise UserError("--gather draw: takes the graphics pipeline; use --gather rows with --rasterizer tiled")
+        if options.gradient == "order-free":
+            raise UserError(
+                "--gradient order-free: draws samples through the graphics pipeline; use --rasterizer hardware, or leave --gradient out: tiles need no order of fragments"
+            )
         backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")  # the forward pass has the same needs
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         if options.stochastic:
@@ -100,7 +105,9 @@ def subgroups_of(lanes: int, least: int) -> int:
     return TILE * TILE // (lanes * pixels_of(lanes, least))
 
 
-def passes(rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image") -> list[ComputePass]:
+def passes(
+    rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image"
+) -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
     return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
 
@@ -134,7 +141,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height)
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
-    backward = _backward_passes(rows, (*lists, *(stored or ("tile_order",))), {**back, **share}, tiles, threshold) if around.differentiates else []
+    backward = _backward_passes(rows, (*lists, *(stored or ("tile_order",))), {**back, **share}, tiles, threshold, around.sink.scores) if around.differentiates else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
     return [
@@ -160,7 +167,7 @@ def _by_splat(row: TileBackward) -> bool:
     return not row.slots
 
 
-def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int) -> list[ComputePass]:
+def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int, scores: bool) -> list[ComputePass]:
     row = rows.tile_backward
     if "BUCKET" in walk:
         walk = {**walk, "GROUP_PIXELS": walk["LANES"] * pixels_of(walk["LANES"], FORWARD_PIXELS)}
@@ -171,11 +178,11 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
     slots = {"atomics": rows.atomics.slot, **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}), **dict(row.slots)}
     reads = (*reads, "target", "d_image", "frame")
     if not row.gathers:
-        return [ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True)]
+        return scored(ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True), scores)
     records, lanes = ("pair_records", "pair_subgroups"), walk["LANES"]
     gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches", *records), {**tiles, "LANES": lanes, "SUBGROUPS": subgroups_of(lanes, BACKWARD_PIXELS)}
     return [
-        ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True),
+        *scored(ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True), scores),
         ComputePass("draw backward gather", "tiled/gather.comp", gathered, ("d_splats2d",), spec, full_subgroups=True),
     ]
 
@@ -276,13 +283,20 @@ class TiledRasterizer:
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
-        run = self.pipelines["draw backward"]
+        self._record_draw_backward(recorder, "draw backward")
+        self.projection.record_backward(recorder, self.pipelines, self._capacity)
+
+    def record_score(self, recorder: Recorder, score: str) -> None:
+        """d_image or weights, target, the tiles' lists -> d_splats2d, which must be clean. score: one of SCORES."""
+        self._record_draw_backward(recorder, f"draw backward {score}")
+
+    def _record_draw_backward(self, recorder: Recorder, name: str) -> None:
+        run = self.pipelines[name]
         if self.gathers:
             recorder.fill("pair_subgroups")
         recorder.run(run, **({"indirect": "buckets"} if self.bucket else {"threads": self._threads(run)}))
         if self.gathers:
             recorder.run(self.pipelines["draw backward gather"], indirect="splat_groups")
-        self.projection.record_backward(recorder, self.pipelines, self._capacity)
 
     def _threads(self, pipeline: Pipeline) -> tuple[int]:
         """Of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""

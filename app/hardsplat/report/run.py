@@ -192,7 +192,7 @@ def _bars(values: dict[str, float], title: str, unit: str):
     page = figure(6.4, 1.0 + 0.3 * len(values))
     axes = page.subplots()
     whole = sum(values.values())
-    for i, (name, value) in enumerate(values.items()):
+    for i, value in enumerate(values.values()):
         axes.barh(i, value, color=COLORS[0])
         axes.annotate(f"{value:.3g} {unit} ({value / whole:.0%})", (value, i), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
     axes.set_yticks(range(len(values)), values)

@@ -30,7 +30,9 @@ class Input:
 class Cameras:
     """cameras"""
 
-    camera_model: str = option("SIMPLE_RADIAL", "lens model, by COLMAP's name; OPENCV for action cameras, OPENCV_FISHEYE for fisheye lenses", choices=CAMERA_MODELS, aka="camera_type")
+    camera_model: str = option(
+        "SIMPLE_RADIAL", "lens model, by COLMAP's name; OPENCV for action cameras, OPENCV_FISHEYE for fisheye lenses", choices=CAMERA_MODELS, aka="camera_type"
+    )
     camera_mode: str = option("auto", "photographs that share a camera; auto: same device, focal length and size by EXIF, or else same folder and size",
         choices=CAMERA_MODES, aka="single_camera")
 

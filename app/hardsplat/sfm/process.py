@@ -84,7 +84,7 @@ def work(job: dict[str, Any], folder: Path, progress: Progress) -> dict[str, Any
     """
     log = folder / LOG
     with open(log, "ab") as said:
-        environment = os.environ | {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}  # the worker's pool has a thread a core
+        environment = os.environ | dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # the worker's pool has a thread a core
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(PACKAGE.parent), os.environ.get("PYTHONPATH")]))
         # a session of its own: Ctrl-C is for us, who then end it
         process = subprocess.Popen(

@@ -183,7 +183,8 @@ def _summary(outcome: Outcome, scene: Path, kept: bool, seconds: float) -> list[
         if len(names) > _LISTED:
             lines.append(f"  and {len(names) - _LISTED} more, all in {scene / WORK / REPORT}")
     if outcome.explained < DOUBTFUL:
-        lines.append(f"note: the model explains only {100 * outcome.explained:.0f} % of the matches, so it may be wrong; look alike parts of the scene do that, or too few photographs")
+        why = "look alike parts of the scene do that, or too few photographs"
+        lines.append(f"note: the model explains only {100 * outcome.explained:.0f} % of the matches, so it may be wrong; {why}")
     if len(outcome.registered) < _FEW:
         lines.append(f"note: {len(outcome.registered)} photographs are few for splats; 30 to 200 are usual")
     if len(outcome.registered) < 0.7 * total:

@@ -226,7 +226,7 @@ class Stages:
             self.send(phase="")
             posed = itertools.count(1)
             models = mapping.map_incrementally(
-                self.path, self.images, folder / "all", start=start, many=count > _MANY, on_image=lambda: self.send(done=min(next(posed), count)), **settings
+                self.path, self.images, folder / "all", start=start, many=count > _MANY, on_image=lambda posed=posed: self.send(done=min(next(posed), count)), **settings
             )
             results += [(model, explained(model, self.matches)) for model in models[:1]]
             if results and results[-1][1] >= DOUBTFUL:

@@ -22,12 +22,12 @@ from tqdm import tqdm
 from hardsplat import __version__
 from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory, UserError
-from hardsplat.paths import CHECKOUT
 from hardsplat.gpu.bandwidth import copy_bandwidth
 from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
+from hardsplat.paths import CHECKOUT
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.study.measure import Bench, Row
 from hardsplat.study.plots import write_plots
@@ -37,7 +37,24 @@ from hardsplat.train.report import make_folder, write_json
 from hardsplat.train.result import find_model
 from hardsplat.variants.reductions import REDUCTIONS
 
-AXES = ("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments", "tile_backward", "tile_threshold", "moments")  # options that may be lists
+AXES = (
+    "format",
+    "state_format",
+    "blending",
+    "reduction",
+    "hybrid_threshold",
+    "ordering",
+    "atomics",
+    "block",
+    "shape",
+    "segments",
+    "tile_backward",
+    "tile_threshold",
+    "moments",
+    "gradient",
+    "gradient_samples",
+    "gradient_draws",
+)  # options that may be lists
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:
@@ -67,7 +84,8 @@ def commit() -> str | None:
     if not (CHECKOUT / ".git").exists():
         return None
     try:
-        git = [subprocess.run(["git", "-C", CHECKOUT, *words], capture_output=True, text=True, check=True).stdout.strip() for words in (("rev-parse", "HEAD"), ("status", "--porcelain"))]
+        asked = (("rev-parse", "HEAD"), ("status", "--porcelain"))
+        git = [subprocess.run(["git", "-C", CHECKOUT, *words], capture_output=True, text=True, check=True).stdout.strip() for words in asked]
     except (OSError, subprocess.CalledProcessError):
         return None
     return git[0] + ("+" if git[1] else "")
@@ -110,7 +128,8 @@ def bench(
 ) -> list[Row]:
     """Measures every combination of `axes` (see AXES) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
 
-    data_dir: the scene; by default the one that the model's run was trained on. splats: sizes of the model, see app/hardsplat/study/sizes.py. data_factor: images this many times smaller; by default as trained, of another scene full size. error_views: first or all.
+    data_dir: the scene; by default the one that the model's run was trained on. splats: sizes of the model, see app/hardsplat/study/sizes.py.
+    data_factor: images this many times smaller; by default as trained, of another scene full size. error_views: first or all.
     What the device cannot run or hold is left out with a line that says why. Raises UserError for bad input, or when nothing could be measured.
     """
     if repeats < 1:

@@ -85,6 +85,7 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     known = {f.name for f in fields(BACKENDS[rasterizer].options)}
     options = asdict(BACKENDS[rasterizer].options.of(config)) | {n: v for n, v in metrics["variants"].items() if n in known}
     options.pop("stochastic")  # these are the analytic ones, however it was trained
+    options["gradient"] = "analytic"
     device = open_device(config.device)
     try:
         job = Bench(device, [view], "random", 1)

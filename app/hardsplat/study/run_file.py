@@ -44,7 +44,7 @@ def read(folder: Path) -> dict | None:
     """None where there is no such file, or not one of ours."""
     try:
         record = json.loads((folder / NAME).read_text())
-        return record if record["schema"] == SCHEMA and KEYS <= record.keys() else None
+        return record if record["schema"] == SCHEMA and record.keys() >= KEYS else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +48,7 @@ class _Slot:
         self.fence = Fence(device)
         self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
         self.head = self.tail = self.timed = None
+        self.timed_here = True  # a step of this batch was timed
 
 
 def timed_of(batch: int, steps: int) -> int:
@@ -70,9 +71,10 @@ class Batches:
         self.step_seconds, self._ended_at = 1.0, 0.0  # of the last batch; a guess until one has ended
         self._submitted, self._turn, self._slots = 0, 0, (_Slot(device), _Slot(device))
 
-    def record(self, recorded: Recordings, step: Callable[[Recorder], None]) -> None:
-        """Nothing may be in flight."""
+    def record(self, recorded: Recordings, step: Callable[..., None], scores: bool = False) -> None:
+        """Nothing may be in flight. scores: some steps are recorded with `scores=True`."""
         self._step = recorded(step)
+        self._scored = recorded(lambda r: step(r, scores=True)) if scores else None
         for slot in self._slots:
             slot.head, slot.timed, slot.tail = (recorded(commands, timed=True) for commands in (_nothing, step, _nothing))
 
@@ -80,12 +82,16 @@ class Batches:
         """Waits for the batch before the last, after which `submit` waits for nothing."""
         self._collect(self._slots[self._turn])
 
-    def submit(self, first: int, steps: int, room: int = 0) -> None:
-        """Queues a batch of at most LONGEST_BATCH steps from step `first` on, after wait_for_turn."""
-        slot = self._slots[self._turn]
+    def submit(self, first: int, steps: int, room: int = 0, scored: Sequence[bool] = ()) -> None:
+        """Queues a batch of at most LONGEST_BATCH steps from step `first` on, after wait_for_turn. scored: which of them draw scores, by default none; those are not timed."""
+        slot, scored = self._slots[self._turn], scored or [False] * steps
         self._turn, self._submitted = 1 - self._turn, self._submitted + 1
-        commands = [self._step] * steps
-        commands[timed_of(self._submitted, steps)] = slot.timed
+        commands = [self._scored if each else self._step for each in scored]
+        timed = timed_of(self._submitted, steps)
+        plain = next((i % steps for i in range(timed, timed + steps) if not scored[i % steps]), None)
+        slot.timed_here = plain is not None
+        if plain is not None:
+            commands[plain] = slot.timed
         submit(self.device, [slot.head, *commands, slot.tail], slot.fence)
         slot.first, slot.count, slot.room, slot.begun_at = first, steps, room, time.perf_counter()
 
@@ -105,7 +111,7 @@ class Batches:
         begin, end = slot.head.stamps(), slot.tail.stamps()
         busy = (float(begin[0]), float(end[0])) if len(begin) else (0.0, 0.0)
         slot.count = 0
-        self._on_batch(BatchResult(slot.first, records, slot.timed.times(), busy, slot.room, (begun, self._ended_at)))
+        self._on_batch(BatchResult(slot.first, records, slot.timed.times() if slot.timed_here else {}, busy, slot.room, (begun, self._ended_at)))
 
     def destroy(self) -> None:
         for slot in self._slots:

@@ -21,7 +21,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.trained import Of
 
 STATISTICS = ("grow_stats",)  # what follows the splats without being trained
-VERSION = 3
+VERSION = 4
 
 
 def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]]:

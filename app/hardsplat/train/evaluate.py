@@ -25,9 +25,9 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.report.page import write_comparison
 from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.photos import pack

@@ -41,6 +41,7 @@ class Log:
     evaluations: list[dict] = field(default_factory=list)
     _begun: float = 0.0
     _last_end: float = 0.0
+    _asides: int = 0
 
     def batch(self, result: BatchResult, weights: np.ndarray) -> None:
         """weights: of the loss's terms, as the steps had them."""
@@ -68,11 +69,14 @@ class Log:
 
     @contextmanager
     def aside(self):
-        """Within training(), with nothing in flight: time that is not training, in which the GPU is not idle but does other work."""
-        self.training_seconds += time.perf_counter() - self._begun
+        """Within training(), with nothing in flight: time that is not training, in which the GPU is not idle but does other work. May be nested."""
+        if self._asides == 0:
+            self.training_seconds += time.perf_counter() - self._begun
+        self._asides += 1
         try:
             yield
         finally:
+            self._asides -= 1
             self._begun, self._last_end = time.perf_counter(), 0.0
 
     def history(self) -> dict:
@@ -162,7 +166,7 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
     stages = log.stage_means()
     metrics = {
         "hardsplat": __version__,
-        "scene": str(config.data_dir),
+        "scene": str(config.data_dir or folder.name),
         "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
         "variants": session.raster.rows.names,
         "steps": session.step,

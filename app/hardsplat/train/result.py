@@ -14,7 +14,6 @@ from hardsplat.presets import SAVED_NAME, config_from_file
 from hardsplat.train.checkpoint import newest
 
 
-
 def find_model(result: str | Path, data_dir: str | Path | None = None, device: str | None = None) -> tuple[Path, TrainConfig]:
     """The file of splats, and the settings of the run beside it, or defaults where there are none. data_dir, device: take the place of those.
 

@@ -41,11 +41,11 @@ def record_end(recorder: Recorder, run: dict[str, Pipeline]) -> None:
     recorder.run(run["end step"], threads=(1,))
 
 
-def rate_plan(first: float, last: float | None = None, until: int = 1, every: int = 1, sh_degree: int = 0, warm_up: int = 0) -> np.ndarray:
-    """The contract's RatePlan struct. last: the rate at step `until`, by default `first`. A rate of 0 leaves its plane at rest."""
+def rate_plan(first: float, last: float | None = None, until: int = 1, every: int = 1, sh_degree: int = 0, warm_up: int = 0, since: int = 0) -> np.ndarray:
+    """The contract's RatePlan struct. last: the rate at step `until`, by default `first`, which it is until step `since`. A rate of 0 leaves its plane at rest."""
     row = np.zeros((), contract.dtype("RatePlan"))
     row["first"], row["last"] = first, first if last is None else last
-    row["until"], row["every"], row["sh_degree"], row["warm_up"] = until, every, sh_degree, warm_up
+    row["until"], row["every"], row["sh_degree"], row["warm_up"], row["since"] = until, every, sh_degree, warm_up, since
     return row
 
 
@@ -58,10 +58,12 @@ def rate_plans(config: TrainConfig, extent: float) -> np.ndarray:
             continue
         every = getattr(config, rate.every) if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
-        first, last = (np.float32(getattr(config, name) * scale) for name in (rate.setting, rate.last or rate.setting))
+        first = np.float32(getattr(config, rate.setting) * scale)
+        last = np.float32(getattr(config, rate.last) * scale) if rate.last else first * np.float32(config.rates_final)
+        since = 0 if rate.last else int(config.rates_hold * config.max_steps)
         warm_up = getattr(config, rate.warm_up) if rate.warm_up else 0
         for k in range(q.planes(config.sh_degree)):
-            plans[place.plane + k] = rate_plan(first, last, config.max_steps, every, q.joins(k), warm_up)
+            plans[place.plane + k] = rate_plan(first, last, config.max_steps, every, q.joins(k), warm_up, since)
     return plans
 
 

@@ -17,26 +17,27 @@ from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.queue import submit
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row
 from hardsplat.raster.parameters import Parameters
-from hardsplat.raster.sinks import adam, resolve_moments
+from hardsplat.raster.sinks import Sink, adam, resolve_moments
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
 from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import STATISTICS, Checkpoint
-from hardsplat.train.densify import allocate_densify, densify_passes, record_densify, record_plan, record_reset, refine_settings, reset_passes
 from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss, term_sums_bytes
-from hardsplat.train.mcmc import grown, mcmc_passes, record_mcmc, record_noise
 from hardsplat.train.photos import Photos
+from hardsplat.train.refine import allocate_refine, refine_settings
 from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
+from hardsplat.train.strategies import STRATEGIES
 from hardsplat.trained import Of
-from hardsplat.variants.gradients import GRADIENTS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.gradients import finds_statistics
 
 GROUP = contract.CONSTANTS["GROUP"]
 
@@ -64,7 +65,8 @@ class Session(BatchedSession):
         self.numbers = list(numbers or [0] * len(views))
         self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
         self.capture = Capture(config, self.items)
-        self.step, self.mcmc = 0, config.strategy == "mcmc"
+        self.step, self.bound = 0, 0  # splats there are at most, known without waiting
+        self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
         self._pairs = PairRoom()
@@ -103,6 +105,8 @@ class Session(BatchedSession):
         for name, values in told.items():
             self._shared[name].upload(values)
         self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
+        if self.strategy.scores:
+            self._shared["weights"] = Image(device, self.width, self.height, FORMATS["float32"].vk, np.float32, "weights")
         self._batches = Batches(device, self._shared["history"], self._on_batch)
 
     def _rows(self, views: list[Camera]) -> np.ndarray:
@@ -184,34 +188,41 @@ class Session(BatchedSession):
         order = view_order(self.config.seed, self.step, steps, len(self.views))
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
-        self._batches.submit(self.step, steps, self.raster.room)
+        scored = [self.strategy.scored(self.config, step) for step in range(self.step, self.step + steps)]
+        self._batches.submit(self.step, steps, self.raster.room, scored)
         self.step += steps
 
     def wait_for_turn(self) -> None:
         """Waits for the batch before the last, after which `run` waits for nothing."""
         self._batches.wait_for_turn()
 
+    def refine(self) -> None:
+        """Queues what the strategy has to do after as many steps as were made."""
+        for name in self.strategy.due(self.config, self.step):
+            self.densify() if name == "densify" else submit(self.device, [self._actions[name]])
+
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""
-        n, wanted = self._growth()
-        if wanted > self.parameters.capacity:
+        n, wanted = self.strategy.growth(self)
+        if wanted > self.capacity:
             self.drain()
             self._grow(wanted, n)
-        submit(self.device, [self._densify])
-        self._splats = min(wanted, self.parameters.capacity)  # with MCMC, which kills nobody
+        submit(self.device, [self._actions["densify"]])
+        self.bound = min(wanted, self.capacity)
 
-    def _growth(self) -> tuple[int, int]:
-        """Splats there are, and those that the next densification asks for: by rule with MCMC, else the only number that the host waits to learn."""
-        if self.mcmc:
-            wanted = grown(self._splats)
-            return self._splats, min(wanted, self.config.cap_max or wanted)
-        n = self.count()
-        self._plan.run_once()
-        return n, n + int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
+    def planned(self, n: int) -> int:
+        """Splats that the strategy's plan wants to add to the n that there are."""
+        self._actions["plan"].run_once()
+        return int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def reset_opacity(self) -> None:
-        """Queues an opacity reset, which is part of the adaptive strategy."""
-        submit(self.device, [self._reset])
+        """Queues an opacity reset, where the strategy has any."""
+        submit(self.device, [self._actions["reset"]])
+
+    @property
+    def capacity(self) -> int:
+        """Splats that there is room for."""
+        return self.parameters.capacity
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
 
@@ -229,7 +240,7 @@ class Session(BatchedSession):
         before, capacity = self.parameters.capacity, min(roomy(wanted), limit)
         if capacity < wanted:
             self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self.device, self.config)} is {limit}"
-        if capacity <= before or self._refused and capacity >= self._refused:
+        if capacity <= before or (self._refused and capacity >= self._refused):
             return
         self._release(keep_parameters=True)
         try:
@@ -249,12 +260,16 @@ class Session(BatchedSession):
             self.drain()
             self._record_commands()
 
+    def _sink(self) -> Sink:
+        has_statistics = finds_statistics(self.config.gradient)
+        return adam(self.config.moments, self.config.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics)
+
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=adam(self.config.moments, self.config.visible_adam, grows=GRADIENTS[self.config.gradient].statistics))
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
         self._parts = [self.raster]
-        self._scratch = scratch = allocate_densify(self.device, self.parameters.capacity)
+        self._scratch = scratch = allocate_refine(self.device, self.parameters.capacity)
         self._parts += scratch.values()
         terms = self._terms(self.parameters.capacity)
         self._shared["loss_terms"].upload(terms)
@@ -271,28 +286,25 @@ class Session(BatchedSession):
         self._drawn_from = self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
         self._recorded = recorded = Recordings(self.device, self.resources)
-        moments = self.config.moments
-        refining = mcmc_passes(moments) if self.mcmc else (*densify_passes(moments), *reset_passes(moments))
+        refining = self.strategy.passes(self.config.moments, self.photos.pixel_bytes)
         losses = loss_passes(self.photos.pixel_bytes, self.estimates > 0, self.capture.exposed)
         run = build_all(self.device, [*SCHEDULE_PASSES, *losses, *self.capture.passes(), *SORT_PASSES[:1], *refining])
 
         def compare(recorder: Recorder) -> None:
             self.capture.record_compared(recorder, run, lambda r: record_loss(r, run, self.width, self.height))
 
-        def step(recorder: Recorder) -> None:
+        def step(recorder: Recorder, scores: bool = False) -> None:
             record_begin(recorder, run)
             self.raster.record_step(recorder, compare)
             self.capture.record_moved(recorder, run, self.raster.pipelines)
-            if self.mcmc:
-                record_noise(recorder, run)
+            if scores:
+                self.strategy.record_scores(recorder, run, self.raster)
+            self.strategy.record_step(recorder, run)
             record_end(recorder, run)
 
         self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
-        self._batches.record(recorded, step)
-        self._densify = recorded(lambda r: (record_mcmc if self.mcmc else record_densify)(r, run))
-        if not self.mcmc:
-            self._plan = recorded(lambda r: record_plan(r, run))
-            self._reset = recorded(lambda r: record_reset(r, run))
+        self._batches.record(recorded, step, self.strategy.scores)
+        self._actions = {name: recorded(lambda r, record=record: record(r, run)) for name, record in self.strategy.recordings().items()}
 
     def _set(self, n: int, step: int) -> None:
         """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
@@ -301,7 +313,7 @@ class Session(BatchedSession):
         frame["step"], frame["seed"] = step, self.config.seed
         self.resources["frame"].upload(frame)
         self._sizes.run_once()
-        self.step, self._splats = step, n
+        self.step, self.bound = step, n
 
     def _release(self, keep_parameters: bool = False) -> None:
         self.device.wait_idle()  # for refinements too, which no fence tells of

@@ -8,10 +8,11 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
+import numpy as np
 from tqdm import tqdm
 
 from hardsplat.config import TrainConfig
@@ -28,56 +29,48 @@ from hardsplat.report.run import write_report
 from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
-from hardsplat.train.evaluate import canvas_of, evaluation_frame, measure_all, save_comparison, summary
+from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, check_folder, make_folder, set_aside, stage_table, write_metrics, write_pictures
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
+from hardsplat.train.watch import Watcher, Watchers
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
 
-def train(config: TrainConfig, preview: Preview | None = None) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. preview: a window to be kept up to date.
+def train(config: TrainConfig, watchers: Sequence[Watcher] = ()) -> dict:
+    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
     """
     if config.data_dir is None:
         raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
-    return Run(config, preview).train()
-
-
-class Preview(Protocol):
-    """A window on the run, see app/hardsplat/view/preview.py. What goes wrong with it is its own affair, but for a lost device."""
-
-    surfaces: Sequence[str]  # instance extensions that the device must be opened with
-    shown: bool  # there is something to be seen: batches should be short
-    paused: bool  # no batches at all
-    batch_seconds: float
-
-    def open(self, device: Device, config: TrainConfig, scene: Scene, session: Session, folder: Path) -> None: ...
-    def turn(self, session: Session, run: Log, wait: bool = False) -> None: ...
-    def close(self) -> None: ...
+    return Run(config, watchers).train()
 
 
 class Run:
-    """One training run: scene, device and session, from the first splats to the run folder."""
+    """One training run: scene, device and session, from the first splats to the run folder.
 
-    def __init__(self, config: TrainConfig, preview: Preview | None = None):
-        self.config, self.log, self.bar, self.stopping, self.preview = config, Log(), None, StopRequest(), preview
+    device: by default opened as the settings say, and left open. scene: by default that of the settings, which name the result folder where they have none.
+    """
+
+    def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None):
+        self.config, self.log, self.bar, self.stopping, self.watchers = config, Log(), None, StopRequest(), Watchers(watchers)
+        self._stopped = self._measuring = False  # stopped: by a watcher
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         check_folder(self.folder)
         start = self._checkpoint_to_resume()
-        self.scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+        self.scene = scene or load_scene(config.data_dir, config.data_factor, config.test_every)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
             tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
         make_folder(self.folder)
-        self.device = open_device(config.device, *([preview.surfaces] if preview else []))
+        self.device = device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
         self.config = config = replace(config, rasterizer=fastest(self.device, config))
         if left_out := unknown(config.rasterizer, config):
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
@@ -94,8 +87,7 @@ class Run:
         self.log.restore(start.log)
         self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
         self._warned = False
-        if preview:
-            preview.open(self.device, config, self.scene, self.session, self.folder)
+        self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
 
     def _checkpoint_to_resume(self) -> Checkpoint | None:
@@ -133,8 +125,8 @@ class Run:
             with self.stopping, self.log.training():
                 while s.step < c.max_steps:
                     s.wait_for_turn()
-                    self._show()
-                    if self.stopping.asked:
+                    self._watch()
+                    if self._ending:
                         break
                     self._resize(s.step)
                     stop = self._next_stop(s.step)
@@ -146,47 +138,73 @@ class Run:
                 s.drain()
                 if s.step < c.max_steps:
                     with self.log.aside():
-                        self._save_checkpoint()
-                        save_ply(self.folder / "splats.ply", s.gaussians(), self.config.antialiased)
+                        if not self.stopping.asked:
+                            self._evaluate(s.step, save=True)
+                        self.save()
                         self._write_results()
-                    tqdm.write(f"interrupted at step {s.step}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
-                    raise KeyboardInterrupt(self.stopping.asked)
+                    tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {s.step}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
+                    if self.stopping.asked:
+                        raise KeyboardInterrupt(self.stopping.asked)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
             raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
         finally:
             self.bar.close()
-            if self.preview:
-                self.preview.close()
+            self.watchers.close()
+            self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
         return self._finish()
+
+    def close(self) -> None:
+        """Frees what the run has on the device. May be called again."""
+        if self.session is not None:
+            self.session.destroy()
+            self.session = None
 
     # -- what happens when ------------------------------------------------------------------------------------------------------
 
     def _batch_steps(self) -> int:
-        """Steps of the next batch: as many as take BATCH_SECONDS, or as little as a window wants, as far as is known."""
-        seconds = self.preview.batch_seconds if self.preview and self.preview.shown else BATCH_SECONDS
+        """Steps of the next batch: as many as take BATCH_SECONDS, or as little as watchers want, as far as is known."""
+        seconds = min(BATCH_SECONDS, self.watchers.batch_seconds)
         return int(min(self.config.batch_steps, LONGEST_BATCH, max(1, seconds / max(self.session.step_seconds, 1e-6))))
 
-    def _show(self) -> None:
-        """Gives the window its turn; while it is paused, nothing else has one."""
-        if self.preview is None:
-            return
-        self.preview.turn(self.session, self.log)
-        if self.preview.paused:
+    @property
+    def _ending(self) -> bool:
+        return bool(self.stopping.asked or self._stopped)
+
+    def _watch(self) -> None:
+        """Gives watchers their turn; while one of them wants a pause, nothing else has one."""
+        self.watchers.turn(self)
+        if self.watchers.paused:
             self.session.drain()
             with self.log.aside():
-                while self.preview.paused and not self.stopping.asked:
-                    self.preview.turn(self.session, self.log, wait=True)
+                while self.watchers.paused and not self._ending:
+                    self.watchers.turn(self, wait=True)
+
+    def stop(self) -> None:
+        """Ends the run before its next batch, as after its last step."""
+        self._stopped = True
+
+    def save(self) -> None:
+        """A checkpoint and splats.ply, now."""
+        self.session.drain()
+        with self.log.aside():
+            self._save_checkpoint()
+            save_ply(self.folder / "splats.ply", self.session.gaussians(), self.config.antialiased)
+
+    def example(self) -> Measured | None:
+        """The first held-out view, measured now; None where none is held out, and while they all are being measured."""
+        if self._measuring:
+            return None
+        self.session.drain()
+        with self.log.aside():
+            return next(measure_all(self.device, self.session.raster, self.scene, self.scene.test[:1], self._frame(), quiet=True), None)
 
     def _next_stop(self, step: int) -> int:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
         stops += [n * c.resolution_schedule for n in range(1, DOUBLINGS + 1) if n * c.resolution_schedule > step]
-        periods = [c.checkpoint_every]
-        if c.strategy != "none" and step < c.refine_stop_iter:
-            periods += [c.refine_every, c.reset_every if c.strategy == "adaptive" else 0]
-        stops += [(step // p + 1) * p for p in periods if p]
-        return min(stops)
+        stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
+        return min(*stops, self.session.strategy.next_due(c, step))
 
     def _resize(self, step: int) -> None:
         """Photographs and cameras of the size that --resolution-schedule has at this step."""
@@ -198,14 +216,8 @@ class Run:
             self._divisor = divisor
 
     def _refine(self, step: int) -> None:
-        """Densification, and the opacity resets of the adaptive one, on the original schedule."""
-        c = self.config
-        if c.strategy == "none" or step >= min(c.refine_stop_iter, c.max_steps):  # after the last step nothing could heal what it changes
-            return
-        if step > c.refine_start_iter and step % c.refine_every == 0:
-            self.session.densify()
-        if c.strategy == "adaptive" and c.reset_every and step % c.reset_every == 0:
-            self.session.reset_opacity()
+        """What the strategy does after this step."""
+        self.session.refine()
         if self.session.growth_stopped and not self._warned:
             self._warned = True
             tqdm.write(f"note: {self.session.growth_stopped}")
@@ -234,6 +246,7 @@ class Run:
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)
+        self.watchers.batch(self)
         if self.bar is not None:
             shown = {"loss": f"{self.log.losses[-1]:.4f}", "PSNR": f"{self.log.psnrs[-1]:.2f}", "splats": self.log.splats[-1]}
             self.bar.set_postfix(shown, refresh=False)
@@ -245,20 +258,28 @@ class Run:
         if not self.scene.test or self.stopping.asked:
             return
         splats = self.session.count()
-        rows = []
-        frame = evaluation_frame(self.config)
-        frame["sh_degree"] = min(step // self.config.sh_degree_interval, self.config.sh_degree)
-        for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, frame, self.config.quiet):
-            if self.stopping.asked:
-                return
-            if self.preview:
-                self.preview.turn(self.session, self.log)
-            rows.append((m.name, m.psnr, m.ssim))
-            if save:
-                save_comparison(self.folder / "renders", m)
+        rows, example, self._measuring = [], None, True
+        try:
+            for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet):
+                if self.stopping.asked:
+                    return
+                self.watchers.turn(self)
+                example = example or m
+                rows.append((m.name, m.psnr, m.ssim))
+                if save:
+                    save_comparison(self.folder / "renders", m)
+        finally:
+            self._measuring = False
         result = {"step": step, "splats": splats, "training_seconds": self.log.training_seconds, **summary(rows)}
         self.log.evaluations.append(result)
+        self.watchers.measured(self, result, example)
         tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
+
+    def _frame(self) -> np.ndarray:
+        """The contract's Frame of a measurement now."""
+        frame = evaluation_frame(self.config)
+        frame["sh_degree"] = min(self.session.step // self.config.sh_degree_interval, self.config.sh_degree)
+        return frame
 
     def _save_ply(self, step: int) -> None:
         gaussians = self.session.gaussians()
@@ -277,10 +298,8 @@ class Run:
     def _rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""
         if not isinstance(error, DeviceLost):
-            try:
+            with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
                 self._keep_safe()
-            except UserError:
-                pass  # the device is no longer fit for a copy either; the last one serves
         try:
             checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
         except UserError as unsaved:
@@ -302,7 +321,7 @@ class Run:
 
     def _finish(self) -> dict:
         metrics = self._write_results()
-        self.session.destroy()
+        self.close()
         if self.config.profile:
             print(stage_table(metrics["stage_ms"]))
         last = next((e for e in self.log.evaluations if e["step"] == metrics["steps"]), None)

@@ -13,5 +13,11 @@ class Gradient:
 
 GRADIENTS = {
     "analytic": Gradient(True, True, (), "the derivative of the image, splat by splat"),
+    "order-free": Gradient(False, True, (), "the derivative, estimated from samples that see one opaque splat and the next: no order of fragments (Xu et al. 2026)"),
     "stochastic": Gradient(False, False, (), "two perturbed images, compared: no derivative and no order of fragments, more steps (Deliot et al. 2024)"),
 }
+
+
+def finds_statistics(gradient: str) -> bool:
+    """Whether a gradient, `auto` among them, comes with what the adaptive densification decides by."""
+    return gradient == "auto" or GRADIENTS[gradient].statistics

@@ -52,7 +52,7 @@ class FitPreview:
     def turn(self, session: FitSession) -> None:
         """Handles events, and shows `target` where a frame is due and the last one is on the screen."""
         if self.window is None:
-            return
+            return None
         self.window.poll()
         if self.window.closing:
             return self.close()

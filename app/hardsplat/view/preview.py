@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
@@ -11,13 +10,13 @@ from tqdm import tqdm
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.gpu.context import DeviceLost
 from hardsplat.io.scene import Scene
-from hardsplat.raster.hardware import TIMED, HardwareOptions
+from hardsplat.raster.hardware import TIMED
+from hardsplat.raster.rows import HardwareOptions
 from hardsplat.setting import setting_of
 from hardsplat.train.evaluate import BACKGROUNDS
-from hardsplat.train.report import Log
-from hardsplat.train.session import Session
+from hardsplat.train.watch import Running, Watcher
 from hardsplat.view import window
 from hardsplat.view.controls import Controls
 from hardsplat.view.inputs import Inputs, Viewpoint
@@ -44,7 +43,7 @@ def look_of(config: TrainConfig, names: dict[str, str] | None = None) -> Look:
     return Look(replace(options, **known), BACKGROUNDS[config.background], config.near_plane)
 
 
-class Preview:
+class Preview(Watcher):
     """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it with a note, and the run goes on without."""
 
     batch_seconds = REFRESH  # how long a batch may take while the window is seen, which answers between batches
@@ -53,14 +52,15 @@ class Preview:
         self.surfaces, self._size = window.start(), size  # the extensions that the device must be opened with
         self.viewer: Viewer | None = None
 
-    def open(self, device: Device, config: TrainConfig, scene: Scene, session: Session, folder: Path) -> None:
-        """The window, at the first training camera. folder: of the run, for screenshots."""
+    def open(self, run: Running) -> None:
+        """The window, at the first training camera. Screenshots go to the folder of the run."""
+        config, scene, session = run.config, run.scene, run.session
         try:
             look = look_of(config, session.raster.rows.names)
             n = len(scene.points)
             points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))
             inputs = inputs_of(scene, points, can_pause=True, sh_degree=config.sh_degree)
-            self.viewer = Viewer(device, f"{scene.name} - hardsplat", look, inputs, folder, busy=True, size=self._size)
+            self.viewer = Viewer(run.device, f"{scene.name} - hardsplat", look, inputs, run.folder, busy=True, size=self._size)
             self.viewer.prepare(session.parameters)
         except DeviceLost:
             raise
@@ -76,14 +76,14 @@ class Preview:
     def paused(self) -> bool:
         return self.viewer is not None and self.viewer.paused
 
-    def turn(self, session: Session, run: Log, wait: bool = False) -> None:
+    def turn(self, run: Running, wait: bool = False) -> None:
         """Lets the window answer, and draws a frame where one is due. wait: for events, as long as a frame lasts."""
         if self.viewer is None or self.viewer.closed:
             return
-        c = session.config
+        c, session, log = run.config, run.session, run.log
         lines = [f"step {session.step} of {c.max_steps}   {1 / max(session.step_seconds, 1e-6):.1f} it/s"]
-        if run.steps:
-            lines.append(f"loss {run.losses[-1]:.4f}   PSNR {run.psnrs[-1]:.2f} dB   {run.splats[-1]} splats")
+        if log.steps:
+            lines.append(f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB   {log.splats[-1]} splats")
         try:
             self.viewer.turn(session.parameters, min(session.step // c.sh_degree_interval, c.sh_degree), lines, wait)
         except DeviceLost:

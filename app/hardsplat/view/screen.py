@@ -13,8 +13,9 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import build
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.hardware import TIMED, HardwareOptions, HardwareRasterizer, Rows
+from hardsplat.raster.hardware import TIMED, HardwareRasterizer
 from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.rows import HardwareOptions, Rows
 from hardsplat.raster.show import SCREEN_PASS, allocate_show, palette_row, record_show
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES

@@ -72,7 +72,7 @@ class Viewer:
         Raises UserError, with the window closed, when frames cannot go on; DeviceLost is one.
         """
         if self.closed:
-            return
+            return None
         self.window.poll(REFRESH / 2 if wait else 0.0)
         if self.window.closing or self.inputs.closing:
             return self.close()

@@ -33,7 +33,7 @@ def read(path: Path) -> Splats:
     """Raises UserError where an element or property is missing, or there are not as many chunks as the splats take."""
     names = check_header(path)
     vertex, chunks = Table(path, "vertex"), Table(path, "chunk")
-    for table, wanted in ((vertex, _PACKED), (chunks, sum(_BOUNDS[:2], []))):
+    for table, wanted in ((vertex, _PACKED), (chunks, (*_BOUNDS[0], *_BOUNDS[1]))):
         for name in wanted:
             if name not in table.dtype.names:
                 raise UserError(f"{path}: property {name} of a compressed PLY is missing")
@@ -108,7 +108,7 @@ def write(path: Path, splats: Splats) -> None:
     """SH coefficients beyond -4..4 are clipped. Small and precise only where neighbours in space are neighbours in the file."""
     rest = REST[splats.sh_degree]
     lines = ["ply", "format binary_little_endian 1.0"] + ([f"comment {ANTIALIASED}"] if splats.antialiased else [])
-    lines += [f"element chunk {-(-splats.count // CHUNK)}"] + [f"property float {name}" for name in sum(_BOUNDS, [])]
+    lines += [f"element chunk {-(-splats.count // CHUNK)}"] + [f"property float {name}" for names in _BOUNDS for name in names]
     lines += [f"element vertex {splats.count}"] + [f"property uint {name}" for name in _PACKED]
     lines += [f"element sh {splats.count}"] + [f"property uchar {name}" for name in QUANTITIES["shN"].columns(REST.index(rest))] if rest else []
     with ExitStack() as stack:

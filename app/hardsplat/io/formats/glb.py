@@ -229,7 +229,7 @@ def write(path: Path, splats: Splats) -> None:
         for g in splats.pieces():
             low, high = np.minimum(low, g.means.min(axis=0)), np.maximum(high, g.means.max(axis=0))
             offset = start
-            for (name, width), values in zip(sizes.items(), _values(g)):
+            for width, values in zip(sizes.values(), _values(g)):
                 file.seek(offset + done * width)
                 file.write(np.ascontiguousarray(values).tobytes())
                 offset += splats.count * width

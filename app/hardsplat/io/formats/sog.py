@@ -17,7 +17,17 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import (
-    COEFFICIENTS, Splats, check_archive, check_count, check_expansion, finite_log_scales, from_smallest_three, reading, size_of, smallest_three, spans,
+    COEFFICIENTS,
+    Splats,
+    check_archive,
+    check_count,
+    check_expansion,
+    finite_log_scales,
+    from_smallest_three,
+    reading,
+    size_of,
+    smallest_three,
+    spans,
 )
 from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
 

@@ -18,7 +18,17 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import (
-    Splats, check_count, check_expansion, exactly, finite_log_scales, from_smallest_three, reading, scratch, size_of, smallest_three, spans,
+    Splats,
+    check_count,
+    check_expansion,
+    exactly,
+    finite_log_scales,
+    from_smallest_three,
+    reading,
+    scratch,
+    size_of,
+    smallest_three,
+    spans,
 )
 
 _MAGIC = b"NGSP"

@@ -6,17 +6,19 @@ integer atomics, random numbers are hashes of (seed, step, row). Growth follows 
 
 Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51 at most, the size of a table). Sources
 start without momentum in growth too, as in the authors' code, and so do relocated splats: theirs belonged to where they were. Who holds a
-number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (refine_settings in densify.py, term_settings in schedule.py),
+number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (refine_settings in train/refine.py, LOSS_TERMS),
 there in world units, so that a scene trains alike in metres and in centimetres.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hardsplat import trained
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.densify import GROUP, RANKS, SCAN, splat_row
-from hardsplat.variants.moments import MOMENT_FORMATS
+from hardsplat.train.refine import GROUP, RANKS, SCAN, slots_of, splat_row
+from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 _IN_HOLES = {"copies": "holes"}
 
@@ -36,9 +38,24 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     )
 
 
+class Mcmc(Refining):
+    def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
+        return mcmc_passes(moments)
+
+    def recordings(self) -> Mapping[str, Record]:
+        return {"densify": record_mcmc}
+
+    def growth(self, session: Growing) -> tuple[int, int]:
+        wanted = grown(session.bound)  # nobody is killed
+        return session.bound, min(wanted, session.config.cap_max or wanted)
+
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        record_noise(recorder, run)
+
+
 def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
     """moments: how they are stored, a variant of MOMENT_FORMATS."""
-    slots, shared = {"moments": MOMENT_FORMATS[moments].slot}, ("log_scales", "logit_opacities", *trained.moments())
+    slots, shared = slots_of(moments), ("log_scales", "logit_opacities", *trained.moments())
     return (
         SCAN,
         *_round("relocate", slots, adds=False),

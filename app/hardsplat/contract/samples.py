@@ -1,0 +1,15 @@
+"""Order-free gradients: which splats the samples of a pixel see."""
+
+from hardsplat.contract.layout import Constant, ImageSpec, Subsystem
+
+SAMPLES = Subsystem(
+    "samples",
+    "splats seen by samples",
+    constants={"DEPTH_STEP": Constant(2.0**-30, "float", "depth from one splat to the next behind it: ranks below 2^24 are told apart, and the last is before the far plane")},
+    images=(
+        ImageSpec(42, "sample_depths", "depth of what the samples see, the rank of the splat in steps"),
+        ImageSpec(43, "nearest", "of each sample: 1 + the rank of the nearest splat that it accepts, 0 for the background", numbers=True),
+        ImageSpec(44, "next", "of each sample: the same of the nearest behind that one", numbers=True),
+    ),
+    uses=("core",),
+)

@@ -1,0 +1,84 @@
+"""Gradients by taking the finished image apart, splat by splat: a draw front to back, whose fragments keep their order.
+
+Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Splatting", 2025 (arXiv 2505.18764).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.draws import blocks_of, canvas_of, macros, outline, sums
+from hardsplat.raster.projection import for_score, scored
+from hardsplat.raster.rows import Rows
+from hardsplat.raster.sinks import SCORES
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Of a canvas of width x height px in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES."""
+
+    rows: Rows
+    width: int
+    height: int
+    segments: int
+    threshold: int
+    scores: bool = False
+
+    @property
+    def _blocks(self) -> tuple[int, int]:
+        return blocks_of(self.rows.block, self.width, self.height)
+
+    def passes(self) -> list[ComputePass | DrawPass]:
+        rows, canvas = self.rows, canvas_of(self.rows, self.width, self.height, self.segments)
+        slots, limit = sums(rows, self.threshold)
+        draw = DrawPass(
+            **outline(rows.shape),
+            name="draw backward",
+            fragment="draw/backward.frag",
+            reads=("counts", "splats2d", "colors2d", "order", "d_image", "state", "d_splats2d"),
+            writes=("state", "d_splats2d"),
+            attachment="state" if rows.ordering.attachment else None,
+            format=rows.state_format.vk,
+            in_order=rows.ordering.attachment,
+            spec={**canvas, **limit},
+            slots={**slots, "order": rows.ordering.slot},
+            macros=macros(rows, rows.state_format),
+        )
+        layered = dict(spec={"SEGMENTS": self.segments}, bind={} if self.segments > 1 else {"layers": "target"})
+        if rows.block.pixels == 1:
+            return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), **layered), *scored(draw, self.scores)]
+        across, down = self._blocks
+        spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
+        state = {"state": rows.state_format.packing}
+        begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads=("layers", "frame", "d_image"), writes=("blocks", "d_image"), slots=state, **layered)
+        begin = replace(begin, spec={**begin.spec, **spec})
+        covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
+        blocks = replace(
+            draw,
+            fragment="draw/backward_blocks.frag",
+            reads=("counts", "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
+            writes=("blocks", "d_splats2d"),
+            attachment=None,
+            in_order=False,
+            spec={**draw.spec, **covered, **spec},
+            slots={**slots, **state, "section": rows.ordering.section},
+            macros={},
+        )
+        return [begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(blocks, self.scores)]
+
+    def allocate(self, device: Device) -> dict[str, Buffer | Image]:
+        rows, (across, down) = self.rows, self._blocks
+        if rows.block.pixels == 1:
+            return {"state": Image(device, self.width, self.height * self.segments, rows.state_format.vk, rows.state_format.texel, "state")}
+        return {"blocks": Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")}
+
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
+        """d_image, the forward draw's target or layers, order -> d_splats2d."""
+        across, down = self._blocks
+        recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
+        recorder.run(run[f"draw backward{score}"], indirect="draw", extent=(across, down * self.segments))

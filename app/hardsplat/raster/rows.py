@@ -1,0 +1,121 @@
+"""What the hardware rasterizer can be told, and the registry rows that this comes to on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.samples import sample_counts
+from hardsplat.raster.options import Options, Stochastic
+from hardsplat.raster.resolve import name_of, resolve, runnable
+from hardsplat.variants.atomics import ATOMICS, Atomics
+from hardsplat.variants.blending import BLENDINGS, Blending
+from hardsplat.variants.blocks import BLOCKS, Block
+from hardsplat.variants.formats import FORMATS, Format
+from hardsplat.variants.gathers import GATHERS, Gather
+from hardsplat.variants.ordering import ORDERINGS, Ordering
+from hardsplat.variants.quads import QUADS, Quads
+from hardsplat.variants.reductions import REDUCTIONS, Reduction
+from hardsplat.variants.shapes import SHAPES, Shape
+
+
+@dataclass(frozen=True)
+class HardwareOptions(Options):
+    """Rows of the registries in app/hardsplat/variants; 'auto' takes what app/hardsplat/raster/choose.py found the fastest."""
+
+    format: str = "float16"
+    state_format: str = "same"
+    blending: str = "auto"
+    reduction: str = "auto"
+    hybrid_threshold: int = 16  # contributing fragments of 32 that make a whole-subgroup reduction worth it
+    ordering: str = "auto"
+    atomics: str = "auto"
+    block: str = "auto"
+    shape: str = "auto"
+    segments: int = 1  # depth segments, each drawn to a canvas of its own
+    antialiased: bool = False  # opacities times the compensation of the dilation
+    stochastic: Stochastic | None = None  # gradients from perturbed images
+    gradient: str = "auto"  # auto: analytic, or order-free where the device orders no fragments; stochastic: see above
+    gradient_samples: str = "auto"  # order-free: samples of a pixel, auto for as many as the device draws, up to 8
+    gradient_draws: int = 1  # order-free: how often the samples are drawn in a step
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The registry rows that a rasterizer is made of, and their names there."""
+
+    format: Format
+    state_format: Format
+    blending: Blending
+    reduction: Reduction
+    ordering: Ordering
+    atomics: Atomics
+    quads: Quads
+    block: Block
+    shape: Shape = SHAPES["quad"]
+    gather: Gather | None = None  # of stochastic gradients
+    samples: int = 0  # of a pixel, of order-free gradients
+    names: dict[str, str | int] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
+        """The rows of these options; of those left to 'auto', the first that runs."""
+        names, orderings = {}, ORDERINGS
+        unordered = not backward and not runnable(device, ORDERINGS)
+
+        def row(kind: str, title: str, registry: dict, wanted: str):
+            found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
+            names[kind] = name_of(registry, found)
+            return found
+
+        format = row("format", "target format", FORMATS, options.format)
+        # what the blending unit needs depends on the format
+        blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
+        if unordered:
+            blendings = {name: each for name, each in blendings.items() if not each.ordered}
+            orderings = {name: replace(each, needs=()) for name, each in ORDERINGS.items()}
+        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
+        # a draw of blocks keeps its state in a buffer, which not every ordering can guard
+        blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
+        return cls(
+            format,
+            row("state_format", "state format", FORMATS, options.format if options.state_format == "same" else options.state_format),
+            row("blending", "blending", blendings, options.blending),
+            row("reduction", "reduction", REDUCTIONS, options.reduction),
+            ordering,
+            row("atomics", "float atomics", ATOMICS, options.atomics),
+            row("quads", "quad control", QUADS, "auto"),
+            row("block", "block of pixels", blocks, options.block),
+            row("shape", "shape of splats", SHAPES, options.shape),
+            names=names,
+        )
+
+
+def stochastic_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
+    """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
+    if np.dtype(FORMATS[options.format].texel).itemsize == 1:
+        raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
+    gather = resolve(device, "gather of differences", GATHERS, options.stochastic.gather, "--gather")
+    reduction = forward.reduction if forward.reduction.any_number else REDUCTIONS["hybrid"]
+    names = _used(forward, () if gather.draws else ("reduction", "atomics")) | {"gather": name_of(GATHERS, gather)}
+    return replace(forward, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)
+
+
+def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
+    """Those of a forward pass alone, and of a gather by pixel, whose neighbours are of other splats."""
+    wanted, there = options.gradient_samples, sample_counts(device)
+    if wanted not in ("auto", *map(str, there)):
+        raise UserError(f"--gradient-samples {wanted}: {device.name} draws {' or '.join(map(str, there))} samples a pixel")
+    samples = there[-1] if wanted == "auto" else int(wanted)
+    reduction = resolve(device, "reduction of samples", {name: row for name, row in REDUCTIONS.items() if not row.quads}, options.reduction, "--reduction")
+    names = _used(forward) | {"reduction": name_of(REDUCTIONS, reduction), "gradient": "order-free", "gradient_samples": str(samples), "gradient_draws": options.gradient_draws}
+    return replace(forward, samples=samples, reduction=reduction, names=names)
+
+
+def _used(forward: Rows, unused: tuple[str, ...] = ()) -> dict[str, str | int]:
+    """Names of the rows that matter where no draw goes backward in order."""
+    unused = ("state_format", "block", *(() if forward.blending.ordered else ("ordering",)), *unused)
+    return {name: row for name, row in forward.names.items() if name not in unused}

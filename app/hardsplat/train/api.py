@@ -1,0 +1,120 @@
+"""`hardsplat.train`: a training run from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Unpack
+
+from hardsplat.config import NAMES, check_known
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.context import DeviceLost
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.scene import Scene
+from hardsplat.io.splats import load_splats
+from hardsplat.presets import load_config
+from hardsplat.settings import TrainSettings
+from hardsplat.train.trainer import Run
+from hardsplat.train.watch import Running, Watcher, Watchers
+
+
+class Progress:
+    """A run between two batches of steps, as `on_batch` gets it.
+
+    step: steps done, of max_steps. loss: mean over the last batch. psnr: of its training views, dB. splats: how many there were in it.
+    seconds: of training so far, without measurements and files. steps_per_second: of the last batch.
+    """
+
+    def __init__(self, run: Running):
+        log, session = run.log, run.session
+        self._run, self.step, self.max_steps = run, log.steps[-1], run.config.max_steps
+        self.loss, self.psnr, self.splats, self.seconds = log.losses[-1], log.psnrs[-1], log.splats[-1], log.seconds[-1]
+        self.steps_per_second = 1 / max(session.step_seconds, 1e-9)
+
+    def gaussians(self) -> Gaussians:
+        """A copy of the splats as they are now. Waits for the steps that are queued, which takes milliseconds, and copies some 240 bytes a splat."""
+        self._run.session.drain()
+        with self._run.log.aside():
+            return self._run.session.gaussians()
+
+    def save(self) -> None:
+        """Writes a checkpoint and splats.ply into the result folder, now."""
+        self._run.save()
+
+    def stop(self) -> None:
+        """Ends the run here, as if this had been its last step."""
+        self._run.stop()
+
+
+class _Callback(Watcher):
+    """Calls `on_batch` in its turn when a batch was done since the last one."""
+
+    def __init__(self, on_batch: Callable[[Progress], object]):
+        self._on_batch, self._seen = on_batch, 0
+
+    def turn(self, run: Running, wait: bool = False) -> None:
+        if len(run.log.steps) > self._seen:
+            self._seen = len(run.log.steps)
+            self._on_batch(Progress(run))
+
+    def open(self, run: Running) -> None:
+        self._seen = len(run.log.steps)  # those of the run that this one goes on with
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a training left. folder: the result folder, as `hardsplat train` writes it. metrics: what its metrics.json holds."""
+
+    folder: Path
+    metrics: dict
+
+    @cached_property
+    def gaussians(self) -> Gaussians:
+        """The trained splats, read from splats.ply."""
+        return load_splats(self.folder / "splats.ply")
+
+    @property
+    def psnr(self) -> float | None:
+        """dB, mean over the held-out views after the last step; None where none is held out."""
+        return self.metrics["evaluations"][-1]["psnr"] if self.metrics["evaluations"] else None
+
+
+def train(
+    scene: str | Path | Scene,
+    on_batch: Callable[[Progress], object] | None = None,
+    *,
+    preset: str | Path | None = None,
+    watchers: Sequence[Watcher] = (),
+    **settings: Unpack[TrainSettings],
+) -> Result:
+    """Trains splats from posed photographs, as `hardsplat train` does, and returns what came of it.
+
+    scene: the folder of a COLMAP model or a transforms.json, or a Scene, for example one of `Scene.of_images`.
+    on_batch: called between batches (a second of training at most) when another one is done; what it raises ends the run.
+    preset: a name in configs/ or a .toml file. watchers: others who look on, such as `hardsplat.Server`. settings: the flags of `hardsplat train`.
+
+    Raises UserError for bad input; KeyboardInterrupt after Ctrl-C, with everything saved. The device is closed at the end.
+    """
+    check_known(settings, NAMES)
+    if isinstance(scene, Scene):
+        if clashing := [name for name in ("data_factor", "test_every", "resume") if name in settings]:
+            raise UserError(f"{clashing[0]}: a Scene has its photographs and held-out views already; give its folder instead")
+        config = load_config(preset, settings)
+        config = replace(config, data_dir=None, result_dir=config.result_dir or Path("results") / scene.name)
+    else:
+        config = load_config(preset, {**settings, "data_dir": scene})
+    watchers = [*watchers, *([_Callback(on_batch)] if on_batch else [])]
+    device = open_device(config.device, *([surfaces] if (surfaces := Watchers(watchers).surfaces) else []))
+    try:
+        run = Run(config, watchers, device, scene if isinstance(scene, Scene) else None)
+        try:
+            return Result(run.folder, run.train())
+        finally:
+            with suppress(DeviceLost):  # which was raised already
+                run.close()
+    finally:
+        device.close()

@@ -1,0 +1,99 @@
+"""What strategies of densification share: settings, scratch, ranks of flagged splats, the splats that are removed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardsplat import contract, trained
+from hardsplat.config import TrainConfig
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.variants.moments import MOMENT_FORMATS
+
+GROUP = contract.CONSTANTS["GROUP"]
+RANKS = ("flags", "flag_sums")
+SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
+WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
+
+
+def splat_row() -> tuple[str, ...]:
+    """What moves with a splat: all its numbers and their moments."""
+    return *trained.values(), *trained.moments()
+
+
+def slots_of(moments: str) -> dict[str, str]:
+    """moments: how they are stored, a variant of MOMENT_FORMATS."""
+    return {"moments": MOMENT_FORMATS[moments].slot}
+
+
+def resize(grown: bool) -> ComputePass:
+    """The number of splats after growth, or after pruning."""
+    return ComputePass(
+        f"densify {'grown' if grown else 'pruned'}",
+        "densify/resize.comp",
+        reads=("counts", *RANKS),
+        writes=("counts", "indirect"),
+        spec={"GROWN": grown},
+    )
+
+
+def pruning_passes(moments: str) -> tuple[ComputePass, ...]:
+    """Of flagged splats, which live on, a dense array."""
+    row = splat_row()
+    return (
+        ComputePass("densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)),
+        ComputePass(
+            "densify fill", "densify/fill.comp", reads=("refine_settings", "counts", "holes", "grow_stats", *RANKS, *row), writes=("grow_stats", *row), slots=slots_of(moments)
+        ),
+        resize(grown=False),
+    )
+
+
+def record_pruning(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what follows from it; rows of the living alone."""
+    recorder.run(run["densify scan"], threads=(GROUP,))
+    recorder.run(run["densify holes"], indirect="splat_groups")
+    recorder.run(run["densify fill"], indirect="splat_groups")
+    recorder.run(run["densify pruned"], threads=(1,))
+
+
+def reset_pass(moments: str) -> ComputePass:
+    return ComputePass(
+        name="reset opacity",
+        shader="densify/reset.comp",
+        reads=("refine_settings", "counts", "logit_opacities", "adam_logit_opacities"),
+        writes=("logit_opacities", "adam_logit_opacities"),
+        slots=slots_of(moments),
+    )
+
+
+def record_reset(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+    """Opacities of all splats := at most refine_settings.reset_opa, their moments := 0."""
+    recorder.run(run["reset opacity"], indirect="splat_groups")
+
+
+def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
+    """The contract's RefineSettings struct. extent: scene radius, world units.
+
+    The noise is an area times a length: in units of the scene's extent it is alike in metres and in centimetres.
+    """
+    row = np.zeros((), contract.dtype("RefineSettings"))
+    for name in ("grow_grad2d", "grow_scale3d", "prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity"):
+        row[name] = getattr(config, name)
+    row["extent"], row["noise_lr"] = extent, config.noise_lr / extent**2
+    row["budget"], row["first_step"], row["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
+    row["grow_absolute"], row["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
+    for name in ("split_offset", "split_long", "split_short", "split_opacity"):
+        row[name] = getattr(config, name)
+    row["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0
+    return row
+
+
+def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
+    """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat. ticket_counts is zero."""
+    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": contract.CONSTANTS["TICKETS"], "admitted": 1}
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    buffers["ticket_counts"].fill(0)
+    return buffers

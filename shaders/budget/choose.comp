@@ -1,0 +1,14 @@
+// Flags the splats whose tickets win.
+#include "common.glsl"
+#include "contract/refine.glsl"
+
+layout(local_size_x = GROUP) in;
+BUFFER_counts(readonly)
+BUFFER_tickets(readonly)
+BUFFER_admitted(readonly)
+#include "densify/mark.glsl"
+
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    mark(g, counts.splats, g < counts.splats && tickets[g] < admitted[0]);
+}

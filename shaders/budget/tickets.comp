@@ -1,0 +1,37 @@
+// Draws candidates for splits without replacement, with probabilities by weight: each draws an exponential number over its weight, and the least win
+// (Efraimidis & Spirakis 2006). Numbers are sorted into classes of equal width in their logarithm, which are counted.
+#include "common.glsl"
+#include "contract/refine.glsl"
+#include "random.glsl"
+
+layout(local_size_x = GROUP) in;
+BUFFER_refine_settings(readonly)
+BUFFER_frame(readonly)
+BUFFER_counts(readonly)
+BUFFER_grow_stats(readonly)
+BUFFER_tickets(writeonly)
+BUFFER_ticket_counts(restrict)
+
+const uint EDGES = 0u, ERRORS = 1u, GRADIENT = 2u, ALIKE = 3u, PRODUCT = 4u;
+const float CLASSES_AN_OCTAVE = 32.0;
+
+float weight_of(GrowStat s) {
+    uint by = refine_settings.weight_by;
+    float sum = by == EDGES ? s.edges : by == ERRORS ? s.errors : by == GRADIENT ? s.grad : by == PRODUCT ? sqrt(s.edges * s.errors) : s.views;
+    return sum / s.views;
+}
+
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    if (g >= counts.splats) return;
+    GrowStat stat = grow_stats[g];
+    bool grows = stat.views > 0.0 && stat.grad >= refine_settings.grow_absolute * stat.views;
+    float weight = grows ? weight_of(stat) : 0.0;
+    uint ticket = NO_TICKET;
+    if (weight > 0.0) {
+        float drawn = -log(1.0 - random_uniform(uvec4(frame.seed, frame.step, g, DRAW_TICKET)).x) / weight;
+        ticket = uint(clamp((log2(max(drawn, 1e-30)) + 64.0) * CLASSES_AN_OCTAVE, 0.0, float(TICKETS - 1u)));
+        atomicAdd(ticket_counts[ticket], 1u);
+    }
+    tickets[g] = ticket;
+}

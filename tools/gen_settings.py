@@ -1,0 +1,67 @@
+"""Writes app/hardsplat/settings.py: the settings of training, image fits and rasterizers as types that editors complete.
+
+    python -m tools.gen_settings
+
+tests/test_python.py fails where that file is out of date.
+"""
+
+from dataclasses import Field, fields
+from pathlib import Path
+
+from hardsplat.cli.flags import default_text
+from hardsplat.config import FIELDS, kind
+from hardsplat.fit.config import FIT_FIELDS
+from hardsplat.raster import BACKENDS
+
+TARGET = Path(__file__).parents[1] / "app" / "hardsplat" / "settings.py"
+_HEAD = '''"""Settings as types, for editors and type checkers. Written by `python -m tools.gen_settings`; do not edit.
+
+What a setting does, its default and its limits are those of app/hardsplat/config.py and app/hardsplat/fit/config.py.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypedDict
+'''
+_TYPES = {int: "int", float: "float", bool: "bool", str: "str", Path: "str | Path", tuple[int, ...]: "Sequence[int]"}
+
+
+def _type(name: str, f: Field) -> str:
+    if choices := f.metadata["choices"]:
+        named = ", ".join(f'"{choice}"' for choice in choices)
+        return f"Literal[{named}]"
+    return "str | int" if name == "device" else _TYPES[kind(f)]
+
+
+def _default(f: Field) -> str:
+    return str(f.default) if kind(f) is bool else default_text(f)
+
+
+def _class(name: str, title: str, known: dict[str, Field], left_out: tuple[str, ...] = ()) -> str:
+    lines = [f"class {name}(TypedDict, total=False):", f'    """{title}"""']
+    for setting, f in known.items():
+        if setting not in left_out:
+            lines += ["", f"    {setting}: {_type(setting, f)}", f'    """{f.metadata["help"]} (default: {_default(f)})"""']
+    return "\n".join(lines) + "\n"
+
+
+def options() -> dict[str, Field]:
+    """What rasterizers can be told outside training, by name."""
+    names = dict.fromkeys(f.name for backend in BACKENDS.values() for f in fields(backend.options) if f.name != "stochastic")
+    return {name: FIELDS[name] for name in names}
+
+
+def text() -> str:
+    return "\n\n".join(
+        [
+            _HEAD,
+            _class("TrainSettings", "Settings of `hardsplat.train`, all of them optional.", FIELDS, left_out=("data_dir",)),
+            _class("FitSettings", "Settings of `hardsplat.fit`, all of them optional.", FIT_FIELDS),
+            _class("RasterizerOptions", "Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them.", options()),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    TARGET.write_text(text())
+    print(f"{TARGET} written")
