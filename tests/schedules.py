@@ -34,6 +34,8 @@ TRAINED = {
     "tiled": {"rasterizer": "tiled", "visible_adam": True},
     "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
     "tiled, gather": {"rasterizer": "tiled", "tile_backward": "gather", "moments": "bfloat16"},
+    "affine": {"rasterizer": "tiled", "exposure": "affine"},
+    "ppisp": {"exposure": "ppisp", "ppisp_warm_up": 1},
     "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
     "order-free": {"gradient": "order-free", "gradient_draws": 2},
     "order-free, one sample": {"gradient": "order-free", "gradient_samples": "1", "reduction": "atomic"},

@@ -221,6 +221,27 @@ class TrainSettings(TypedDict, total=False):
     visible_adam: bool
     """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
 
+    exposure: Literal["none", "affine", "ppisp"]
+    """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response (default: none)"""
+
+    affine_lr: float
+    """rate of affine exposures at the first step (default: 0.01)"""
+
+    affine_lr_final: float
+    """rate of affine exposures at max_steps, reached exponentially (default: 0.001)"""
+
+    ppisp_lr: float
+    """rate of ppisp at the first step (default: 0.002)"""
+
+    ppisp_lr_final: float
+    """rate of ppisp at max_steps, reached exponentially (default: 2e-05)"""
+
+    ppisp_warm_up: int
+    """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""
+
+    exposure_reg: float
+    """ppisp: weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
+
     strategy: Literal["budget", "adaptive", "mcmc", "none"]
     """budget: split what is drawn by scores, towards --cap-max splats; adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats (default: adaptive)"""
 

@@ -99,6 +99,11 @@ def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
     return masked(small, cv2.resize(keep, (width, height), interpolation=cv2.INTER_AREA))
 
 
+def kept(image: np.ndarray) -> np.ndarray:
+    """(H, W) bool: which pixels of an image of View.load() count."""
+    return (image != _IGNORED).any(axis=2) if image.shape[2] == 4 else np.ones(image.shape[:2], bool)
+
+
 def kept_pixels(image: np.ndarray) -> int:
     """How many pixels of an image of View.load() count."""
     return int((image != _IGNORED).any(axis=2).sum()) if image.shape[2] == 4 else image.shape[0] * image.shape[1]

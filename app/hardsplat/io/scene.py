@@ -15,7 +15,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ from hardsplat.io.source import Posed, Source, stays_below
 from hardsplat.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
+FEWEST_OF_A_CAMERA = 4  # photographs for each camera of a model, on average, below which cameras are told apart by size alone
 SMALL = 200  # px of the longer side of the largest photograph, below which --data-factor is likely a mistake
 
 
@@ -40,6 +41,7 @@ class View:
 
     name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
     the camera's. lens: how the photograph is distorted, None for a pinhole. mask: the picture of what counts, None where all does.
+    number: which of the scene's physical cameras took it, counted from 0.
     """
 
     name: str
@@ -48,6 +50,7 @@ class View:
     stored: tuple[int, int] | None = None
     lens: Lens | None = None
     mask: Path | None = None
+    number: int = 0
 
     def load(self) -> np.ndarray:
         """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has transparent pixels: down-sampled by area,
@@ -145,7 +148,8 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
     if data_factor < 1:
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
     source = _read(root, data_factor)
-    views = [_view(posed, data_factor) for posed in sorted(source.photographs, key=lambda posed: posed.name)]
+    photographs = sorted(source.photographs, key=lambda posed: posed.name)
+    views = [replace(_view(posed, data_factor), number=number) for posed, number in zip(photographs, _physical_cameras(photographs))]
 
     every = range(0, len(views), test_every) if test_every > 0 else []
     test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]
@@ -209,6 +213,15 @@ def _read(root, data_factor) -> Source:
         photographs.append(Posed(image.name, path, pinhole, camera, masks.of(image.name), divisor))
     both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
     return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
+
+
+def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
+    """Which camera took each photograph, counted from 0: those of the model; by the size of pictures where the model has one for almost every photograph."""
+    keys = [(posed.lens.id,) for posed in photographs]
+    if FEWEST_OF_A_CAMERA * len(set(keys)) > len(keys):
+        keys = [(posed.lens.width, posed.lens.height) for posed in photographs]
+    numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    return [numbers[key] for key in keys]
 
 
 def _image_folder(root, data_factor, name):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,12 @@ from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.images import over
-from hardsplat.io.masks import kept_pixels
+from hardsplat.io.masks import kept, kept_pixels
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
@@ -33,8 +33,10 @@ from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, 
 from hardsplat.train.photos import pack
 from hardsplat.train.report import check_folder, make_folder, write_json
 from hardsplat.train.result import find_model
+from hardsplat.variants.formats import FORMATS
 
 BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
+_NOTHING = np.zeros((0, 0, 3))
 
 
 @dataclass
@@ -44,6 +46,8 @@ class Measured:
     ssim: float
     image: np.ndarray  # (H, W, 3) float32, not clamped
     photo: np.ndarray  # (H, W, 3) uint8, over the background
+    fitted_psnr: float  # after a fit of colours
+    fitted_ssim: float
 
 
 class Evaluator:
@@ -54,6 +58,7 @@ class Evaluator:
         self._own = {n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}
         self._own["photos"] = Buffer(device, width * height * 4, "photos")
         self._own |= allocate_metrics(device, width, height)
+        self._own["fitted"] = Image(device, width, height, FORMATS["float32"].vk, np.float32, "fitted")
         self._record()
 
     def _record(self) -> None:
@@ -62,6 +67,9 @@ class Evaluator:
         self.raster.record_forward(self._recorder)
         record_metrics(self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
         self._recorder.end()
+        self._fitted = Recorder(self.device, {**self.resources, "target": self._own["fitted"]})
+        record_metrics(self._fitted, build_all(self.device, METRIC_PASSES), self.width, self.height)
+        self._fitted.end()
 
     def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray) -> Measured:
         """frame: a contract Frame row (SH degree, background, near plane)."""
@@ -71,16 +79,37 @@ class Evaluator:
         self._recorder.run_once()
         if self.raster.make_room():
             self._recorder.destroy()
+            self._fitted.destroy()
             self._record()
             self._recorder.run_once()
         image, _ = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])
-        psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
-        return Measured(name, psnr, ssim, image, over(photo, frame["background"]))
+        pixels = kept_pixels(photo)
+        psnr, ssim = read_metrics(self.resources, camera, pixels)
+        shown = over(photo, frame["background"])
+        texels = np.zeros((self.height, self.width, 4), np.float32)
+        texels[: camera.height, : camera.width, :3] = color_fitted(image, shown, kept(photo))
+        self._own["fitted"].upload(texels)
+        self._fitted.run_once()
+        return Measured(name, psnr, ssim, image, shown, *read_metrics(self.resources, camera, pixels))
 
     def destroy(self) -> None:
         self._recorder.destroy()
+        self._fitted.destroy()
         for resource in self._own.values():
             resource.destroy()
+
+
+def color_fitted(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """A render (H, W, 3) float32 with the exposure and colour of its photograph: the 3x4 map of colours that brings it nearest, by least squares, in 0..1.
+
+    photo: (H, W, 3) uint8. keep: (H, W) bool, the pixels that count. What is left is what no exposure and no white balance explains (the cc_ metrics of gsplat).
+    """
+    shown = np.clip(image, 0, 1)
+    ones = np.concatenate([shown, np.ones_like(shown[..., :1])], axis=-1).reshape(-1, 4)
+    counted = ones[keep.reshape(-1)].astype(np.float64)
+    target = photo.reshape(-1, 3)[keep.reshape(-1)].astype(np.float64) / 255
+    matrix = np.linalg.lstsq(counted.T @ counted, counted.T @ target, rcond=1e-10)[0]
+    return np.clip(ones @ matrix.astype(np.float32), 0, 1).reshape(shown.shape)
 
 
 def evaluation_frame(config: TrainConfig) -> np.ndarray:
@@ -98,13 +127,11 @@ def measure_all(device: Device, raster: Rasterizer, scene: Scene, indices: list[
         evaluator.destroy()
 
 
-def summary(measured: list[tuple[str, float, float]]) -> dict:
-    """Means and the table of views, as it goes into JSON."""
-    return {
-        "psnr": float(np.mean([m[1] for m in measured])),
-        "ssim": float(np.mean([m[2] for m in measured])),
-        "views": [{"name": n, "psnr": p, "ssim": s} for n, p, s in measured],
-    }
+def summary(measured: Sequence[Measured]) -> dict:
+    """Means and the table of views, as it goes into JSON. fitted_psnr, fitted_ssim: after `color_fitted`."""
+    names = ("psnr", "ssim", "fitted_psnr", "fitted_ssim")
+    views = [{"name": m.name, **{name: getattr(m, name) for name in names}} for m in measured]
+    return {**{name: float(np.mean([view[name] for view in views])) for name in names}, "views": views}
 
 
 def canvas_of(scene: Scene) -> tuple[int, int]:
@@ -137,14 +164,13 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     rows = []
     for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet):
-        rows.append((m.name, m.psnr, m.ssim))
+        rows.append(replace(m, image=_NOTHING, photo=_NOTHING))
         save_comparison(out / "renders", m)
     raster.destroy()
     parameters.destroy()
     table = {**summary(rows), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
     write_json(out / "eval.json", table)
-    for name, psnr, ssim in rows:
-        print(f"{name:32s} PSNR {psnr:6.2f} dB  SSIM {ssim:.4f}")
-    print(f"{'mean of ' + str(len(rows)) + ' held-out views':32s} PSNR {table['psnr']:6.2f} dB  SSIM {table['ssim']:.4f}")
+    for row in (*table["views"], {**table, "name": f"mean of {len(rows)} held-out views"}):
+        print(f"{row['name']:32s} PSNR {row['psnr']:6.2f} dB  SSIM {row['ssim']:.4f}   with colours fitted {row['fitted_psnr']:6.2f} dB  {row['fitted_ssim']:.4f}")
     print(f"written: {out / 'eval.json'}, renders and their photographs in {out / 'renders'}")
     return table

@@ -30,6 +30,8 @@ from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, save_comparison, summary
+from hardsplat.train.exposure import NAME as EXPOSURES_NAME
+from hardsplat.train.exposure import save_exposures
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, check_folder, make_folder, set_aside, stage_table, write_metrics, write_pictures
 from hardsplat.train.session import Session
@@ -38,6 +40,7 @@ from hardsplat.train.stop import StopRequest
 from hardsplat.train.watch import Watcher, Watchers
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
+UNEVEN = 1.5  # dB that fitted colours gain where photographs differ in exposure
 DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
@@ -77,7 +80,7 @@ class Run:
         views = [self.scene.views[i] for i in self.scene.train]
         images = list(load_images(views, progress=not config.quiet))
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch)
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch, [v.number for v in views])
         self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
         start = self._start_from(start)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
@@ -265,7 +268,7 @@ class Run:
                     return
                 self.watchers.turn(self)
                 example = example or m
-                rows.append((m.name, m.psnr, m.ssim))
+                rows.append(replace(m, image=m.image[:0], photo=m.photo[:0]))
                 if save:
                     save_comparison(self.folder / "renders", m)
         finally:
@@ -273,7 +276,10 @@ class Run:
         result = {"step": step, "splats": splats, "training_seconds": self.log.training_seconds, **summary(rows)}
         self.log.evaluations.append(result)
         self.watchers.measured(self, result, example)
-        tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
+        fitted = f" ({result['fitted_psnr']:.2f} with colours fitted)" if self.config.exposure != "none" else ""
+        tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB{fitted}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
+        if step == self.config.max_steps and self.config.exposure == "none" and result["fitted_psnr"] - result["psnr"] > UNEVEN:
+            tqdm.write(f"note: fitted colours gain {result['fitted_psnr'] - result['psnr']:.1f} dB, so photographs seem to differ in exposure: try --exposure ppisp")
 
     def _frame(self) -> np.ndarray:
         """The contract's Frame of a measurement now."""
@@ -286,6 +292,12 @@ class Run:
         save_ply(self.folder / "splats.ply", gaussians, self.config.antialiased)
         if step != self.config.max_steps:
             save_ply(self.folder / f"splats_{step}.ply", gaussians, self.config.antialiased)
+        self._save_exposures()
+
+    def _save_exposures(self) -> None:
+        if self.config.exposure != "none":
+            names = [self.scene.views[i].name for i in self.scene.train]
+            save_exposures(self.folder / EXPOSURES_NAME, self.config.exposure, self.session.parameters, names)
 
     def _save_checkpoint(self) -> None:
         self._keep_safe()
