@@ -176,6 +176,10 @@ class Capture:
     ppisp_lr: float = option(2e-3, "rate of ppisp at the first step", min=1e-15)
     ppisp_lr_final: float = option(2e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
     ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps")
+    pose_opt: bool = option(False, "poses of photographs are refined too, the mean of all staying where it is")
+    pose_lr: float = option(1e-4, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
+    pose_lr_final: float = option(1e-6, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
+    pose_warm_up: int = option(1_000, "steps over which the rate of poses rises from 0", unit="steps")
     exposure_reg: float = option(1.0, "ppisp: weights of what keeps vignetting and response plain, over those published", max=1e6)
 
 
@@ -245,8 +249,9 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
 
 def check_gradient(config: TrainConfig) -> None:
     """UserError where splats would grow by statistics that the gradients do not come with, or quantities of photographs would have none."""
-    if config.exposure != "none" and config.gradient == "stochastic":
-        raise UserError("gradient stochastic finds no gradients of exposures: add --exposure none or --gradient analytic")
+    if config.gradient == "stochastic" and (config.exposure != "none" or config.pose_opt):
+        flag = "--exposure none" if config.exposure != "none" else "--no-pose-opt"
+        raise UserError(f"gradient stochastic finds no gradients of exposures and poses: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
 

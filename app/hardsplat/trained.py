@@ -123,6 +123,9 @@ QUANTITIES: dict[str, Quantity] = {
         Quantity("affine", "photograph", 4, Rate("affine_lr", last="affine_lr_final"), planes=_planes(3), chosen=("exposure", "affine"), centred=True),
         Quantity("exposure", "photograph", 1, _PPISP, chosen=("exposure", "ppisp"), centred=True),
         Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2), chosen=("exposure", "ppisp"), centred=True),
+        # A photograph's pose, see train/poses.py.
+        Quantity("turn", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up"), chosen=("pose_opt", True)),
+        Quantity("shift", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up", per_extent=True), chosen=("pose_opt", True)),
         Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=("exposure", "ppisp")),
         Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=("exposure", "ppisp")),
         Quantity("response", "camera", 4, _PPISP, planes=_planes(4), chosen=("exposure", "ppisp")),

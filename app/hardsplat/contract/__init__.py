@@ -19,6 +19,7 @@ from hardsplat.contract.layout import AXES, BufferSpec, Field, ImageSpec, Subsys
 from hardsplat.contract.loss import LOSS
 from hardsplat.contract.mesh import MESH
 from hardsplat.contract.picture import PICTURE
+from hardsplat.contract.pose import POSE
 from hardsplat.contract.probe import PROBE
 from hardsplat.contract.refine import REFINE
 from hardsplat.contract.samples import SAMPLES
@@ -32,7 +33,7 @@ from hardsplat.contract.view import VIEW
 __all__ = ["AXES", "BINDINGS", "BUFFERS", "CONSTANTS", "SPECS", "STRUCTS", "SUBSYSTEMS", "BufferSpec", "Field", "ImageSpec", "dtype", "indirect_offset", "itemsize", "layout"]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, POSE, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
 }
 CONSTANTS: dict[str, int | float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items()}
 STRUCTS: dict[str, tuple[Field, ...]] = {name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()}

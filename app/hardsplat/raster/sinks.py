@@ -22,6 +22,7 @@ class Sink:
     """stores: gradients are left for the Python API, and nobody else makes `d_image`. slots, reads, writes: what the last pass of the backward pass takes for it.
 
     visible_only: splats that were not visible are left alone. grows: the statistics of densification are wanted. scores: draws of SCORES will be asked for.
+    poses: what the camera gets is summed too.
     """
 
     stores: bool
@@ -31,6 +32,7 @@ class Sink:
     visible_only: bool = False
     grows: bool = False
     scores: bool = False
+    poses: bool = False
     own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
 
 
@@ -41,11 +43,19 @@ SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {"absolute": ({"ABSOL
 STORE = Sink(True, {"sink": "optim/store.glsl"}, own=("gradients",))
 
 
-def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False) -> Sink:
+def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, poses: bool = False) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/step.glsl", "moments": MOMENT_FORMATS[moments].slot}
     return Sink(
-        False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, scores=scores, own=("values", "moments")
+        False,
+        slots,
+        reads=("adam_settings", "rates", "loss_terms"),
+        writes=("term_sums",),
+        visible_only=visible_only,
+        grows=grows,
+        scores=scores,
+        poses=poses,
+        own=("values", "moments"),
     )
 
 

@@ -13,16 +13,19 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.sinks import record_others
 from hardsplat.train.exposure import allocate_exposure, centre_pass, exposure_passes, record_centred, record_exposed, record_exposed_backward
+from hardsplat.train.poses import pose_passes, record_pose_gradients, record_settled
+from hardsplat.train.schedule import POSED_PASSES, SCHEDULE_PASSES
 from hardsplat.trained import Of
 
 
 class Capture:
-    """items: how many photographs and cameras there are."""
+    """items: how many photographs and cameras there are. extent: of the scene, world units. frozen: the splats stay as they are, poses alone move."""
 
-    def __init__(self, config: TrainConfig, items: Mapping[Of, int]):
-        self.config = config
+    def __init__(self, config: TrainConfig, items: Mapping[Of, int], extent: float, frozen: bool = False):
+        self.config, self.frozen = config, frozen
         self.moving = {kind: n for kind, n in items.items() if trained.chosen(kind, config)}  # kinds of which something is trained
         self._exposing = exposure_passes(config.exposure)
+        self._posing = pose_passes(extent, frozen) if config.pose_opt else ()
         self._centred = any(q.centred for q in trained.chosen("photograph", config))
 
     @property
@@ -31,7 +34,8 @@ class Capture:
         return bool(self._exposing)
 
     def passes(self) -> list[ComputePass]:
-        return [*self._exposing, *([centre_pass()] if self._centred else [])]
+        """With those that begin and end a step."""
+        return [*(POSED_PASSES if self._posing else SCHEDULE_PASSES), *self._posing, *self._exposing, *([centre_pass()] if self._centred else [])]
 
     def allocate(self, device: Device, raster: Rasterizer) -> dict[str, Buffer | Image]:
         """What the passes need beside what a session has."""
@@ -49,6 +53,10 @@ class Capture:
 
     def record_moved(self, recorder: Recorder, run: Mapping[str, Pipeline], adam: Mapping[str, Pipeline]) -> None:
         """A step of Adam for photographs and cameras. adam: the pipelines of the rasterizer."""
+        if self._posing:
+            record_pose_gradients(recorder, run)
         record_others(recorder, adam, self.moving)
+        if self._posing:
+            record_settled(recorder, run)
         if self._centred:
             record_centred(recorder, run)

@@ -33,7 +33,7 @@ from hardsplat.train.checkpoint import STATISTICS, Checkpoint
 from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss, term_sums_bytes
 from hardsplat.train.photos import Photos
 from hardsplat.train.refine import allocate_refine, refine_settings
-from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
+from hardsplat.train.schedule import adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.trained import Of
 from hardsplat.variants.formats import FORMATS
@@ -45,7 +45,7 @@ GROUP = contract.CONSTANTS["GROUP"]
 class Session(BatchedSession):
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order.
 
-    numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all.
+    numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all. frozen: the splats stay as they are.
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
 
@@ -59,12 +59,13 @@ class Session(BatchedSession):
         extent: float,
         on_batch: Callable[[BatchResult], None],
         numbers: Sequence[int] | None = None,
+        frozen: bool = False,
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         (self.width, self.height), self.extent = canvas, extent
         self.numbers = list(numbers or [0] * len(views))
         self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
-        self.capture = Capture(config, self.items)
+        self.capture = Capture(config, self.items, extent, frozen)
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
@@ -93,7 +94,7 @@ class Session(BatchedSession):
                 c.seed, c.adam_beta1, c.adam_beta2, c.background, splat_planes, c.sh_degree, c.sh_degree_interval, c.near_plane
             ),
             "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
-            "rate_plans": rate_plans(c, self.extent),
+            "rate_plans": rate_plans(c, self.extent, self.capture.frozen),
             "loss_terms": terms,
             "refine_settings": refine_settings(c, self.extent),
             "views": self._rows(self.views),
@@ -262,7 +263,7 @@ class Session(BatchedSession):
 
     def _sink(self) -> Sink:
         has_statistics = finds_statistics(self.config.gradient)
-        return adam(self.config.moments, self.config.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics)
+        return adam(self.config.moments, self.config.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics, self.config.pose_opt)
 
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
@@ -288,7 +289,7 @@ class Session(BatchedSession):
         self._recorded = recorded = Recordings(self.device, self.resources)
         refining = self.strategy.passes(self.config.moments, self.photos.pixel_bytes)
         losses = loss_passes(self.photos.pixel_bytes, self.estimates > 0, self.capture.exposed)
-        run = build_all(self.device, [*SCHEDULE_PASSES, *losses, *self.capture.passes(), *SORT_PASSES[:1], *refining])
+        run = build_all(self.device, [*losses, *self.capture.passes(), *SORT_PASSES[:1], *refining])
 
         def compare(recorder: Recorder) -> None:
             self.capture.record_compared(recorder, run, lambda r: record_loss(r, run, self.width, self.height))
