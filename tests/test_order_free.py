@@ -1,5 +1,7 @@
 """Order-free gradients: their mean is the gradient of the oracle, whatever splats lie where; rows that differ in speed alone; devices that order no fragments."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,10 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gpu.samples import sample_counts
 from hardsplat.raster import BACKENDS, fastest
+from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 from tests.drawing import BACKGROUND, PARAMETERS, fresh_seed, gaussians_of, runnable
@@ -44,14 +48,14 @@ def check_mean(found, wanted, seed) -> None:
         assert np.isfinite(samples).all() and (off <= 6 * samples.std(0) / np.sqrt(len(samples))).all(), f"{name}, seed {seed}: {off.max()}"
 
 
-@pytest.mark.parametrize("samples", ["1", "4", "8"])
-def test_the_error_falls_as_one_over_the_root_of_samples(device, samples):
+@pytest.mark.parametrize("samples, block", [("1", "1x1"), ("1", "2x2"), ("4", "1x1"), ("2", "2x2"), ("8", "1x1")])
+def test_the_error_falls_as_one_over_the_root_of_samples(device, samples, block):
     """For every class of parameters, and to nothing."""
-    if int(samples) not in sample_counts(device):
-        pytest.skip(f"{device.name} does not draw {samples} samples a pixel")
+    if int(samples) * BLOCKS[block].pixels not in sample_counts(device):
+        pytest.skip(f"{device.name} does not draw {samples} samples a pixel in blocks of {block}")
     seed = fresh_seed()
     scene = random_scene(seed, 8, *SIZE, 1, overlap=5, opacity=(0.3, 0.9))
-    found, wanted = estimates(device, scene, 256, gradient_samples=samples, gradient_draws=8), exact(scene)
+    found, wanted = estimates(device, scene, 256, gradient_samples=samples, block=block, gradient_draws=8), exact(scene)
     counts = 4 ** np.arange(4)
     for name in PARAMETERS:
         errors = errors_by_samples(found[name].reshape(256, -1), wanted[name].ravel(), counts)
@@ -100,17 +104,19 @@ def test_the_mean_is_that_of_the_oracle(device, arrange):
         assert per_pixel < most
 
 
-def test_rows_that_differ_in_speed_alone_find_the_same(device):
+def test_rows_that_differ_in_speed_alone_find_the_same(device, monkeypatch):
     """The same samples accept the same splats, whatever outline their fragments come from, and however they are summed."""
     seed = fresh_seed()
     scene = random_scene(seed, 60, 33, 21, 0, overlap=8, anisotropy=8)
-    wanted = estimates(device, scene, 2)
-    changes = [{"shape": name} for name in runnable(device, SHAPES)] + [{"segments": 3}, {"format": "float32", "blending": "fixed"}]
+    wanted = {block: estimates(device, scene, 2, block=block) for block in BLOCKS}
+    changes = [{"shape": name} for name in runnable(device, SHAPES)] + [{"segments": 3}]
     changes += [{"reduction": r, "atomics": a} for r in runnable(device, REDUCTIONS) if not REDUCTIONS[r].quads for a in runnable(device, ATOMICS)]
-    for options in changes:
-        options.pop("format", None)
-        found = estimates(device, scene, 2, **options)
-        assert max(relative_l2(found[name], wanted[name]) for name in PARAMETERS) < 1e-5, f"{options}, seed {seed}"
+    for options, block in itertools.product(changes, BLOCKS):
+        found = estimates(device, scene, 2, block=block, **options)
+        assert max(relative_l2(found[name], wanted[block][name]) for name in PARAMETERS) < 1e-5, f"{options} {block}, seed {seed}"
+    monkeypatch.setattr(OrderFree, "front_to_back", False)
+    found = estimates(device, scene, 2)
+    assert max(relative_l2(found[name], wanted["1x1"][name]) for name in PARAMETERS) < 1e-5, f"back to front, seed {seed}"
 
 
 def test_draws_are_averaged(device):

@@ -637,5 +637,3 @@ def test_view_of_what_is_not_there(target, what, monkeypatch, tmp_path, capsys):
     assert main(["view", target]) == 2
     error = capsys.readouterr().err
     assert error.startswith("hardsplat: error: ") and what in error and error.count("\n") == 1
-
-

@@ -1,9 +1,9 @@
 """The Python API: render Gaussians and get their gradients, numpy in and numpy out.
 
-    from hardsplat.api import Renderer, Gaussians, Camera
-    renderer = Renderer(format="float32")
-    image, T = renderer.forward(gaussians, camera, background=(1, 1, 1))
-    gradients = renderer.backward(d_image)          # of sum(d_image * image)
+from hardsplat.api import Renderer, Gaussians, Camera
+renderer = Renderer(format="float32")
+image, T = renderer.forward(gaussians, camera, background=(1, 1, 1))
+gradients = renderer.backward(d_image)          # of sum(d_image * image)
 """
 
 from __future__ import annotations
@@ -189,6 +189,8 @@ class Renderer:
         if self._drawn is not camera:  # the backward pass uses up what the forward leaves it
             self._draw(camera)
         self.resources["d_image"].upload(np.concatenate([d_image, np.zeros_like(d_image[..., :1])], axis=2))
+        self._frame["step"] += 1
+        self.resources["frame"].upload(self._frame)
         self._drawn = None
         self._backward.run_once()
         self._differentiated = True

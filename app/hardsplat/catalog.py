@@ -77,7 +77,7 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
             yield from hardware.all_passes(perturbed, replace(rows, reduction=reduction, atomics=atomics, quads=quads, gather=gather), 1, 1, 1, 1)
     for reduction, atomics, samples in itertools.product(REDUCTIONS.values(), ATOMICS.values(), (1, 2)):
         if not reduction.quads:
-            yield from OrderFree(replace(rows, reduction=reduction, atomics=atomics, samples=samples), 1, 1, 1).passes()
+            yield from OrderFree(replace(rows, reduction=reduction, atomics=atomics, block=BLOCKS["1x1"], samples=samples), 1, 1, 1).passes()
     for shape in SHAPES.values():
         yield from hardware.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
 

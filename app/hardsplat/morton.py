@@ -22,8 +22,11 @@ def order(points: np.ndarray) -> np.ndarray:
 
 def order_by_rank(points: np.ndarray) -> np.ndarray:
     """(N,) the same by their ranks along the axes instead of their coordinates, because far points would squeeze the others together."""
-    ranks = points.argsort(axis=0).argsort(axis=0) * 1024 // max(len(points), 1)
-    return np.argsort(_interleaved(ranks.astype(np.uint64)), kind="stable")
+    n = len(points)
+    ranks = np.empty((n, 3), np.uint64)
+    for axis in range(3):
+        ranks[points[:, axis].argsort(), axis] = np.arange(n) * 1024 // max(n, 1)
+    return np.argsort(_interleaved(ranks), kind="stable")
 
 
 def _interleaved(cells: np.ndarray) -> np.ndarray:

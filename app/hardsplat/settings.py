@@ -239,6 +239,18 @@ class TrainSettings(TypedDict, total=False):
     ppisp_warm_up: int
     """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""
 
+    pose_opt: bool
+    """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
+
+    pose_lr: float
+    """rate of poses at the first step (default: 0.0001 rad, and scene extents)"""
+
+    pose_lr_final: float
+    """rate of poses at max_steps, reached exponentially (default: 1e-06 rad, and scene extents)"""
+
+    pose_warm_up: int
+    """steps over which the rate of poses rises from 0 (default: 1000 steps)"""
+
     exposure_reg: float
     """ppisp: weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
 

@@ -50,8 +50,8 @@ uint name_of(Drawn d) { return SAMPLED ? d.rank : d.splat; }
 float top_of(uint segment) { return float(segment * CANVAS_HEIGHT / BLOCK_H); }
 
 // A block is drawn where its centre is inside: edges reach as far out as its outermost pixel centres lie from it. A sample belongs to its pixel's centre, which
-// may be half a pixel away.
-vec2 reach() { return 0.5 * (SAMPLED ? vec2(1.0) : vec2(BLOCK_W - 1u, BLOCK_H - 1u)); }
+// may lie anywhere in its block.
+vec2 reach() { return SAMPLED ? vec2(BLOCK_W, BLOCK_H) - 0.5 : 0.5 * vec2(BLOCK_W - 1u, BLOCK_H - 1u); }
 
 // Half axes of the oriented box around the ellipse, px.
 void box_axes(Splat2D s, out vec2 axis1, out vec2 axis2) {

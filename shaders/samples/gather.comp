@@ -17,7 +17,9 @@
 
 layout(local_size_x = 8, local_size_y = 8) in;
 layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold
-layout(constant_id = 7) const uint SAMPLES = 1u;
+layout(constant_id = 4) const uint BLOCK_W = 1u;
+layout(constant_id = 5) const uint BLOCK_H = 1u;
+layout(constant_id = 7) const uint SAMPLES = 1u;  // of a pixel
 layout(constant_id = 11) const uint DRAWS = 1u;
 NUMBERS_nearest(NUMBERS)
 NUMBERS_next(NUMBERS)
@@ -35,11 +37,13 @@ void main() {
     vec3 d_pixel = texelFetch(d_image, at, 0).rgb;
     if (d_pixel == vec3(0.0)) return;
 
+    ivec2 block = ivec2(BLOCK_W, BLOCK_H), fragment = at / block, pixel = at - fragment * block;
+    int first_sample = (pixel.y * block.x + pixel.x) * int(SAMPLES);
     uint ranks[2][SAMPLES];    // of I and K
     float values[2][SAMPLES];  // d_pixel . their colours
     [[unroll]] for (uint s = 0u; s < SAMPLES; ++s) {
-        ranks[0][s] = texelFetch(nearest, at, int(s)).r - 1u;
-        ranks[1][s] = texelFetch(next, at, int(s)).r - 1u;
+        ranks[0][s] = texelFetch(nearest, fragment, first_sample + int(s)).r - 1u;
+        ranks[1][s] = texelFetch(next, fragment, first_sample + int(s)).r - 1u;
         [[unroll]] for (uint k = 0u; k < 2u; ++k)
             values[k][s] = dot(d_pixel, ranks[k][s] == BACKGROUND ? frame.background : min(colors2d[order[ranks[k][s]]].rgb, LARGEST));
     }

@@ -57,7 +57,7 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     if options.stochastic:
         return stochastic_rows(device, options, rows_of(device, exact, backward=False))
     if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
-        return order_free_rows(device, options, rows_of(device, replace(exact, reduction="auto"), backward=False))
+        return order_free_rows(device, options, rows_of(device, replace(exact, block="auto", reduction="auto"), backward=False))
     options = exact
     if not backward and not orders:
         return Rows.first(device, options, backward)

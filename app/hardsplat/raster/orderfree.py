@@ -19,27 +19,39 @@ from hardsplat.gpu.memory import DepthImage, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import NUMBER_FORMAT, NumberImage
-from hardsplat.raster.draws import canvas_of, outline, sums
+from hardsplat.raster.draws import blocks_of, canvas_of, outline, sums
 from hardsplat.raster.projection import scored
 from hardsplat.raster.rows import Rows
 
 
 @dataclass(frozen=True)
 class OrderFree:
-    """Of a canvas of width x height px. rows.samples: of a pixel, a power of two. draws: pairs of draws a step, whose gradients are averaged. scores: with those of SCORES."""
+    """Of a canvas of width x height px. rows.samples: of a pixel, a power of two. draws: pairs of draws a step, whose gradients are averaged.
+    scores: with those of SCORES.
+
+    A fragment stands for a block of pixels, which share the samples that the device draws: larger blocks are fewer fragments with fewer samples a pixel.
+    front_to_back: the second draw finds the nearest splat but that of the first; else the farthest wins that is drawn last, and what hides it is rejected.
+    """
 
     rows: Rows
     width: int
     height: int
     draws: int
     scores: bool = False
+    front_to_back = True
+
+    @property
+    def _blocks(self) -> tuple[int, int]:
+        return blocks_of(self.rows.block, self.width, self.height)
 
     def passes(self) -> list[ComputePass | DrawPass]:
         return [p for draw in range(self.draws) for p in self._passes(draw)]
 
     def _passes(self, draw: int) -> list[ComputePass | DrawPass]:
-        rows, canvas = self.rows, canvas_of(self.rows, self.width, self.height, 1)
-        sampled = {"SAMPLES": rows.samples, "DRAWS": self.draws, "DRAW": draw}
+        rows, block, (across, down) = self.rows, self.rows.block, self._blocks
+        canvas = canvas_of(rows, across * block.width, down * block.height, 1)
+        blocks, draws = {"BLOCK_W": block.width, "BLOCK_H": block.height}, {"DRAWS": self.draws}
+        numbers = {"NUMBERS": "utexture2DMS" if rows.samples * block.pixels > 1 else "utexture2D"}
         nearest = DrawPass(
             **outline(rows.shape),
             name=f"draw backward nearest {draw}",
@@ -49,38 +61,34 @@ class OrderFree:
             attachment="nearest",
             format=NUMBER_FORMAT,
             clear=(0.0, 0.0, 0.0, 0.0),
-            samples=rows.samples,
+            samples=rows.samples * block.pixels,
             depth=DepthTest("sample_depths", "less", clear=1.0),
-            spec={**canvas, **sampled, "SAMPLED": True},
+            spec={**canvas, **blocks, **draws, "DRAW": draw, "SAMPLES": rows.samples * block.pixels, "SAMPLED": True},
+            slots={"taken": "taken/any.glsl"},
         )
-        # Back to front, so that of the fragments that are farther than the nearest the last one stays.
-        behind = replace(
-            nearest,
-            name=f"draw backward next {draw}",
-            reads=(*nearest.reads, "sample_depths"),
-            writes=("next",),
-            attachment="next",
-            depth=DepthTest("sample_depths", "greater", writes=False),
-            spec={**nearest.spec, "BACK_TO_FRONT": True},
-        )
+        second = replace(nearest, name=f"draw backward next {draw}", attachment="next")
+        if self.front_to_back:
+            second = replace(second, reads=(*nearest.reads, "nearest"), writes=("next", "sample_depths"), slots={"taken": "taken/others.glsl"}, macros=numbers)
+        else:
+            depth = DepthTest("sample_depths", "greater", writes=False)
+            second = replace(second, reads=(*nearest.reads, "sample_depths"), writes=("next",), depth=depth, spec={**nearest.spec, "BACK_TO_FRONT": True})
         slots, limit = sums(rows, 1)
         gather = ComputePass(
             f"draw backward gather {draw}",
             "samples/gather.comp",
             reads=("frame", "order", "splats2d", "colors2d", "d_image", "nearest", "next", "d_splats2d"),
             writes=("d_splats2d",),
-            spec={**limit, "SAMPLES": rows.samples, "DRAWS": self.draws, "LARGEST": rows.format.largest},
+            spec={**limit, **blocks, **draws, "SAMPLES": rows.samples, "LARGEST": rows.format.largest},
             slots=slots,
-            macros={"NUMBERS": "utexture2DMS" if rows.samples > 1 else "utexture2D"},
+            macros=numbers,
         )
-        return [nearest, behind, *scored(gather, self.scores)]
+        return [nearest, second, *scored(gather, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Image]:
-
         out: dict[str, Image] = {}
         try:
             for kind, name in ((NumberImage, "nearest"), (NumberImage, "next"), (DepthImage, "sample_depths")):
-                out[name] = kind(device, self.width, self.height, name, self.rows.samples)
+                out[name] = kind(device, *self._blocks, name, self.rows.samples * self.rows.block.pixels)
         except BaseException:
             for image in out.values():
                 image.destroy()
@@ -91,5 +99,5 @@ class OrderFree:
         """d_image, order -> d_splats2d."""
         for draw in range(self.draws):
             for name in ("nearest", "next"):
-                recorder.run(run[f"draw backward {name} {draw}"], indirect="draw", extent=(self.width, self.height))
+                recorder.run(run[f"draw backward {name} {draw}"], indirect="draw", extent=self._blocks)
             recorder.run(run[f"draw backward gather {draw}{score}"], threads=(self.width, self.height))

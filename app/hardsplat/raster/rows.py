@@ -106,13 +106,24 @@ def stochastic_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
 
 def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
     """Those of a forward pass alone, and of a gather by pixel, whose neighbours are of other splats."""
-    wanted, there = options.gradient_samples, sample_counts(device)
+    block = BLOCKS["1x1"] if options.block == "auto" else resolve(device, "block of pixels", BLOCKS, options.block, "--block")
+    there = [n // block.pixels for n in sample_counts(device) if n >= block.pixels]
+    wanted = options.gradient_samples
+    if not there:
+        raise UserError(f"--block {options.block}: {device.name} draws {sample_counts(device)[-1]} samples for {block.pixels} pixels; use --block 1x1")
     if wanted not in ("auto", *map(str, there)):
-        raise UserError(f"--gradient-samples {wanted}: {device.name} draws {' or '.join(map(str, there))} samples a pixel")
+        blocks = f" with --block {options.block}" if block.pixels > 1 else ""
+        raise UserError(f"--gradient-samples {wanted}: {device.name} draws {' or '.join(map(str, there))} samples a pixel{blocks}")
     samples = there[-1] if wanted == "auto" else int(wanted)
     reduction = resolve(device, "reduction of samples", {name: row for name, row in REDUCTIONS.items() if not row.quads}, options.reduction, "--reduction")
-    names = _used(forward) | {"reduction": name_of(REDUCTIONS, reduction), "gradient": "order-free", "gradient_samples": str(samples), "gradient_draws": options.gradient_draws}
-    return replace(forward, samples=samples, reduction=reduction, names=names)
+    names = _used(forward) | {
+        "block": name_of(BLOCKS, block),
+        "reduction": name_of(REDUCTIONS, reduction),
+        "gradient": "order-free",
+        "gradient_samples": str(samples),
+        "gradient_draws": options.gradient_draws,
+    }
+    return replace(forward, samples=samples, block=block, reduction=reduction, names=names)
 
 
 def _used(forward: Rows, unused: tuple[str, ...] = ()) -> dict[str, str | int]:

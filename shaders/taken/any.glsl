@@ -1,0 +1,2 @@
+// <taken>: of the first draw, whose depth test keeps the nearest splat of each sample.
+uint taken(uint accepting) { return accepting; }
