@@ -24,6 +24,7 @@ from tqdm import tqdm
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.io.colmap import read_model
+from hardsplat.io.colmap_model import ColmapCamera
 from hardsplat.io.images import image_size, read_pixels
 from hardsplat.io.lens import Lens, intrinsics
 from hardsplat.io.masks import FOLDER, Masks, fitted, masked, read_kept
@@ -41,7 +42,7 @@ class View:
 
     name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
     the camera's. lens: how the photograph is distorted, None for a pinhole. mask: the picture of what counts, None where all does.
-    number: which of the scene's physical cameras took it, counted from 0.
+    number: which of the scene's physical cameras took it, counted from 0. original: the camera of the full-size photograph as the scene's files have it.
     """
 
     name: str
@@ -51,6 +52,7 @@ class View:
     lens: Lens | None = None
     mask: Path | None = None
     number: int = 0
+    original: ColmapCamera | None = field(default=None, compare=False)
 
     def load(self) -> np.ndarray:
         """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has transparent pixels: down-sampled by area,
@@ -149,7 +151,7 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
     source = _read(root, data_factor)
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
-    views = [replace(_view(posed, data_factor), number=number) for posed, number in zip(photographs, _physical_cameras(photographs))]
+    views = [replace(_view(posed, data_factor), number=number, original=posed.lens) for posed, number in zip(photographs, _physical_cameras(photographs))]
 
     every = range(0, len(views), test_every) if test_every > 0 else []
     test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]

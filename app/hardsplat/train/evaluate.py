@@ -19,6 +19,7 @@ from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.gaussians import Gaussians
 from hardsplat.io.images import over
 from hardsplat.io.masks import kept, kept_pixels
 from hardsplat.io.scene import Scene, load_scene
@@ -116,13 +117,15 @@ def evaluation_frame(config: TrainConfig) -> np.ndarray:
     return frame_row(config.sh_degree, BACKGROUNDS[config.background], config.near_plane)
 
 
-def measure_all(device: Device, raster: Rasterizer, scene: Scene, indices: list[int], frame: np.ndarray, quiet: bool) -> Iterator[Measured]:
-    """Views one by one. The canvas must hold the largest of them."""
+def measure_all(
+    device: Device, raster: Rasterizer, scene: Scene, indices: list[int], frame: np.ndarray, quiet: bool, cameras: Sequence[Camera] | None = None
+) -> Iterator[Measured]:
+    """Views one by one. The canvas must hold the largest of them. cameras: in the place of theirs."""
     views = [scene.views[i] for i in indices]
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
-        for view in tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet):
-            yield evaluator.measure(view.name, view.camera, view.load(), frame)
+        for view, camera in zip(tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet), cameras or [view.camera for view in views]):
+            yield evaluator.measure(view.name, camera, view.load(), frame)
     finally:
         evaluator.destroy()
 
@@ -144,8 +147,19 @@ def save_comparison(folder: Path, m: Measured) -> None:
     write_comparison(folder, m.name, m.image, m.photo)
 
 
-def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None) -> dict:
-    """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons."""
+def _refined(gpu: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene) -> list[Camera]:
+    """The cameras of the held-out views where the splats show most of them."""
+    from hardsplat.train.held_out import refine_held_out  # a session, which most measurements do without
+
+    gradient = "analytic" if config.gradient == "stochastic" else config.gradient
+    config = replace(config, rasterizer=fastest(gpu, config), gradient=gradient)
+    return refine_held_out(gpu, config, gaussians, scene, scene.test)
+
+
+def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None, pose_opt: bool = False) -> dict:
+    """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons.
+
+    pose_opt: also from refined poses of those views, which a run with that setting has anyhow."""
     ply, config = find_model(result, data_dir, device)
     if config.data_dir is None:
         raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")
@@ -163,14 +177,20 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink=None)
     frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     rows = []
+    cameras = _refined(gpu, config, gaussians, scene) if pose_opt or config.pose_opt else None
     for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet):
         rows.append(replace(m, image=_NOTHING, photo=_NOTHING))
         save_comparison(out / "renders", m)
+    again = measure_all(gpu, raster, scene, scene.test, frame, config.quiet, cameras) if cameras else ()
+    refined = {"refined": summary([replace(m, image=_NOTHING, photo=_NOTHING) for m in again])} if cameras else {}
     raster.destroy()
     parameters.destroy()
-    table = {**summary(rows), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
+    table = {**summary(rows), **refined, "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
     write_json(out / "eval.json", table)
     for row in (*table["views"], {**table, "name": f"mean of {len(rows)} held-out views"}):
         print(f"{row['name']:32s} PSNR {row['psnr']:6.2f} dB  SSIM {row['ssim']:.4f}   with colours fitted {row['fitted_psnr']:6.2f} dB  {row['fitted_ssim']:.4f}")
+    if cameras:
+        r = table["refined"]
+        print(f"{'with refined poses':32s} PSNR {r['psnr']:6.2f} dB  SSIM {r['ssim']:.4f}   with colours fitted {r['fitted_psnr']:6.2f} dB  {r['fitted_ssim']:.4f}")
     print(f"written: {out / 'eval.json'}, renders and their photographs in {out / 'renders'}")
     return table

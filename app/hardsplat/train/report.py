@@ -19,7 +19,7 @@ from hardsplat.report.charts import save
 from hardsplat.report.run import curves
 from hardsplat.train.batch import BatchResult
 
-OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "exposures.json", "renders", "ckpts")
+OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "exposures.json", "poses", "renders", "ckpts")
 KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
 
 

@@ -21,6 +21,8 @@ from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.masks import downsampled
 from hardsplat.io.ply import save_ply
+from hardsplat.io.poses import FOLDER as POSES
+from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import Scene, load_images, load_scene
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import fastest, unknown
@@ -32,7 +34,9 @@ from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, save_comparison, summary
 from hardsplat.train.exposure import NAME as EXPOSURES_NAME
 from hardsplat.train.exposure import save_exposures
+from hardsplat.train.held_out import refine_held_out
 from hardsplat.train.photos import Photos
+from hardsplat.train.poses import moved
 from hardsplat.train.report import Log, check_folder, make_folder, set_aside, stage_table, write_metrics, write_pictures
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
@@ -89,7 +93,7 @@ class Run:
         save_config(replace(config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
         self.log.restore(start.log)
         self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
-        self._warned = False
+        self._warned, self._held_out = False, []
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
 
@@ -274,12 +278,29 @@ class Run:
         finally:
             self._measuring = False
         result = {"step": step, "splats": splats, "training_seconds": self.log.training_seconds, **summary(rows)}
+        if save and self.config.pose_opt:
+            result |= self._measure_refined()
         self.log.evaluations.append(result)
         self.watchers.measured(self, result, example)
         fitted = f" ({result['fitted_psnr']:.2f} with colours fitted)" if self.config.exposure != "none" else ""
         tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB{fitted}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
+        if "refined" in result:
+            r = result["refined"]
+            fitted = f" ({r['fitted_psnr']:.2f} with colours fitted)" if self.config.exposure != "none" else ""
+            tqdm.write(f"with the poses of held-out views refined: PSNR {r['psnr']:.2f} dB{fitted}, SSIM {r['ssim']:.4f}")
         if step == self.config.max_steps and self.config.exposure == "none" and result["fitted_psnr"] - result["psnr"] > UNEVEN:
             tqdm.write(f"note: fitted colours gain {result['fitted_psnr'] - result['psnr']:.1f} dB, so photographs seem to differ in exposure: try --exposure ppisp")
+
+    def _measure_refined(self) -> dict:
+        """Held-out views once more, from where the splats show most of them; nothing where there is no memory for that, or the run is to end."""
+        try:
+            cameras = refine_held_out(self.device, self.config, self.session.gaussians(), self.scene, self.scene.test)
+        except OutOfMemory as error:
+            tqdm.write(f"note: the poses of held-out views stay as they are: {error}")
+            return {}
+        self._held_out = cameras
+        refined = measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet, cameras)
+        return {"refined": summary([replace(m, image=m.image[:0], photo=m.photo[:0]) for m in refined])}
 
     def _frame(self) -> np.ndarray:
         """The contract's Frame of a measurement now."""
@@ -292,9 +313,17 @@ class Run:
         save_ply(self.folder / "splats.ply", gaussians, self.config.antialiased)
         if step != self.config.max_steps:
             save_ply(self.folder / f"splats_{step}.ply", gaussians, self.config.antialiased)
-        self._save_exposures()
+        self._save_learnt()
 
-    def _save_exposures(self) -> None:
+    def _save_learnt(self) -> None:
+        """What was learnt of photographs: exposures.json, and the refined poses."""
+        if self.config.pose_opt:
+            cameras = [view.camera for view in self.scene.views]
+            learnt = {name: self.session.parameters.read(name, len(self.scene.train)) for name in ("turn", "shift")}
+            found = moved([cameras[i] for i in self.scene.train], learnt) + self._held_out
+            for i, camera in zip(self.scene.train + self.scene.test, found):
+                cameras[i] = camera
+            save_poses(self.folder / POSES, self.scene, cameras, self.config.data_dir)
         if self.config.exposure != "none":
             names = [self.scene.views[i].name for i in self.scene.train]
             save_exposures(self.folder / EXPOSURES_NAME, self.config.exposure, self.session.parameters, names)
