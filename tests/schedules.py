@@ -36,6 +36,8 @@ TRAINED = {
     "tiled, gather": {"rasterizer": "tiled", "tile_backward": "gather", "moments": "bfloat16"},
     "affine": {"rasterizer": "tiled", "exposure": "affine"},
     "ppisp": {"exposure": "ppisp", "ppisp_warm_up": 1},
+    "poses": {"pose_opt": True, "pose_warm_up": 1},
+    "poses and exposure, tiled": {"pose_opt": True, "pose_warm_up": 1, "exposure": "affine", "rasterizer": "tiled"},
     "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
     "order-free": {"gradient": "order-free", "gradient_draws": 2},
     "order-free, one sample": {"gradient": "order-free", "gradient_samples": "1", "reduction": "atomic"},

@@ -21,7 +21,7 @@ def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainCon
 
 def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
     """A session with the scene's first splats at step 0. batches: gets the BatchResult of each."""
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     views = [scene.views[i] for i in scene.train]
     photos = Photos(device, [v.load() for v in views], config.images, ring=2 * config.batch_steps)
     on_batch = (lambda result: None) if batches is None else batches.append

@@ -61,6 +61,8 @@ class Scene:
         choices=("auto", "gpu", "stream"), aka="data_device")
     background: str = option("black", "colour behind the splats",
         choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
+    mask_mode: str = option("ignore", "pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, "
+        "which takes --background random", choices=("ignore", "transparent", "opacity"))
     near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
     init_type: str = option("sfm", "start from the scene's points, if it has any, or from random ones", choices=("sfm", "random"))
     init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
@@ -226,6 +228,10 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
             object.__setattr__(self, name, checked(name, getattr(self, name), where=name))
         if self.resume and self.ckpt:
             raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
+        if self.mask_mode == "opacity":
+            if self.background == "white":
+                raise UserError("mask_mode opacity takes background random, not white: leave out one of the two")
+            object.__setattr__(self, "background", "random")
         if self.deterministic:
             check_deterministic({name: value for name in DETERMINISTIC if (value := getattr(self, name)) != FIELDS[name].default})
             for name, needed in DETERMINISTIC.items():

@@ -23,6 +23,9 @@ class TrainSettings(TypedDict, total=False):
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
 
+    mask_mode: Literal["ignore", "transparent", "opacity"]
+    """pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, which takes --background random (default: ignore)"""
+
     near_plane: float
     """splats nearer to the camera are skipped (gsplat: 0.01) (default: 0.2 world units)"""
 

@@ -30,6 +30,8 @@ from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.report.page import write_comparison
+from hardsplat.train.lpips import VARIANTS, Lpips
+from hardsplat.train.lpips import VERSION as LPIPS_VERSION
 from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.photos import pack
 from hardsplat.train.report import check_folder, make_folder, write_json
@@ -156,16 +158,17 @@ def _refined(gpu: Device, config: TrainConfig, gaussians: Gaussians, scene: Scen
     return refine_held_out(gpu, config, gaussians, scene, scene.test)
 
 
-def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None, pose_opt: bool = False) -> dict:
+def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None, pose_opt: bool = False, lpips: str | None = None) -> dict:
     """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons.
 
-    pose_opt: also from refined poses of those views, which a run with that setting has anyhow."""
+    pose_opt: also from refined poses of those views, which a run with that setting has anyhow. lpips: a variant of VARIANTS in lpips.py, measured too."""
+    distance = Lpips(lpips) if lpips else None
     ply, config = find_model(result, data_dir, device)
     if config.data_dir is None:
         raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")
     out = Path(result_dir) if result_dir else ply.parent
     check_folder(out)
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
     gaussians = load_splats(ply)
@@ -176,19 +179,25 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     backend = BACKENDS[fastest(gpu, config)]
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink=None)
     frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
-    rows = []
+    rows, distances = [], []
     cameras = _refined(gpu, config, gaussians, scene) if pose_opt or config.pose_opt else None
     for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet):
         rows.append(replace(m, image=_NOTHING, photo=_NOTHING))
+        if distance:
+            distances.append(distance(m.image, m.photo))
         save_comparison(out / "renders", m)
     again = measure_all(gpu, raster, scene, scene.test, frame, config.quiet, cameras) if cameras else ()
     refined = {"refined": summary([replace(m, image=_NOTHING, photo=_NOTHING) for m in again])} if cameras else {}
     raster.destroy()
     parameters.destroy()
     table = {**summary(rows), **refined, "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
+    if lpips:
+        table["lpips"] = {"mean": float(np.mean(distances)), "views": distances, "variant": lpips, "version": LPIPS_VERSION, "what": VARIANTS[lpips].note}
     write_json(out / "eval.json", table)
     for row in (*table["views"], {**table, "name": f"mean of {len(rows)} held-out views"}):
         print(f"{row['name']:32s} PSNR {row['psnr']:6.2f} dB  SSIM {row['ssim']:.4f}   with colours fitted {row['fitted_psnr']:6.2f} dB  {row['fitted_ssim']:.4f}")
+    if lpips:
+        print(f"LPIPS {table['lpips']['mean']:.4f} ({lpips}: {VARIANTS[lpips].note}; version {LPIPS_VERSION})")
     if cameras:
         r = table["refined"]
         print(f"{'with refined poses':32s} PSNR {r['psnr']:6.2f} dB  SSIM {r['ssim']:.4f}   with colours fitted {r['fitted_psnr']:6.2f} dB  {r['fitted_ssim']:.4f}")

@@ -71,7 +71,7 @@ class Run:
         self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
         check_folder(self.folder)
         start = self._checkpoint_to_resume()
-        self.scene = scene or load_scene(config.data_dir, config.data_factor, config.test_every)
+        self.scene = scene or load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
@@ -288,7 +288,7 @@ class Run:
             r = result["refined"]
             fitted = f" ({r['fitted_psnr']:.2f} with colours fitted)" if self.config.exposure != "none" else ""
             tqdm.write(f"with the poses of held-out views refined: PSNR {r['psnr']:.2f} dB{fitted}, SSIM {r['ssim']:.4f}")
-        if step == self.config.max_steps and self.config.exposure == "none" and result["fitted_psnr"] - result["psnr"] > UNEVEN:
+        if step == self.config.max_steps and self.config.exposure == "none" and result["fitted_psnr"] > max(result["psnr"] + UNEVEN, 20):
             tqdm.write(f"note: fitted colours gain {result['fitted_psnr'] - result['psnr']:.1f} dB, so photographs seem to differ in exposure: try --exposure ppisp")
 
     def _measure_refined(self) -> dict:
