@@ -10,11 +10,13 @@ import pytest
 from hardsplat import contract
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.cli import main
+from hardsplat.gaussians import SH_C0
 from hardsplat.gpu.context import Device, ValidationError
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
 from hardsplat.raster import tiled
+from hardsplat.raster.parameters import pairs_wanted
 from hardsplat.study.bench import bench
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
@@ -288,6 +290,28 @@ def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
                 assert first[name].any() and first[name].tobytes() == again[name].tobytes(), name
         other = clear_scene(50, 150, 110, 1, seed=2)
         check(renderer, other, "records of a frame before are not taken for its own")
+
+
+def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
+    """Every splat touches every tile. The nearest have room, they are drawn, and the log says that the others have not."""
+    n, side, make_room = 1 << 20, 1024, tiled.TiledRasterizer.make_room
+
+    def in_what_there_is(self):
+        self.most = self.room
+        return make_room(self)
+
+    monkeypatch.setattr(tiled.TiledRasterizer, "make_room", in_what_there_is)
+    monkeypatch.setattr(tiled, "PAIRS_PER_SPLAT", 0)
+    monkeypatch.setattr(tiled, "FEWEST_PAIRS", 1 << 17)
+    means = np.column_stack([np.zeros((n, 2)), np.linspace(4, 5, n)])
+    gaussians = Gaussians(means, np.tile([1.0, 0, 0, 0], (n, 1)), np.full((n, 3), 30.0), np.full(n, 0.9), np.ones((n, 1, 3)))
+    camera = Camera(np.eye(4), np.array([[side, 0, side / 2], [0, side, side / 2], [0, 0, 1.0]]), side, side)
+    with Renderer(device, "tiled") as renderer:
+        image, T = renderer.forward(gaussians, camera)
+        assert pairs_wanted(renderer.parameters.counts) == n * (side // tiled.TILE) ** 2 == 1 << 32 > renderer.raster.room
+    np.testing.assert_allclose(image, 0.5 + SH_C0, atol=2e-4)
+    assert T.max() < 1e-4
+    assert "the farthest are not drawn" in caplog.text
 
 
 def test_gathered_pairs_that_do_not_fit(device, monkeypatch):

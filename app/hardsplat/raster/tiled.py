@@ -7,6 +7,7 @@ have a capacity; a frame that asks for more is drawn without its farthest pairs 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -32,6 +33,7 @@ from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
+log = logging.getLogger("hardsplat")
 TILE = contract.CONSTANTS["TILE"]
 # Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 8x8, and splats are culled against it. Backward, where a visit ends
 # in nine sums over the subgroup, fewer and larger ones pay.
@@ -212,6 +214,7 @@ class TiledRasterizer:
         self.record_bytes = subgroups_of(device.subgroup_size, BACKWARD_PIXELS) * contract.CONSTANTS["GRADIENTS"] * contract.itemsize("pair_records")  # of a pair
         if self.gathers:
             self.most = min(self.most, device.max_buffer // self.record_bytes)
+        self._said = False  # that pairs are left out
         self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
         try:
@@ -306,6 +309,9 @@ class TiledRasterizer:
         """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
         another, and what was recorded must be recorded anew. Raises OutOfMemory with nothing changed."""
         wanted = pairs_wanted(self._parameters.counts) if wanted is None else wanted
+        if wanted > self.most and not self._said:
+            self._said = True
+            log.warning("frames ask for up to %s pairs of tile and splat, %s have room on %s: the farthest are not drawn", wanted, self.most, self.device.name)
         if min(wanted, self.most) <= self.room:
             return False
         room = min(int(wanted * ROOM), self.most)
