@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy.spatial.transform import Rotation
 
 from hardsplat import contract
 from hardsplat.camera import Camera
@@ -14,7 +13,7 @@ from hardsplat.train.session import Session
 from tests.goldens import random_scene
 from tests.oracle import loss as oracle_loss
 from tests.oracle.render import render
-from tests.training import open_session, same_state, settings
+from tests.training import open_session, settings
 
 WIDTH, HEIGHT, SPLATS = 48, 32, 60
 

@@ -28,8 +28,8 @@ from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
-from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.exposures import EXPOSURES
+from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.moments import MOMENT_FORMATS

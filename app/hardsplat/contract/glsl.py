@@ -10,7 +10,7 @@ from hardsplat import trained
 from hardsplat.contract import SUBSYSTEMS
 from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
 from hardsplat.trained import Of
-from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
+from hardsplat.variants.loss_terms import LOSS_TERMS, ordered, pixel_terms
 
 FOLDER = "contract/"  # of the names that shaders include
 _EXTENSIONS = ("GL_EXT_scalar_block_layout", "GL_EXT_samplerless_texture_functions", "GL_EXT_buffer_reference", "GL_EXT_buffer_reference_uvec2")

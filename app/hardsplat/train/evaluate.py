@@ -14,12 +14,12 @@ from hardsplat.api import finished
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.gaussians import Gaussians
 from hardsplat.io.images import over
 from hardsplat.io.masks import kept, kept_pixels
 from hardsplat.io.scene import Scene, load_scene
@@ -30,9 +30,9 @@ from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.report.page import write_comparison
+from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.lpips import VARIANTS, Lpips
 from hardsplat.train.lpips import VERSION as LPIPS_VERSION
-from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.photos import pack
 from hardsplat.train.report import check_folder, make_folder, write_json
 from hardsplat.train.result import find_model

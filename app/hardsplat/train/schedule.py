@@ -55,7 +55,7 @@ def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.n
     plans = np.zeros(sum(trained.plane_count(kind) for kind in trained.ORDER), contract.dtype("RatePlan"))
     for place in trained.places():
         q, rate = place.quantity, place.quantity.rate
-        if not trained.is_chosen(q, config) or frozen and q.of == "splat":
+        if not trained.is_chosen(q, config) or (frozen and q.of == "splat"):
             continue
         every = getattr(config, rate.every) if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
