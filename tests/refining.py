@@ -62,7 +62,8 @@ class Refining:
         self.recorders[name].end()
 
     def run(self, name: str, state: dict, stats: np.ndarray, config: TrainConfig, **frame) -> dict:
-        """state and the result: (planes, n, values) by name. stats: (n, 3) or more, the first fields of GrowStat. frame: fields of that struct; all planes move, by their first rates."""
+        """state and the result: (planes, n, values) by name. stats: (n, 3) or more, the first fields of GrowStat.
+        frame: fields of that struct; all planes move, by their first rates."""
         n = state["means"].shape[1]
         for buffer in (*self.parameters._all_planes(), self.parameters.all["grow_stats"], *self.scratch.values()):
             buffer.fill(POISON)

@@ -24,7 +24,7 @@ from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import evaluate_run
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.stop import StopRequest
-from hardsplat.train.trainer import train
+from hardsplat.train.trainer import Run, train
 from tests.training import open_session, same_state, settings
 
 ROOT = Path(__file__).parents[1]
@@ -162,6 +162,11 @@ def _changed(**arrays):
         (lambda path: np.save(path.open("wb"), np.zeros(3)), "not a usable checkpoint"),
         (_changed(version=1), "checkpoint version 1, this hardsplat reads 4"),
         (_changed(log="{"), "not a usable checkpoint"),
+        (_changed(log='{"steps": ["a"]}'), "its log is not that of a run"),
+        (_changed(log='{"evaluations": [{"step": 1}]}'), "not a usable checkpoint"),
+        (_changed(log="[]"), "not a usable checkpoint"),
+        (_changed(step=-5), "step -5 of SH degree 1"),
+        (_changed(sh_degree=7), "step 20 of SH degree 7"),
         (_changed(means=np.zeros((1, 7, 3), np.float32)), r"adam_means is float32 .* expected float32 \(2, 1, 7, 3\)"),
         (_changed(means=np.zeros((1, 0, 3), np.float32)), "means is float32"),
         (_changed(sh0=np.zeros((1, 300, 3))), "sh0 is float64"),
@@ -180,7 +185,7 @@ def test_checkpoints_that_do_not_fit_the_run(capsys, copied, scene, tmp_path):
     assert error_of(capsys, copied, "--resume", "--sh-degree", "2") == f"{ckpt}: made with --sh-degree 1, this run has 2"
     error = error_of(capsys, scene, "--ckpt", ckpt, "--sh-degree", "2", "--result-dir", tmp_path / "o")
     assert error == f"{ckpt}: made with --sh-degree 1, this run has 2; add --config {copied / 'config.toml'}"
-    assert error_of(capsys, copied, "--resume") == f"{ckpt}: has 20 steps already, of 20; go on with more --max-steps"
+    assert error_of(capsys, copied, "--resume", "--max-steps", "10") == f"{ckpt}: has 20 steps already, of 10; go on with more --max-steps"
     assert "no such checkpoint" in error_of(capsys, scene, "--ckpt", tmp_path / "none.npz", "--result-dir", tmp_path / "o")
     assert "no checkpoint to resume from" in error_of(capsys, scene, "--resume", "--result-dir", tmp_path / "o")
 
@@ -196,6 +201,30 @@ def test_resume(on_device, halfway, copied):
     before = checkpoints.load(halfway / "ckpts/ckpt_20.npz").log
     assert metrics["curve"]["loss"][:4] == before["losses"] and metrics["seconds"]["training"] > before["training_seconds"]
     assert "resume = false" in (copied / "config.toml").read_text()
+
+
+def test_what_a_killed_run_did_not_finish_is_made_by_resuming_it(on_device, copied, capsys):
+    """The last checkpoint is there, and neither splats, measurements nor report."""
+    metrics = train(resumed(copied))
+    assert metrics["steps"] == 20 and [e["step"] for e in metrics["evaluations"]] == [10, 20]
+    assert all((copied / name).is_file() for name in ("splats.ply", "metrics.json", "report.html", "loss.png")) and list(copied.glob("renders/*.render.png"))
+    capsys.readouterr()
+    assert error_of(capsys, copied, "--resume") == f"{copied / 'ckpts/ckpt_20.npz'}: has 20 steps already, of 20; go on with more --max-steps"
+
+
+def test_the_newest_two_checkpoints_stay_and_those_of_save_steps(on_device, scene, tmp_path):
+    train(settings(scene, tmp_path, checkpoint_every=5, save_steps=(10,)))
+    assert {path.name for path in (tmp_path / "ckpts").iterdir()} == {"ckpt_10.npz", "ckpt_25.npz", "ckpt_30.npz"}
+
+
+def test_a_folder_is_one_runs_at_a_time(on_device, scene, tmp_path, capsys):
+    run = Run(settings(scene, tmp_path))
+    error = error_of(capsys, scene, "--result-dir", tmp_path, "--max-steps", "2")
+    assert error.startswith(f"{tmp_path} is in use by process {os.getpid()} on ") and error.endswith("; wait for its end, end it, or choose another --result-dir")
+    run.close()
+    assert not (tmp_path / ".lock").exists()
+    (tmp_path / ".lock").write_text("process 1, which was killed")
+    assert train(settings(scene, tmp_path, max_steps=2))["steps"] == 2 and not (tmp_path / ".lock").exists()
 
 
 def test_go_on_from_a_named_checkpoint(on_device, copied, scene, tmp_path):
@@ -267,7 +296,7 @@ def test_after_an_interrupt_nothing_is_measured(on_device, scene, tmp_path, monk
     with pytest.raises(UserError, match=f"interrupted run without splats.ply; resume it first: hardsplat train {tmp_path} --resume"):
         evaluate_run(str(tmp_path))
     metrics = train(resumed(tmp_path))
-    assert metrics["steps"] == 30 and metrics["evaluations"] == [] and (tmp_path / "renders").exists() is False
+    assert metrics["steps"] == 30 and metrics["evaluations"] == [] and not list(tmp_path.glob("renders/*.render.png"))
     assert f"interrupted, so not measured (hardsplat eval {tmp_path} does it)" in capfd.readouterr().out
 
 
@@ -372,7 +401,7 @@ def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_p
     def full(path, *_):
         raise UserError(f"{path}: cannot be written: No space left on device")
 
-    monkeypatch.setattr(trainer, "save_ply", full)
+    monkeypatch.setattr("hardsplat.io.ply.save_ply", full)
     with pytest.raises(UserError, match="No space left on device .step 30.; step 30 with .* is saved"):
         train(settings(scene, tmp_path))
     assert checkpoints.load(tmp_path / "ckpts/ckpt_30.npz").step == 30

@@ -177,7 +177,8 @@ def test_a_step_moves_the_photograph_that_it_sees(device, scene, name, rasterize
 @pytest.mark.parametrize("name", ["affine", "ppisp"])
 def test_gains_of_photographs_are_found(device, scene, name):
     """Photographs of one scene, some brighter and some darker: what is learnt goes with their gains."""
-    session = open_session(device, settings(scene, exposure=name, max_steps=100, ppisp_lr=0.05, ppisp_lr_final=0.05, ppisp_warm_up=1, strategy="none", affine_lr=0.02, batch_steps=50))
+    rates = dict(ppisp_lr=0.05, ppisp_lr_final=0.05, ppisp_warm_up=1, affine_lr=0.02)
+    session = open_session(device, settings(scene, exposure=name, max_steps=100, strategy="none", batch_steps=50, **rates))
     raw = session.photos.buffer.download(np.uint8)
     starts = session.photos._starts
     gains = np.array([0.6, 0.9, 0.75, 0.6, 0.9, 0.75, 0.6, 0.9])[: len(starts) - 1]
@@ -220,14 +221,14 @@ def test_what_was_learnt_is_saved(device, scene, tmp_path):
     session.run(3)
     session.drain()
     names = [f"{i}.jpg" for i in range(session.items["photograph"])]
-    save_exposures(tmp_path / "exposures.json", "ppisp", session.parameters, names)
+    save_exposures(tmp_path / "exposures.json", "ppisp", session.snapshot().buffers, names)
     table, buffers = json.loads((tmp_path / "exposures.json").read_text()), session.snapshot().buffers
     session.destroy()
     assert list(table["photographs"]) == names and len(table["cameras"]) == 1
     assert np.allclose(table["photographs"]["2.jpg"]["white_balance"], buffers["white_balance"][:, 2])
     assert np.allclose(table["cameras"][0]["response"], buffers["response"][:, 0])
     with pytest.raises(UserError, match="cannot write"):
-        save_exposures(tmp_path, "none", None, [])
+        save_exposures(tmp_path, "none", {}, [])
 
 
 def test_stochastic_gradients_have_none_of_exposures():

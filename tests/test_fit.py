@@ -22,7 +22,7 @@ from hardsplat.fit.fitter import fit, read_photo
 from hardsplat.fit.raster import STORE, FitOptions, open_rasterizer
 from hardsplat.fit.session import FitSession, canvas_row
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.io.images import over
+from hardsplat.io.images import over, save_png
 from hardsplat.io.video import CODECS
 from hardsplat.raster import tiled
 from hardsplat.raster.frame import frame_row
@@ -407,6 +407,15 @@ def test_a_fit_outlives_its_time_lapse(fitted, tmp_path, monkeypatch, capsys, wh
     assert sorted(lines)[1] == f"note: {tmp_path / 'out/timelapse.mp4'}: cannot be written: No space left on device; the fit goes on without its time-lapse"
     assert len(lines) == 2 and min(lines).endswith(f"of the GPU; in {tmp_path / 'out'}") and said.err == ""  # --quiet leaves out the bar, not the result
     assert not list((tmp_path / "out").glob("timelapse*"))
+
+
+def test_an_earlier_fit_is_set_aside(fitted, tmp_path, capsys):
+    photo, folder = tmp_path / "a.png", tmp_path / "out"
+    save_png(photo, np.random.default_rng(0).random((20, 24, 3)))
+    for steps in (2, 3):
+        fit(photo, FitConfig(result_dir=folder, max_steps=steps, frames=0, quiet=True))
+    assert json.loads((folder / "earlier_1/metrics.json").read_text())["steps"] == 2 and json.loads((folder / "metrics.json").read_text())["steps"] == 3
+    assert f"the earlier fit in {folder} is now in {folder / 'earlier_1'}" in capsys.readouterr().out and not (folder / ".lock").exists()
 
 
 def test_frames_are_seen_on_the_way(fitted, tmp_path):

@@ -11,7 +11,8 @@ import pytest
 from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu import capabilities, context, memory, passes, probe, shader
-from hardsplat.gpu.context import PhysicalDevice, ValidationError, choose
+from hardsplat.gpu import recorder as recorder_module
+from hardsplat.gpu.context import DeviceLost, PhysicalDevice, ValidationError, choose
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, PassError, build
 from hardsplat.gpu.queue import Fence, once, submit
@@ -249,6 +250,22 @@ def test_dependent_passes_wait_for_each_other(device, shaders):
         buffer.destroy()
 
 
+@pytest.mark.parametrize("read", ["stamps", "times", "fragments"])
+def test_a_device_lost_while_its_clock_is_read_is_said_so(device, monkeypatch, read):
+    def lost(*arguments):
+        raise recorder_module.vk.VkErrorDeviceLost
+
+    recorder = Recorder(device, {}, timed=True)
+    recorder.marks.append("a pass")
+    recorder._draws.append("a draw")
+    recorder.end()
+    monkeypatch.setattr(recorder_module.vk, "vkGetQueryPoolResults", lost)
+    with pytest.raises(DeviceLost, match="stopped answering"):
+        getattr(recorder, read)()
+    monkeypatch.undo()
+    recorder.destroy()
+
+
 def test_a_recording_runs_as_often_as_it_is_submitted(device, shaders):
     owner = ComputePass("count", "count.comp", reads=("keys",), writes=("keys",))
     shaders("count.comp", '#include "contract/sort.glsl"\nlayout(local_size_x = 1) in;\nBUFFER_keys(restrict)\nvoid main() { keys[0] += 1u; }')
@@ -461,7 +478,8 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "config", "presets", "errors", "files", "paths", "variants", "callables", "settings"}
+LEAVES = {"contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "config", "presets", "errors", "files", "parts", "paths", "variants"}
+LEAVES |= {"callables", "settings"}
 BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),
@@ -470,6 +488,7 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
     "sfm": {"io"},
     "raster": {"gpu"},
     "api": {"gpu", "raster"},
+    "torch": {"gpu", "raster"},
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
     "view": {"gpu", "raster", "io", "api", "train", "fit", "page"},

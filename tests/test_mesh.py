@@ -19,7 +19,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.mesh.checks import checked
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.files import load_mesh, save_mesh
-from hardsplat.mesh.fit import fit_mesh, measured
+from hardsplat.mesh.fit import MeshRun, fit_mesh, measured
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
 from hardsplat.train.photos import Photos
@@ -392,6 +392,27 @@ def test_scenes_and_settings_that_cannot_be(scene, tmp_path, capsys):
     behind = tmp_path / "far.obj"
     behind.write_text("v 0 0 0\nv 0 0 0\nv 1 1 1\nf 1 2 3\n")
     assert "none of its 1 triangles has an area" in refused(str(scene), "--quiet", "--init", str(behind), "--result-dir", str(tmp_path / "out"))
+
+
+def test_an_earlier_mesh_is_set_aside_and_the_folder_is_one_fits_at_a_time(scene, tmp_path, session_device, monkeypatch, capsys):
+    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
+    config = MeshConfig(data_dir=scene, result_dir=tmp_path, max_steps=1, quiet=True, texture_size=32, init_levels=2)
+    fit_mesh(config)
+    before = (tmp_path / "mesh.ply").read_bytes()
+    run = MeshRun(config)
+    assert (tmp_path / "earlier_1/mesh.ply").read_bytes() == before and f"is now in {tmp_path / 'earlier_1'}" in capsys.readouterr().out
+    with pytest.raises(UserError, match="is in use by process"):
+        MeshRun(config)
+    run.run()
+    assert (tmp_path / "mesh.ply").is_file() and not (tmp_path / ".lock").exists()
+
+
+def test_subdivision_ends_where_triangles_cannot_be_told_apart(scene, tmp_path, session_device, monkeypatch):
+    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
+    monkeypatch.setattr("hardsplat.mesh.files.MOST_TRIANGLES", 1000)
+    config = MeshConfig(data_dir=scene, result_dir=tmp_path, max_steps=4, quiet=True, texture_size=32, init_levels=2, subdivide_steps=(2,))
+    with pytest.raises(UserError, match="--subdivide-steps: has 1280 triangles, 1000 can be told apart; leave out the last of them .step 2.; the mesh of step 2 is saved"):
+        fit_mesh(config)
 
 
 def test_measures():

@@ -1,5 +1,6 @@
-"""--rasterizer auto: the rasterizer that draws a small scene fastest, of those that run."""
+"""--rasterizer auto: of those that run, the rasterizer that draws a small scene fastest; in training the one that makes its own steps fastest."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,9 @@ from hardsplat.errors import UserError
 from hardsplat.raster import BACKENDS, fastest, unknown
 from hardsplat.raster.choose import MARGIN, remembered
 from hardsplat.raster.trial import Trial
+from hardsplat.train.auto import GROWN, Auto
+from hardsplat.train.trainer import train
+from tests.training import settings
 
 AUTO = TrainConfig(rasterizer="auto")
 
@@ -20,7 +24,7 @@ def timed(monkeypatch, tmp_path, device):
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
     monkeypatch.setitem(device._shared, "choices", {})
     for name in BACKENDS:  # their own variants are not the subject
-        monkeypatch.setitem(BACKENDS, name, replace(BACKENDS[name], resolve=lambda device, options: None))
+        monkeypatch.setitem(BACKENDS, name, replace(BACKENDS[name], first=lambda device, options: options))
     table = {"hardware": 2.0, "tiled": 1.0}
     monkeypatch.setattr(Trial, "ms", lambda self, options, best=0.0: table[options.rasterizer])
     return table
@@ -39,9 +43,9 @@ def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
     def refuse(device, options):
         raise UserError("no interlock")
 
-    monkeypatch.setitem(BACKENDS, "hardware", replace(BACKENDS["hardware"], resolve=refuse))
+    monkeypatch.setitem(BACKENDS, "hardware", replace(BACKENDS["hardware"], first=refuse))
     assert fastest(device, AUTO) == "tiled"
-    monkeypatch.setitem(BACKENDS, "tiled", replace(BACKENDS["tiled"], resolve=refuse))
+    monkeypatch.setitem(BACKENDS, "tiled", replace(BACKENDS["tiled"], first=refuse))
     with pytest.raises(UserError, match="hardware: no interlock; tiled: no interlock"):
         fastest(device, AUTO)
 
@@ -70,3 +74,72 @@ def test_real_trials(device, monkeypatch, tmp_path):
     found = next(found for given, found in remembered(device).items() if given.startswith("rasterizer"))
     ms = found["ms"]["rasterizer"]
     assert set(ms) == set(BACKENDS) and min(ms.values()) > 0 and ms[chosen] <= min(ms.values()) / (1 - MARGIN)
+
+
+# -- in training -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def steps_take(monkeypatch):
+    """steps_take(hardware=, tiled=): milliseconds that trials find; a rasterizer that is not named does not run."""
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    asked = []
+
+    def set_to(**ms):
+        def timed(self, session, name, most, aside, timed_rows):
+            asked.append((name, timed_rows))
+            if name not in ms:
+                from hardsplat.train.auto import _Refused
+
+                raise _Refused
+            with aside():
+                session.use(name, timed_rows)
+            session.run(2)
+            session.drain()
+            return ms[name]
+
+        monkeypatch.setattr(Auto, "_timed", timed)
+        monkeypatch.setattr("hardsplat.train.session.Session.has_timed_rows", lambda self, name: name == "hardware")
+        return asked
+
+    return set_to
+
+
+@pytest.mark.parametrize(
+    "ms, chosen, asked",
+    [
+        ({"hardware": 2.0, "tiled": 1.0}, "tiled", [("hardware", False), ("tiled", False), ("hardware", True)]),
+        ({"hardware": 9.0, "tiled": 1.0}, "tiled", [("hardware", False), ("tiled", False)]),  # hopeless: its own variants are not looked for
+        ({"hardware": 1.0, "tiled": 2.0}, "hardware", [("hardware", False), ("tiled", False), ("hardware", True)]),
+        ({"hardware": 1.02, "tiled": 1.0}, "hardware", [("hardware", False), ("tiled", False), ("hardware", True)]),  # within the noise the first stays
+        ({"tiled": 2.0}, "tiled", [("hardware", False), ("tiled", False)]),
+    ],
+)
+def test_the_run_itself_is_timed(on_device, steps_take, scene, tmp_path, ms, chosen, asked):
+    found = steps_take(**ms)
+    metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
+    assert found == asked and metrics["rasterizer"] == chosen and metrics["steps"] == 30
+    assert metrics["auto"] == [{"step": 0, "splats": metrics["splats"], "ms": ms, "chosen": chosen}]
+    assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()
+    assert "rasterizer" in json.loads((tmp_path / "metrics.json").read_text())
+
+
+def test_it_is_timed_again_when_the_work_has_grown_tenfold():
+    auto = Auto(["hardware", "tiled"])
+    assert auto.due(1.0)
+    auto._work = 100.0
+    assert not auto.due(100 * GROWN - 1) and auto.due(100 * GROWN)
+    assert not Auto(["tiled"]).due(1.0)
+
+
+def test_a_run_too_short_for_trials_keeps_the_first(on_device, steps_take, scene, tmp_path):
+    assert steps_take(hardware=2.0, tiled=1.0) == []
+    assert train(settings(scene, tmp_path, rasterizer="auto", max_steps=5))["rasterizer"] == "hardware"
+    assert steps_take() == []
+
+
+def test_real_steps_are_timed(on_device, scene, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
+    (trial,) = metrics["auto"]
+    assert set(trial["ms"]) == set(BACKENDS) and min(trial["ms"].values()) > 0 and trial["ms"][metrics["rasterizer"]] <= min(trial["ms"].values()) * 1.04

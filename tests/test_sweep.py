@@ -33,7 +33,7 @@ FEW = ["--max-steps", "2", "--sh-degree", "0", "--strategy", "none", "--block", 
 def in_process(device, monkeypatch):
     """Runs are made in this process, on its device, and no plots are drawn: the folders of those that were made."""
     made = []
-    monkeypatch.setattr("hardsplat.train.trainer.write_pictures", lambda folder, metrics: None)
+    monkeypatch.setattr("hardsplat.train.results.save_plots", lambda folder, metrics: None)
     monkeypatch.setattr("hardsplat.study.sweep.write_plots", lambda folder, records: {})
 
     def process(folder, wanted, show):
@@ -106,12 +106,29 @@ def test_only_a_whole_record_of_the_same_settings_counts(tmp_path):
     assert run_file.find(tmp_path, job) == (folder, None)
     record = run_file.write(folder, run_file.new(job) | {"status": "done"})
     assert run_file.find(tmp_path, job) == (folder, record) and [p.name for p in folder.iterdir()] == ["run.json"]
-    run_file.write(folder, record | {"settings": {"format": "unorm8", "seed": 2}})
-    assert run_file.find(tmp_path, job) == (folder, None)
+    for changed in ({"settings": {"format": "unorm8", "seed": 2}}, {"hardsplat": "0.0.9"}, {"settings": {"format": "unorm8"}}, {"settings": {**job.settings, "sh_degree": 2}}):
+        run_file.write(folder, record | changed)  # its own folder: what is in this one stays
+        assert run_file.find(tmp_path, job) == (tmp_path / job.name, None), changed
     for text in ("", "{", "[]", json.dumps({"schema": 2}), json.dumps({"schema": 1}), json.dumps(record)[:-5]):
         (folder / "run.json").write_text(text)
         assert run_file.find(tmp_path, job) == (folder, None)
     assert run_file.find(tmp_path / "none", job) == (tmp_path / "none" / job.name, None)
+
+
+def test_runs_of_other_defaults_stay_and_are_not_gone_on_with(in_process, scene, tmp_path, monkeypatch, capsys):
+    """After a default changed, a job has the identity of a run that was made with the old one."""
+    command = ["sweep", str(scene), *FEW, "--format", "float16", "--result-dir", str(tmp_path)]
+    assert main(command) == 0 and len(in_process) == 1
+    (folder,) = (tmp_path / "runs").iterdir()
+    before = (folder / "splats.ply").read_bytes()
+    for status in ("done", "interrupted"):
+        record = run_file.read(folder)
+        run_file.write(folder, record | {"status": status, "settings": record["settings"] | {"opacities_lr": 0.5}})
+        in_process.clear()
+        assert main(command) == 0 and len(in_process) == (status == "done")  # the second time the new run is there
+        assert (folder / "splats.ply").read_bytes() == before and "opacities_lr 0.5, now 0.025" in capsys.readouterr().out
+    other = tmp_path / "runs" / f"{folder.name}-2"
+    assert run_file.read(other)["settings"]["opacities_lr"] == 0.025 and run_file.read(other)["status"] == "done"
 
 
 # -- a sweep ----------------------------------------------------------------------------------------------------------------------

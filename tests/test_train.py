@@ -140,6 +140,22 @@ def test_deterministic_runs_leave_the_same_bytes(on_device, scene, tmp_path):
     assert a == b and json.loads((tmp_path / "a" / "metrics.json").read_text())["variants"]["tile_backward"] == "gather"
 
 
+def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_path, monkeypatch):
+    """Where pairs of tile and splat find no room, which is made between batches: however long steps take, and however often the state is copied."""
+    monkeypatch.setattr("hardsplat.raster.tiled.FEWEST_PAIRS", 1)
+    monkeypatch.setattr("hardsplat.raster.tiled.PAIRS_PER_SPLAT", 1)
+    monkeypatch.setattr("hardsplat.train.trainer.BATCH_SECONDS", 1.0)
+    left = []
+    for seconds, copies in ((1e-6, math.inf), (0.4, 0.0)):
+        monkeypatch.setattr("hardsplat.train.batch.BatchedSession.step_seconds", property(lambda self, seconds=seconds: seconds))
+        monkeypatch.setattr("hardsplat.train.trainer.SNAPSHOT_SECONDS", copies)
+        folder = tmp_path / str(seconds)
+        metrics = train(settings(scene, folder, deterministic=True, rasterizer="auto", max_steps=30, init_scale=3.0))
+        assert metrics["clipped_steps"] > 0
+        left.append((folder / "splats.ply").read_bytes())
+    assert left[0] == left[1]
+
+
 def test_metrics_are_plausible(run):
     _, m = run
     assert m["steps"] == 80 and m["curve"]["step"] == list(range(5, 81, 5))

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import types
 
@@ -234,6 +235,30 @@ def test_photographs(seen):
     seen.shows(seen.headless(seen.cameras[0]))
 
 
+def test_a_photograph_is_shown_when_it_arrives(seen):
+    """Without anybody touching the window, in which nothing else changes."""
+    gate, asked = threading.Event(), threading.Event()
+
+    def slow():
+        asked.set()
+        gate.wait(SECONDS)
+        return seen.photos[0]
+
+    seen.inputs.points[0] = Viewpoint("slow", seen.cameras[0], slow)
+    seen.shows(seen.headless())
+    for _ in range(3):
+        seen.inputs.on_key(glfw.KEY_P)
+    seen.until(asked.is_set, "asking for the photograph")
+    for _ in range(20):
+        seen.turn()
+    frames = seen.viewer.frames
+    for _ in range(10):
+        seen.turn()
+    assert seen.viewer.frames == frames  # waiting for it costs no frames
+    gate.set()
+    seen.until(lambda: psnr(display_of(seen) / 255, seen.photos[0] / 255) > 40, "the photograph")
+
+
 def test_a_photograph_that_is_gone(seen):
     def gone():
         raise UserError("a.jpg: image not found")
@@ -351,6 +376,9 @@ def test_lost_swapchains(seen, device, monkeypatch, function, name):
 
     monkeypatch.setitem(device._procs, function, lost)
     seen.inputs.on_key(glfw.KEY_RIGHT)
+    seen.shows(seen.headless(seen.cameras[1]))
+    while not told:  # an image was at hand already, so that none was asked for
+        seen.frames(1)
     seen.shows(seen.headless(seen.cameras[1]))
     assert told == [name]
 

@@ -56,8 +56,8 @@ class Renderer:
         if unknown := [name for name in options if name not in known]:
             raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
         self._options = self._backend.options(**{"gradient": "analytic", **options})  # estimates only for those who ask
-        self._opened = not isinstance(device, Device)
-        self.device = open_device(device) if self._opened else device
+        self.device = device if isinstance(device, Device) else open_device(device)
+        self._opened = self.device is not device
         try:
             self._backend.resolve(self.device, self._options)
         except UserError:
@@ -111,7 +111,7 @@ class Renderer:
         shape or range, UserError when the device cannot do it (OutOfMemory: this size does not fit).
         """
         single = isinstance(camera, Camera)
-        cameras = [camera] if single else list(camera) if isinstance(camera, Sequence) else []
+        cameras: list[Camera] = [camera] if isinstance(camera, Camera) else list(camera) if isinstance(camera, Sequence) else []
         if not (isinstance(gaussians, Gaussians) and cameras and all(isinstance(c, Camera) for c in cameras)):
             raise ValueError(f"forward() takes Gaussians, then a Camera or a sequence of them, got {type(gaussians).__name__} and {type(camera).__name__}")
         if len(sizes := {(c.width, c.height) for c in cameras}) > 1:

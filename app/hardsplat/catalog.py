@@ -16,7 +16,7 @@ from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
 from hardsplat.raster import hardware, tiled
 from hardsplat.raster.orderfree import OrderFree
-from hardsplat.raster.projection import Perspective
+from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
@@ -47,9 +47,10 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     sinks = [STORE, *(adam(moments, grows=grows, poses=poses) for moments in MOMENT_FORMATS for grows in (True, False) for poses in (True, False))]
     for picture in PICTURES:
         yield from (*Perspective(1, None).passes(picture=picture), show_pass(picture))
-    flat = [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
-    for projection in (*(kind(1, sink) for sink in sinks for kind in (Perspective, Perturbed)), *flat):
-        yield from projection.passes()
+    projections: list[Projection] = [kind(1, sink) for sink in sinks for kind in (Perspective, Perturbed)]
+    projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
+    for projection in projections:
+        yield from projection.passes({})
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)
@@ -66,8 +67,9 @@ def passes() -> Iterator[ComputePass | DrawPass]:
 
 def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass | DrawPass]:
     """Draws, by what they depend on: those forward by format, blending, ordering and picture, those backward by all rows, and whatever stands before the fragments by shape."""
-    registries = (FORMATS, BLENDINGS, REDUCTIONS, ORDERINGS, ATOMICS, QUADS, BLOCKS)
-    for format, blending, reduction, ordering, atomics, quads, block in itertools.product(*(r.values() for r in registries)):
+    forward = itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values())
+    backward = list(itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), BLOCKS.values()))
+    for (format, blending, ordering), (reduction, atomics, quads, block) in itertools.product(forward, backward):
         rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
         yield from hardware.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
     for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES):

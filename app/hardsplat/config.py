@@ -5,11 +5,11 @@ Names follow gsplat's simple_trainer; values are those of the original 3DGS (Ker
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from hardsplat.errors import UserError
 from hardsplat.variants.atomics import ATOMICS
@@ -28,12 +28,15 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 STRATEGIES = ("budget", "adaptive", "mcmc", "none")  # the names in hardsplat.train.strategies, which takes Vulkan to import
 RASTERIZERS = ("hardware", "tiled")  # the names in hardsplat.raster.BACKENDS, which takes Vulkan to import
 
+T = TypeVar("T")
+
 DETERMINISTIC = {"rasterizer": "tiled", "tile_backward": "gather"}  # what that setting stands for
 
-_group = dataclass(frozen=True, kw_only=True)
 
 
-def option(default, help, *, unit="", choices=(), min=0, max=2**32 - 1, shown=None, aka=""):
+def option(
+    default: T, help: str, *, unit: str = "", choices: Sequence[str] = (), min: float = 0, max: float = 2**32 - 1, shown: str | None = None, aka: str = ""
+) -> T:
     """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
 
     shown: what help prints as the default where the value alone says too little.
@@ -43,12 +46,12 @@ def option(default, help, *, unit="", choices=(), min=0, max=2**32 - 1, shown=No
         help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split())))
 
 
-def variant(registry, help, auto="the fastest here"):
+def variant(registry: Iterable[str], help: str, auto: str = "the fastest here") -> str:
     """The choice of one row of a registry in app/hardsplat/variants."""
     return option("auto", f"{help}; auto: {auto}", choices=("auto", *registry))
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """scene and initialization"""
 
@@ -72,7 +75,7 @@ class Scene:
     init_scale: float = option(1.0, "size of a new splat over the distance to its neighbours", min=1e-6)
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """run and results"""
 
@@ -87,13 +90,15 @@ class Run:
         unit="steps", aka="checkpoint_iterations")
     resume: bool = option(False, "continue from the newest checkpoint in the result folder, with the settings saved there")
     ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
+    log: str = option("jsonl", "what other programs can follow: metrics.jsonl or metrics.csv in the result folder, or its folder tensorboard, which also has pictures",
+        choices=("none", "jsonl", "csv", "tensorboard"), aka="logger tb_every")
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
     verbose: bool = option(False, "say which variants auto chose for the device, and why")
     profile: bool = option(False, "report GPU milliseconds of every stage")
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Rasterizing:
     """device and rasterizer"""
 
@@ -122,7 +127,7 @@ class Rasterizing:
     cap_max: int = option(0, "most splats; 0: what fits on the device (mcmc: 1 000 000)", unit="splats", aka="max_splats")
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Learning:
     """model, loss and Adam"""
 
@@ -167,7 +172,7 @@ class Learning:
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Capture:
     """photographs that differ"""
 
@@ -185,7 +190,7 @@ class Capture:
     exposure_reg: float = option(1.0, "ppisp: weights of what keeps vignetting and response plain, over those published", max=1e6)
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Densifying:
     """densification"""
 
@@ -219,7 +224,7 @@ class Densifying:
     scale_reg: float = option(0.0, "weight of the mean scale in the loss (mcmc: 0.05)", unit="per scene extent", max=1e6)
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
     """All settings of one run, checked: a value of the wrong type or out of range raises UserError."""
 
@@ -238,12 +243,19 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
                 object.__setattr__(self, name, needed)
 
 
-GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__: fields(group) for group in TrainConfig.__bases__}
+GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__ or "": fields(group) for group in TrainConfig.__bases__}
 FIELDS: dict[str, Field] = {f.name: f for group in GROUPS.values() for f in group}
 NAMES: dict[str, str] = {word: f.name for f in FIELDS.values() for word in (f.name, *f.metadata["aka"])}  # for suggestions
 
 _WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path",
            tuple[int, ...]: "a list of whole numbers"}
+
+
+def scene_folder(data_dir: Path | None) -> Path:
+    """The scene that a setting names. Raises UserError where it names none."""
+    if data_dir is None:
+        raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
+    return data_dir
 
 
 def check_deterministic(named: Mapping[str, Any]) -> None:
@@ -262,7 +274,7 @@ def check_gradient(config: TrainConfig) -> None:
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
 
 
-def kind(f: Field) -> type:
+def kind(f: Field) -> Any:
     """The field's type without its `| None`."""
     return get_args(f.type)[0] if isinstance(f.type, UnionType) else f.type
 

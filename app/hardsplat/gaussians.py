@@ -7,8 +7,6 @@ from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 
 import numpy as np
-from scipy.spatial import cKDTree
-from scipy.special import expit
 
 from hardsplat import trained
 
@@ -75,9 +73,9 @@ class Gaussians:
             return parts[0]
         if any(part.extra.keys() != parts[0].extra.keys() for part in parts):
             raise ValueError("splats with different further quantities do not go together")
-        fields = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "quats", "scales", "opacities", "sh"))
+        means, quats, scales, opacities, sh = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "quats", "scales", "opacities", "sh"))
         extra = {name: np.concatenate([part.extra[name] for part in parts], axis=1) for name in parts[0].extra}
-        return cls(*fields, extra, check=False)
+        return cls(means, quats, scales, opacities, sh, extra, check=False)
 
     @property
     def sh_degree(self) -> int:
@@ -128,7 +126,7 @@ class Gaussians:
         """From the trained parameters: log scales and logit opacities. Values are not checked: training may leave some that are not finite."""
         with np.errstate(over="ignore"):  # beyond float64 a scale is infinite
             scales = np.exp(np.asarray(log_scales, np.float64))
-        return cls(means, quats, scales, expit(np.asarray(logit_opacities, np.float64)), sh, check=False)
+        return cls(means, quats, scales, logistic(np.asarray(logit_opacities, np.float64)), sh, check=False)
 
     @classmethod
     def load(cls, path: str | Path) -> Gaussians:
@@ -155,6 +153,8 @@ class Gaussians:
 
         points (N, 3) world units; colors (N, 3) uint8. Isotropic; the scale is the root mean square distance to the 3 nearest neighbours.
         """
+        from scipy.spatial import cKDTree  # takes a third of a second, for which those who read splats need not wait
+
         points = np.asarray(points, np.float64)
         n = len(points)
         if n == 0:
@@ -168,6 +168,12 @@ class Gaussians:
         sh[:, 0] = (np.asarray(colors, np.float64) / 255 - 0.5) / SH_C0
         quats = np.tile(np.array([1, 0, 0, 0], np.float32), (n, 1))
         return cls(points, quats, np.repeat(scale[:, None], 3, 1), np.full(n, opacity), sh)
+
+
+def logistic(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)) in the precision of x."""
+    with np.errstate(over="ignore"):  # where the exponential is infinite, the outcome is 0
+        return 1 / (1 + np.exp(-x))
 
 
 def _float32(value) -> np.ndarray:

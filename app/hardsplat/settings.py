@@ -65,6 +65,9 @@ class TrainSettings(TypedDict, total=False):
     ckpt: str | Path
     """continue from this checkpoint (default: none)"""
 
+    log: Literal["none", "jsonl", "csv", "tensorboard"]
+    """what other programs can follow: metrics.jsonl or metrics.csv in the result folder, or its folder tensorboard, which also has pictures (default: jsonl)"""
+
     seed: int
     """seed of view order, random start and splits (default: 42)"""
 

@@ -164,7 +164,8 @@ def most_planes(quantity: Quantity) -> int:
 
 def places() -> list[Place]:
     """All quantities with their places: splats first, then photographs, cameras, the scene. Planes that a lower SH degree lacks leave a gap."""
-    found, plane = [], 0
+    found: list[Place] = []
+    plane = 0
     for kind in ORDER:
         number = 0
         for quantity in of(kind):

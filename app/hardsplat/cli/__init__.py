@@ -22,20 +22,20 @@ COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted, 143 terminated."""
     program = argv is None
-    argv = sys.argv[1:] if program else argv
+    words = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr) if program else ():
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names of files may hold what the terminal cannot show
     command = None
     try:
-        flags = _parsed(argv)
+        flags = _parsed(words)
         command = COMMANDS[flags.pop("command")]
         return command.handle(flags) or 0
     except UserError as error:
         if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
             raise
         remedy = getattr(command, "REMEDIES", {}).get(error.grows_with) if isinstance(error, OutOfMemory) else None
-        print(f"hardsplat: error: {_blamed(str(error), argv)}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
+        print(f"hardsplat: error: {_blamed(str(error), words)}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from hardsplat.cli.flags import METAVARS, add_groups, add_setting, default_text, flag, from_text, settings
 from hardsplat.cli.train import require_scene
-from hardsplat.config import FIELDS, GROUPS, checked, kind
+from hardsplat.config import FIELDS, GROUPS, checked, kind, scene_folder
 from hardsplat.presets import load_config
 
 COMMON = ("max_steps", "data_factor", "test_every", "rasterizer", "format", "blending", "reduction", "strategy", "cap_max", "seed")
@@ -49,7 +49,7 @@ def handle(flags):
     require_scene(config)
     from hardsplat.study.sweep import sweep
 
-    folder = Path(result_dir).expanduser() if result_dir else Path("results") / f"{config.data_dir.name}_sweep"
+    folder = Path(result_dir).expanduser() if result_dir else Path("results") / f"{scene_folder(config.data_dir).name}_sweep"
     records = sweep(preset, common, axes, folder, devices=[devices] if isinstance(devices, str) else devices, **how)
     return int(any(r["status"] == "failed" for r in records))
 

@@ -5,6 +5,7 @@ import sys
 from hardsplat.cli.flags import add_groups, add_setting, settings, show_log
 from hardsplat.config import GROUPS
 from hardsplat.errors import UserError
+from hardsplat.parts import Parts, process_began
 from hardsplat.presets import SAVED_NAME, load_config
 
 HELP = "train a scene"
@@ -24,6 +25,7 @@ def add_flags(parser):
 
 
 def handle(flags):
+    parts = Parts("imports", process_began())
     preset, with_window, with_sfm = flags.pop("config", None), flags.pop("view"), flags.pop("sfm")
     if "scene" in flags:
         if "data_dir" in flags:
@@ -42,7 +44,7 @@ def handle(flags):
     from hardsplat.train.trainer import train
 
     show_log(config.verbose, config.quiet)
-    train(config, [watcher for watcher in [with_window and _preview()] if watcher])
+    train(config, [watcher for watcher in [with_window and _preview()] if watcher], parts)
 
 
 def find_poses(photographs, config):

@@ -8,6 +8,9 @@ A shader opens a resource with its access, `BUFFER_camera(readonly)`; a pass nam
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from hardsplat.contract.core import CORE
@@ -30,12 +33,29 @@ from hardsplat.contract.tiles import TILES
 from hardsplat.contract.train import TRAIN
 from hardsplat.contract.view import VIEW
 
-__all__ = ["AXES", "BINDINGS", "BUFFERS", "CONSTANTS", "SPECS", "STRUCTS", "SUBSYSTEMS", "BufferSpec", "Field", "ImageSpec", "dtype", "indirect_offset", "itemsize", "layout"]
+__all__ = [
+    "AXES",
+    "BINDINGS",
+    "BUFFERS",
+    "CONSTANTS",
+    "FLOATS",
+    "SPECS",
+    "STRUCTS",
+    "SUBSYSTEMS",
+    "BufferSpec",
+    "Field",
+    "ImageSpec",
+    "dtype",
+    "indirect_offset",
+    "itemsize",
+    "layout",
+]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
     s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, POSE, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
 }
-CONSTANTS: dict[str, int | float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items()}
+CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
+FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}
 STRUCTS: dict[str, tuple[Field, ...]] = {name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()}
 BUFFERS: dict[str, BufferSpec] = {b.name: b for s in SUBSYSTEMS.values() for b in s.buffers}
 SPECS: dict[str, BufferSpec | ImageSpec] = {**BUFFERS, **{i.name: i for s in SUBSYSTEMS.values() for i in s.images}}
@@ -57,7 +77,7 @@ def layout(name: str) -> tuple[tuple[str, int], ...]:
 
     def within(kind: np.dtype, member: str, start: int) -> list[tuple[str, int]]:
         if kind.fields:
-            return [n for name in kind.names for n in within(kind.fields[name][0], name, start + kind.fields[name][1])]
+            return [n for name, (part, offset, *_) in kind.fields.items() for n in within(part, name, start + offset)]
         if kind.subdtype:
             base, shape = kind.subdtype
             return [n for i in range(int(np.prod(shape))) for n in within(base, member, start + i * base.itemsize)]
@@ -68,4 +88,5 @@ def layout(name: str) -> tuple[tuple[str, int], ...]:
 
 def indirect_offset(field: str) -> int:
     """Byte offset of a command in the `indirect` buffer."""
-    return dtype("Indirect").fields[field][1]
+    commands: Mapping[str, Any] = dtype("Indirect").fields or {}
+    return commands[field][1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -42,9 +42,11 @@ def fit(image: str | Path, **settings: Unpack[FitSettings]) -> Fitted:
     """
     check_known(settings, {name: name for name in FIT_FIELDS})
     path = Path(image)
-    config = FitConfig(**{"result_dir": Path("results") / path.stem, **settings})
+    folder = Path(settings.get("result_dir") or Path("results") / path.stem)
+    given: dict[str, Any] = {**settings, "result_dir": folder}
+    config = FitConfig(**given)
     device = open_device(config.device)
     try:
-        return Fitted(config.result_dir, run(path, config, device=device))
+        return Fitted(folder, run(path, config, device=device))
     finally:
         device.close()

@@ -76,6 +76,8 @@ class Blobs:
 class BlobBuffers:
     """Up to `capacity` blobs on the GPU with their counts. extra: rows beside `blobs`, of those in planes."""
 
+    sh_degree = 0  # a blob has one colour
+
     def __init__(self, device: Device, capacity: int, extra: tuple[str, ...] = ()):
         self.capacity = capacity
         planes = {"blobs": NUMBERS, "d_blobs": NUMBERS, "adam_blobs": 2 * NUMBERS}

@@ -26,10 +26,12 @@ from hardsplat.gpu.memory import Image
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.exr import read_exr
 from hardsplat.io.images import over, read_upright, save_png, to_uint8
+from hardsplat.lock import FolderLock
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
-from hardsplat.train.report import check_folder, make_folder, stage_medians, write_json
+from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, write_json
 from hardsplat.train.stop import StopRequest
 
+OF_A_FIT = ("metrics.json", "blobs.npz", "reconstruction.png", "difference.png", "timelapse.mp4", "psnr.png")
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two
 OnFrame = Callable[[int, Image], None]  # (steps done, `target`): colour without background, premultiplied, and transmittance in alpha
 
@@ -77,7 +79,10 @@ class Run:
         self.path, self.folder, self.config, self.on_frame, self.preview = path, folder, config, on_frame, preview
         self.height, self.width = photo.shape[:2]
         self.capacity = config.blobs_for(self.width * self.height)
-        self.steps, self.psnrs, self.seconds, self.stages = [], [], [], []
+        self.steps: list[int] = []
+        self.psnrs: list[float] = []
+        self.seconds: list[float] = []
+        self.stages: list[dict[str, float]] = []
         self.gpu_seconds, self.bar = 0.0, None
         self.device = device or open_device(config.device, *([preview.surfaces] if preview else []))
         try:
@@ -92,6 +97,9 @@ class Run:
     def fit(self) -> dict:
         c, session = self.config, self.session
         started = time.perf_counter()
+        lock = FolderLock(self.folder)
+        if earlier := set_aside(self.folder, OF_A_FIT, OF_A_FIT):
+            tqdm.write(f"note: the earlier fit in {self.folder} is now in {earlier}")
         lapse, pictured = None, frames(c.max_steps, c.frames)
         try:
             if c.frames:
@@ -128,6 +136,7 @@ class Run:
             if self.preview:
                 self.preview.close()
             session.destroy()
+            lock.release()
 
     def _grow(self, total: int) -> None:
         blobs, moments = self.session.get()

@@ -6,7 +6,7 @@ All draw `blobs` as splats2d, so image and gradients are the same but for roundi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -94,12 +94,12 @@ def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width:
     drawing = {**slots, "alpha": PICTURES["image"].alpha, "checkpoint": "tiled/checkpoint_none.glsl"}
     summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
     summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
-    reads, subgroups = ("counts", "tile_splats", "tile_reaches"), dict(full_subgroups=True, subgroup=lanes)
+    reads = ("counts", "tile_splats", "tile_reaches")
     drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
     return [
         count_pass(width, height),
-        ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, drawing, **subgroups),
-        ComputePass("draw backward", "tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing, **subgroups),
+        ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, drawing, full_subgroups=True, subgroup=lanes),
+        ComputePass("draw backward", "tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing, full_subgroups=True, subgroup=lanes),
     ]
 
 
@@ -125,6 +125,7 @@ class WalkRasterizer:
     room = 0
 
     def __init__(self, device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink):
+        self.width, self.height = width, height
         row = FIT_RASTERS[options.rasterizer]
         lanes = options.subgroup_size or device.subgroup_size
         if lanes not in device.subgroup_sizes or lanes not in SUBGROUPS:
@@ -139,14 +140,14 @@ class WalkRasterizer:
         self.projection = Flat(sink)
         passes = [*self.projection.passes(), *walk_passes(row, backward, atomics, width, height, lanes, pixels)]
         self.pipelines = build_all(device, passes)
-        capacity, format = parameters.capacity, FORMATS["float32"]
-        sizes = {"tile_splats": capacity, "tile_reaches": capacity, "pair_sums": -(-capacity // BLOCK) + 1}
-        own: dict[str, Buffer | Image] = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        capacity, target = parameters.capacity, FORMATS["float32"]
+        areas = {"tile_splats": capacity, "tile_reaches": capacity, "pair_sums": -(-capacity // BLOCK) + 1}
+        own: dict[str, Buffer | Image] = {**allocate_all(device, {name: n * contract.itemsize(name) for name, n in areas.items()})}
         self._own = own
         try:
             own |= self.projection.allocate(device, capacity)
             for name in ("target", "d_image") if sink.stores else ("target",):
-                own[name] = Image(device, width, height, format.vk, format.texel, name)
+                own[name] = Image(device, width, height, target.vk, target.texel, name)
         except OutOfMemory:
             self.destroy()
             raise
@@ -163,9 +164,17 @@ class WalkRasterizer:
         self._draw(recorder, self.pipelines["draw backward"])
         self.projection.record_backward(recorder, self.pipelines, 0)
 
+    def record_score(self, recorder: Recorder, score: str) -> None:
+        raise ValueError("blobs have no scores")
+
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+        self.record_forward(recorder)
+        compare(recorder)
+        self.record_backward(recorder)
+
     def _draw(self, recorder: Recorder, run: Pipeline) -> None:
         """A dispatch is counted in workgroups of the size that the shader has by default."""
-        recorder.run(run, threads=(self.threads // run.owner.spec["LOCAL_SIZE"] * run.local_size[0],))
+        recorder.run(run, threads=(self.threads // int(run.owner.spec["LOCAL_SIZE"]) * run.local_size[0],))
 
     def make_room(self, wanted: int | None = None) -> bool:
         """There are no pairs of tile and blob."""
@@ -189,11 +198,9 @@ def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height:
     reduction = row.reductions[0] if options.reduction == "auto" else options.reduction
     if reduction not in row.reductions:
         raise UserError(f"--reduction {reduction}: {name} has {', '.join(row.reductions)}")
-    given = dict(reduction=reduction, atomics=options.atomics)
     if row.backend == "walk":
-        wanted = FitOptions(name, tile_pixels=options.tile_pixels, subgroup_size=options.subgroup_size, **given)
+        wanted = FitOptions(name, reduction, options.atomics, tile_pixels=options.tile_pixels, subgroup_size=options.subgroup_size)
         return WalkRasterizer(device, parameters, width, height, wanted, sink)
     if row.backend == "tiled":
-        given["tile_backward"] = given.pop("reduction")
-        return TiledRasterizer(device, parameters, width, height, TiledOptions(**given), sink, Flat(sink))
-    return HardwareRasterizer(device, parameters, width, height, HardwareOptions(format=options.format, **given), sink, Flat(sink))
+        return TiledRasterizer(device, parameters, width, height, TiledOptions(tile_backward=reduction, atomics=options.atomics), sink, Flat(sink))
+    return HardwareRasterizer(device, parameters, width, height, HardwareOptions(format=options.format, reduction=reduction, atomics=options.atomics), sink, Flat(sink))

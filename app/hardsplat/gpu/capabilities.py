@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import vulkan as vk
 
@@ -97,6 +98,8 @@ FEATURES: tuple[Feature, ...] = (
         _SUBGROUP_SIZE_FEATURES,
         "subgroupSizeControl",
     ),
+    Feature("memory_fd", "VK_KHR_external_memory_fd"),  # memory and semaphores for other APIs
+    Feature("semaphore_fd", "VK_KHR_external_semaphore_fd"),
     Feature("memory_budget", "VK_EXT_memory_budget"),
     Feature("swapchain", "VK_KHR_swapchain"),  # with a window only, see Device
     Feature("portability_subset", "VK_KHR_portability_subset"),  # must be enabled where offered (MoltenVK)
@@ -178,7 +181,7 @@ def query(physical) -> Capabilities:
     vk.lib.vkGetPhysicalDeviceFeatures2(physical, head)
     caps = Capabilities(set())
     for f in FEATURES:
-        if f not in candidates:
+        if f.extension is not None and f.extension not in offered:
             caps.why_not[f.name] = f.extension
         elif f.bit is None or getattr(structs[f.name], f.bit):
             caps.names.add(f.name)
@@ -217,7 +220,7 @@ def query(physical) -> Capabilities:
     return caps
 
 
-def properties(physical, struct: str, stype: int) -> tuple[object, object]:
+def properties(physical, struct: str, stype: int) -> tuple[Any, Any]:
     """The VkPhysicalDeviceProperties, and one of the structs behind them."""
     more = vk.ffi.new(f"{struct}*")
     more.sType = stype
@@ -227,6 +230,12 @@ def properties(physical, struct: str, stype: int) -> tuple[object, object]:
     vk.lib.vkGetPhysicalDeviceProperties2(physical, head)
     core = vk.ffi.new("VkPhysicalDeviceProperties*", head.properties)  # a copy: `head` ends here
     return core, more
+
+
+def uuid(physical) -> bytes:
+    """The 16 bytes by which all drivers know this device."""
+    found = properties(physical, "VkPhysicalDeviceIDProperties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES)[1]
+    return bytes(vk.ffi.buffer(found.deviceUUID))
 
 
 def subgroup_properties(physical):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hardsplat.errors import UserError
 
@@ -127,7 +127,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class PhysicalDevice:
-    handle: object
+    handle: Any  # a VkPhysicalDevice
     name: str
     kind: str
     rank: int
@@ -204,10 +204,11 @@ class Device:
         self.subgroup_size = capabilities.subgroup_properties(self.physical.handle).subgroupSize
         self.subgroup_sizes = capabilities.subgroup_sizes(self.physical.handle, self.capabilities)  # that a compute pass may ask for
         self._read_limits()
-        self._procs: dict[str, object] = {}
+        self._procs: dict[str, Any] = {}
         self._at_close: list[Callable[[], None]] = []
-        self._shared: dict[str, object] = {}
-        self.pipelines: dict[tuple, object] = {}  # built passes, see app/hardsplat/gpu/passes.py
+        self._shared: dict[str, Any] = {}
+        self.pipelines: dict[tuple, Any] = {}  # built passes, see app/hardsplat/gpu/passes.py
+        self.build_seconds = 0.0  # that building them took
 
     def _read_limits(self) -> None:
         struct, stype = "VkPhysicalDeviceMaintenance3Properties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import vulkan as vk
@@ -38,7 +40,7 @@ def poisoned() -> bool:
     return os.environ.get("HARDSPLAT_POISON", "0") not in ("", "0")
 
 
-def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, address: bool = False, grows_with: str = ""):
+def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, address: bool = False, grows_with: str = "", shared: bool = False):
     types = [
         i
         for i in range(device.memory.memoryTypeCount)
@@ -47,9 +49,11 @@ def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, 
     if not types:
         raise OutOfMemory(f"{device.name} has no memory type for {name}")
     best = max(types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i))
-    addressed = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if address else None
+    chain = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if address else None
+    if shared:
+        chain = vk.VkExportMemoryAllocateInfo(pNext=chain, handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT)
     try:
-        return vk.vkAllocateMemory(device.handle, vk.VkMemoryAllocateInfo(pNext=addressed, allocationSize=requirements.size, memoryTypeIndex=best), None)
+        return vk.vkAllocateMemory(device.handle, vk.VkMemoryAllocateInfo(pNext=chain, allocationSize=requirements.size, memoryTypeIndex=best), None)
     except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
         raise OutOfMemory(f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB", grows_with) from None
 
@@ -58,10 +62,10 @@ class Buffer:
     """`nbytes` of storage. host: mapped memory, `array(dtype)` views it; else it is device-local, and `upload` and `download` copy.
 
     addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one allocation. grows_with: see OutOfMemory; by default what
-    the contract says. Raises OutOfMemory.
+    the contract says. shared: `fd()` hands its memory to others; takes the capability `memory_fd`. Raises OutOfMemory.
     """
 
-    def __init__(self, device: Device, nbytes: int, name: str, host: bool = False, addressed: bool = False, grows_with: str = ""):
+    def __init__(self, device: Device, nbytes: int, name: str, host: bool = False, addressed: bool = False, grows_with: str = "", shared: bool = False):
         grows_with = grows_with or (contract.BUFFERS[name].grows_with if name in contract.BUFFERS else "")
         unit = 16 if addressed else 4  # shaders go through planes in vec4s
         nbytes = max(16, -(-nbytes // unit) * unit)
@@ -70,18 +74,20 @@ class Buffer:
             raise OutOfMemory(f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows {limit / 2**20:.0f} MiB in one", grows_with)
         self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
         usage = _USAGE | (_ADDRESS_USAGE if addressed else 0)
-        self.handle = vk.vkCreateBuffer(device.handle, vk.VkBufferCreateInfo(size=nbytes, usage=usage), None)
+        external = vk.VkExternalMemoryBufferCreateInfo(handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT) if shared else None
+        self.handle = vk.vkCreateBuffer(device.handle, vk.VkBufferCreateInfo(pNext=external, size=nbytes, usage=usage), None)
         requirements = vk.vkGetBufferMemoryRequirements(device.handle, self.handle)
+        self.allocated = requirements.size  # bytes of its allocation
         try:
             if host:
                 self._memory = _allocate(device, requirements, _HOST, vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, name)
             else:
-                self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name, addressed, grows_with)
+                self._memory = _allocate(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name, addressed, grows_with, shared)
         except OutOfMemory:
             vk.vkDestroyBuffer(device.handle, self.handle, None)
             raise
         vk.vkBindBufferMemory(device.handle, self.handle, self._memory, 0)
-        self._map = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
+        self._map: Any = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
         self.address = 0
         if addressed:  # raw cffi: the package throws the returned number away
             info = vk.VkBufferDeviceAddressInfo(buffer=self.handle)
@@ -89,6 +95,11 @@ class Buffer:
         device.label(vk.VK_OBJECT_TYPE_BUFFER, self.handle, name)
         if poisoned():
             self.fill(POISON)
+
+    def fd(self) -> int:
+        """A new file descriptor of the memory of a shared buffer, `allocated` bytes. Whoever imports it owns it; else it must be closed."""
+        info = vk.VkMemoryGetFdInfoKHR(memory=self._memory, handleType=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT)
+        return int(self.device.proc("vkGetMemoryFdKHR")(self.device.handle, info))
 
     def array(self, dtype=np.uint8) -> np.ndarray:
         """The mapped memory of a host buffer as a writable numpy array."""
@@ -141,6 +152,14 @@ class Buffer:
             vk.vkDestroyBuffer(self.device.handle, self.handle, None)
             vk.vkFreeMemory(self.device.handle, self._memory, None)
             self.handle = self._map = None
+
+
+def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:
+    """The buffer of that name. Raises TypeError where it is an image."""
+    found = resources[name]
+    if isinstance(found, Image):
+        raise TypeError(f"{name} is an image, not a buffer")
+    return found
 
 
 def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
@@ -251,7 +270,8 @@ class Image:
         rows = max(1, _STAGING_BYTES // (self.width * 4 * self.texel.itemsize))
         return [(top, min(rows, self.height - top)) for top in range(0, self.height, rows)]
 
-    def _region(self, top: int, rows: int):
+    def region(self, top: int, rows: int):
+        """Rows of the image, as copies from and to buffers name them."""
         return vk.VkBufferImageCopy(
             imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
             imageOffset=vk.VkOffset3D(0, top, 0),
@@ -265,7 +285,7 @@ class Image:
         for top, rows in self._bands():
             part = out[top : top + rows]
             with once(self.device) as commands:
-                vk.vkCmdCopyImageToBuffer(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [self._region(top, rows)])
+                vk.vkCmdCopyImageToBuffer(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [self.region(top, rows)])
             part[:] = staging.array()[: part.nbytes].view(self.texel).reshape(part.shape)
         return out
 
@@ -278,7 +298,7 @@ class Image:
         for top, rows in self._bands():
             staging.upload(texels[top : top + rows])
             with once(self.device) as commands:
-                vk.vkCmdCopyBufferToImage(commands, staging.handle, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [self._region(top, rows)])
+                vk.vkCmdCopyBufferToImage(commands, staging.handle, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [self.region(top, rows)])
 
     def destroy(self) -> None:
         if self.handle is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import struct
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
@@ -17,6 +18,7 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.graphics import DepthTest, graphics_pipeline, render_pass_of
 from hardsplat.gpu.pipeline_cache import pipeline_cache
 from hardsplat.gpu.reflect import Binding, Reflection, reflect
+from hardsplat.gpu.shader import Source
 
 _FULL_SUBGROUPS = 0x2  # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT, None in the package
 _REQUIRED_SUBGROUP_SIZE = 1000225001
@@ -45,6 +47,7 @@ def _frozen(value):
     return tuple(sorted(value.items())) if isinstance(value, Mapping) else value
 
 
+@dataclass(frozen=True)
 class _Pass:
     """What passes have in common: data, equal where they are built alike."""
 
@@ -74,8 +77,8 @@ class ComputePass(_Pass):
     full_subgroups: bool = False
     subgroup: int = 0
 
-    def sources(self) -> list[shader.Source]:
-        return [shader.Source.of(self.shader, self.slots, self.macros)]
+    def sources(self) -> list[Source]:
+        return [Source.of(self.shader, self.slots, self.macros)]
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,9 @@ class DrawPass(_Pass):
     macros: Mapping[str, str] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
 
-    def sources(self) -> list[shader.Source]:
-        last = shader.Source.of(self.geometry or self.vertex, self.outline)
-        return [*([shader.Source.of(self.vertex)] if self.geometry else []), last, shader.Source.of(self.fragment, self.slots, self.macros)]
+    def sources(self) -> list[Source]:
+        last = Source.of(self.geometry or self.vertex, self.outline)
+        return [*([Source.of(self.vertex)] if self.geometry else []), last, Source.of(self.fragment, self.slots, self.macros)]
 
 
 @dataclass
@@ -157,13 +160,12 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
                 raise PassError(f"pass {owner.name}, {path}: {opened} is not a trained quantity, nor its gradient")
             reads |= names & set(owner.reads) if opened in _ANY and read else names if read else set()
             writes |= names & set(owner.writes) if opened in _ANY and written else names if written else set()
-    attachment = getattr(owner, "attachment", None)
-    if attachment:
-        alias = next((row for row, actual in owner.bind.items() if actual == attachment), attachment)
+    if isinstance(owner, DrawPass) and owner.attachment:
+        alias = next((row for row, actual in owner.bind.items() if actual == owner.attachment), owner.attachment)
         writes.add(alias)
         if owner.blend or owner.clear is None:
             reads.add(alias)
-    if depth := getattr(owner, "depth", None):
+    if isinstance(owner, DrawPass) and (depth := owner.depth):
         reads |= {depth.image} if depth.clear is None else set()
         writes |= {depth.image} if depth.writes else set()
     for what, declared, actual in (("reads", set(owner.reads), reads), ("writes", set(owner.writes), writes)):
@@ -194,12 +196,11 @@ def _planes(opened: str, owner: ComputePass | DrawPass) -> set[str] | None:
 
 def _check_layout(where: str, name: str, b: Binding) -> None:
     """Compares how a shader opens a resource with the contract. Raises PassError that begins with `where`."""
-    spec = contract.SPECS[name]
-    buffer = isinstance(spec, contract.BufferSpec)
-    if buffer != (b.kind in ("buffer", "uniform")) or (buffer and spec.uniform != (b.kind == "uniform")):
-        kind = "uniform" if buffer and spec.uniform else "buffer" if buffer else "image"
+    spec = contract.BUFFERS.get(name)  # None for an image
+    if (spec is not None) != (b.kind in ("buffer", "uniform")) or (spec and spec.uniform != (b.kind == "uniform")):
+        kind = "uniform" if spec and spec.uniform else "buffer" if spec else "image"
         raise PassError(f"{where} is in the contract as {kind}, in the shader as {b.kind}")
-    if not buffer:
+    if spec is None:
         return
     if b.stride is not None and b.stride != contract.itemsize(name):
         raise PassError(f"{where} has {contract.itemsize(name)} bytes an element, the shader {b.stride}")
@@ -221,7 +222,7 @@ def _specialization(spec: Mapping, info: Reflection):
     return info, (data, entries)
 
 
-def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, info: Reflection, flags: int = 0, subgroup: int = 0):
+def _stage(device: Device, source: Source, spirv: bytes, spec: Mapping, info: Reflection, flags: int = 0, subgroup: int = 0):
     module = vk.vkCreateShaderModule(device.handle, vk.VkShaderModuleCreateInfo(codeSize=len(spirv), pCode=spirv), None)
     specialization, keep = _specialization(spec, info)
     entry = vk.ffi.new("char[]", b"main")
@@ -237,11 +238,7 @@ def _stage(device: Device, source: shader.Source, spirv: bytes, spec: Mapping, i
 
 def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     """The pipeline of a pass, made once per device. Raises PassError where declaration and shader disagree, ShaderError where it does not compile."""
-    known = device.pipelines
-    key = owner.key()
-    if key not in known:
-        known[key] = _build(device, owner)
-    return known[key]
+    return build_all(device, [owner])[owner.name]
 
 
 def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
@@ -249,7 +246,6 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     binaries = [shader.compile_source(s) for s in sources]
     infos = [reflect(b) for b in binaries]
     kinds = check(owner, [(s.path, i) for s, i in zip(sources, infos)])
-    is_compute = isinstance(owner, ComputePass)
     visible = functools.reduce(operator.or_, (_STAGES[s.stage] for s in sources))
     bindings = [
         vk.VkDescriptorSetLayoutBinding(
@@ -266,14 +262,14 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
         None,
     )
     layout = vk.vkCreatePipelineLayout(device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None)
-    full = is_compute and owner.full_subgroups and "full_subgroups" in device.capabilities
+    full = isinstance(owner, ComputePass) and owner.full_subgroups and "full_subgroups" in device.capabilities
     flags = _FULL_SUBGROUPS if full else 0
-    subgroup = owner.subgroup if is_compute and "subgroup_sizes" in device.capabilities else 0
+    subgroup = owner.subgroup if isinstance(owner, ComputePass) and "subgroup_sizes" in device.capabilities else 0
     staged = [_stage(device, s, b, owner.spec, i, flags, subgroup) for s, b, i in zip(sources, binaries, infos)]
     stages = [s for s, _, _ in staged]
     cache = pipeline_cache(device)
     render_pass = None
-    if is_compute:
+    if isinstance(owner, ComputePass):
         info = vk.VkComputePipelineCreateInfo(stage=stages[0], layout=layout)
         handle = vk.vkCreateComputePipelines(device.handle, cache, 1, [info], None)[0]
     else:
@@ -291,14 +287,20 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
 
     device.at_close(free)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
-    device.check_validation()
     descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(contract.BINDINGS[b], contract.BINDINGS[b])) for b, k in sorted(kinds.items())]
     return Pipeline(owner, handle, layout, descriptors, infos[0].local_size, render_pass)
 
 
 def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
-    """Builds passes by name; shaders that are not cached compile in parallel first."""
-    owners = list(owners)
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(shader.compile_source, {s for o in owners if o.key() not in device.pipelines for s in o.sources()}))
-    return {o.name: build(device, o) for o in owners}
+    """The pipelines of passes by the passes' names, each made once per device, those that are not there yet side by side. Raises like `build`."""
+    owners, known = list(owners), device.pipelines
+    wanted = {owner.key(): owner for owner in owners if owner.key() not in known}
+    if wanted:
+        begun = time.perf_counter()
+        pipeline_cache(device)
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(shader.compile_source, {source for owner in wanted.values() for source in owner.sources()}))
+            known.update(zip(wanted, pool.map(lambda owner: _build(device, owner), wanted.values())))
+        device.check_validation()
+        device.build_seconds += time.perf_counter() - begun
+    return {owner.name: known[owner.key()] for owner in owners}

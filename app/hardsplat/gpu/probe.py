@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,10 +33,10 @@ _ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", reads=("d_
 _ATOMICS_DRAW = DrawPass(
     "probe atomics in a draw", "probe/layers.vert", "probe/atomics.frag", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE
 )
-_ORDER = dict(vertex="probe/layers.vert", fragment="probe/order.frag", reads=("state",), writes=("state",))
-_INTERLOCK = DrawPass("probe interlock", **_ORDER, slots={"order": "order/interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
-_RASTER_ORDER = DrawPass(
-    "probe raster order", **_ORDER, slots={"order": "order/raster_order.glsl"}, attachment="state", format=_FLOAT32, in_order=True
+_ORDER = DrawPass("probe order", "probe/layers.vert", "probe/order.frag", reads=("state",), writes=("state",))
+_INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "order/interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
+_RASTER_ORDER = replace(
+    _ORDER, name="probe raster order", slots={"order": "order/raster_order.glsl"}, attachment="state", format=_FLOAT32, in_order=True
 )
 _SEQUENTIAL = DrawPass(
     "probe sequential",

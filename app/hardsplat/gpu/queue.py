@@ -60,13 +60,40 @@ class Fence:
         vk.vkResetFences(self.device.handle, 1, [self.handle])
 
     def destroy(self) -> None:
-        vk.vkDestroyFence(self.device.handle, self.handle, None)
+        """May be called again."""
+        if self.handle is not None:
+            vk.vkDestroyFence(self.device.handle, self.handle, None)
+            self.handle = None
 
 
-def submit(device: Device, commands: Sequence, fence: Fence | None = None, signal=None) -> None:
-    """Queues recorded command buffers in order; the same one may appear many times. signal: a semaphore for who presents the outcome."""
+class SharedSemaphore:
+    """A semaphore that another API signals or waits for. Takes the capability `semaphore_fd`."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        export = vk.VkExportSemaphoreCreateInfo(handleTypes=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT)
+        self.handle = vk.vkCreateSemaphore(device.handle, vk.VkSemaphoreCreateInfo(pNext=export), None)
+
+    def fd(self) -> int:
+        """A new file descriptor. Whoever imports it owns it; else it must be closed."""
+        info = vk.VkSemaphoreGetFdInfoKHR(semaphore=self.handle, handleType=vk.VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT)
+        return int(self.device.proc("vkGetSemaphoreFdKHR")(self.device.handle, info))
+
+    def destroy(self) -> None:
+        vk.vkDestroySemaphore(self.device.handle, self.handle, None)
+
+
+def submit(device: Device, commands: Sequence, fence: Fence | None = None, signal=None, wait=None) -> None:
+    """Queues recorded command buffers in order; the same one may appear many times. signal: a semaphore for who takes the outcome. wait: one that they wait for."""
     handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
-    info = vk.VkSubmitInfo(commandBufferCount=len(commands), pCommandBuffers=handles, pSignalSemaphores=[] if signal is None else [signal])
+    waits, stages = ([], []) if wait is None else ([wait], [ALL])
+    info = vk.VkSubmitInfo(
+        pWaitSemaphores=waits,
+        pWaitDstStageMask=stages,
+        commandBufferCount=len(commands),
+        pCommandBuffers=handles,
+        pSignalSemaphores=[] if signal is None else [signal],
+    )
     try:
         vk.vkQueueSubmit(device.queue, 1, [info], fence.handle if fence else None)
     except vk.VkErrorDeviceLost:

@@ -10,9 +10,9 @@ import vulkan as vk
 
 from hardsplat import contract
 from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device
+from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.queue import ALL, allocate, barrier, complete, pool
 
 MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
@@ -48,7 +48,8 @@ class Recorder:
         self._read: set[str] = set()
         self.marks: list[str] = []
         self._queries = None
-        self._schedule, self._group = schedule(), []  # what was recorded since the last barrier, where it is not recorded at once
+        self._schedule = schedule()
+        self._group: list[Callable[[], None]] = []  # what was recorded since the last barrier, where it is not recorded at once
         vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
         barrier(self.commands)
         if timed and device.timestamp_ns:
@@ -101,7 +102,7 @@ class Recorder:
             if isinstance(owner, ComputePass):
                 self._dispatch(pipeline, threads, indirect, groups)
             else:
-                self._draw(pipeline, threads, indirect, extent)
+                self._draw(pipeline, owner, threads, indirect, extent)
             self._end_label()
             self.mark(owner.name)
 
@@ -149,18 +150,27 @@ class Recorder:
         if groups is not None:
             vk.vkCmdDispatch(self.commands, *groups)
             return
-        groups = [-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size)]
+        x, y, z = (-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size))
         limit = contract.CONSTANTS["MAX_GROUPS_X"]
-        if groups[0] > limit:  # the same folding as `fold` in common.glsl
-            rows = -(-groups[0] // limit)
-            groups = [-(-groups[0] // rows), rows, 1]
-        vk.vkCmdDispatch(self.commands, *groups)
+        if x > limit:  # the same folding as `fold` in common.glsl
+            rows = -(-x // limit)
+            x, y, z = -(-x // rows), rows, 1
+        vk.vkCmdDispatch(self.commands, x, y, z)
 
-    def _draw(self, pipeline: Pipeline, vertices: tuple[int, ...], indirect: str | None, extent: tuple[int, int] | None) -> None:
-        owner = pipeline.owner
-        image = self.resources[owner.attachment] if owner.attachment else None
-        depth = self.resources[owner.bind.get(owner.depth.image, owner.depth.image)] if owner.depth else None
-        width, height = extent or (image.width, image.height)
+    def _image(self, name: str | None) -> Image | None:
+        """What a draw goes to."""
+        found = self.resources[name] if name else None
+        if isinstance(found, Buffer):
+            raise TypeError(f"{name} is a buffer, which no draw can go to")
+        return found
+
+    def _draw(self, pipeline: Pipeline, owner: DrawPass, vertices: tuple[int, ...], indirect: str | None, extent: tuple[int, int] | None) -> None:
+        image, depth = self._image(owner.attachment), self._image(owner.bind.get(owner.depth.image, owner.depth.image) if owner.depth else None)
+        if extent is None:
+            if image is None:
+                raise ValueError(f"pass {owner.name} has no attachment that says how many px it draws")
+            extent = image.width, image.height
+        width, height = extent
         info = vk.VkFramebufferCreateInfo(
             renderPass=pipeline.render_pass,
             pAttachments=[r.view for r in (image, depth) if r] or None,
@@ -206,6 +216,22 @@ class Recorder:
 
         self._emit(emit)
 
+    def copy(self, source: str, target: str) -> None:
+        """A buffer into another one, which may be smaller, or all of an image into a buffer or back, row by row."""
+        self.order({source}, {target})
+        a, b = self.resources[source], self.resources[target]
+
+        def emit() -> None:
+            if isinstance(a, Image):
+                vk.vkCmdCopyImageToBuffer(self.commands, a.handle, vk.VK_IMAGE_LAYOUT_GENERAL, b.handle, 1, [a.region(0, a.height)])
+            elif isinstance(b, Image):
+                vk.vkCmdCopyBufferToImage(self.commands, a.handle, b.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [b.region(0, b.height)])
+            else:
+                vk.vkCmdCopyBuffer(self.commands, a.handle, b.handle, 1, [vk.VkBufferCopy(srcOffset=0, dstOffset=0, size=min(a.nbytes, b.nbytes))])
+            self.mark(f"copy {source}")
+
+        self._emit(emit)
+
     def _label(self, name: str) -> None:
         if self.device.instance.debug_utils:
             begin = vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT")
@@ -230,12 +256,17 @@ class Recorder:
         """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
         if self._queries is None:
             return np.zeros(0)
-        out = np.zeros(len(self.marks), np.uint64)
-        data = vk.ffi.from_buffer(out)
-        vk.vkGetQueryPoolResults(
-            self.device.handle, self._queries, 0, len(self.marks), out.nbytes, data, 8, vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-        )
-        return out.astype(np.float64) * self.device.timestamp_ns
+        return self._numbers(self._queries, len(self.marks)).astype(np.float64) * self.device.timestamp_ns
+
+    def _numbers(self, queries, count: int) -> np.ndarray:
+        """(count,) uint64 of a pool. Raises DeviceLost."""
+        out = np.zeros(count, np.uint64)
+        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
+        try:
+            vk.vkGetQueryPoolResults(self.device.handle, queries, 0, count, out.nbytes, vk.ffi.from_buffer(out), 8, flags)
+        except vk.VkErrorDeviceLost:
+            raise DeviceLost(f"{self.device.name} stopped answering") from None
+        return out
 
     def times(self) -> dict[str, float]:
         """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
@@ -248,11 +279,7 @@ class Recorder:
         """Fragment shader invocations by draw, helper lanes included where the driver counts them; empty where it cannot count."""
         if not self._draws:
             return {}
-        out = np.zeros(len(self._draws), np.uint64)
-        data = vk.ffi.from_buffer(out)
-        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-        vk.vkGetQueryPoolResults(self.device.handle, self._statistics, 0, len(out), out.nbytes, data, 8, flags)
-        return dict(zip(self._draws, out.tolist()))
+        return dict(zip(self._draws, self._numbers(self._statistics, len(self._draws)).tolist()))
 
     def destroy(self) -> None:
         for framebuffer in self._framebuffers:

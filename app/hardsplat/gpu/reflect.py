@@ -69,7 +69,8 @@ class _Module:
         elif op == _MEMBER_NAME:
             self.member_names.setdefault(args[0], {})[args[1]] = _text(args[2:])
         elif op == _EXECUTION_MODE and args[1] == _MODE_LOCAL_SIZE:
-            self.local_size = tuple(args[2:5])
+            x, y, z = args[2:5]
+            self.local_size = x, y, z
         elif op == _DECORATE:
             self.decorations.setdefault(args[0], {})[args[1]] = args[2] if len(args) > 2 else 1
         elif op == _MEMBER_DECORATE:

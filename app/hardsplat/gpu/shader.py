@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class Source:
     macros: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, path: str, slots: dict | None = None, macros: dict | None = None) -> Source:
+    def of(cls, path: str, slots: Mapping[str, str] | None = None, macros: Mapping[str, str] | None = None) -> Source:
         return cls(path, tuple(sorted((slots or {}).items())), tuple(sorted((macros or {}).items())))
 
     @property

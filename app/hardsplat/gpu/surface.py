@@ -6,6 +6,7 @@ glfw is imported here and in app/hardsplat/view alone, and only when a window is
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import glfw
 import vulkan as vk
@@ -41,8 +42,10 @@ class Surface:
         self.device, self.window = device, window
         self.width = self.height = 0
         self.stale = True  # the swapchain no longer fits the window, or there is none yet
-        self._swapchain = self._index = None
-        self._images, self._done = [], []  # and the semaphores that presenting waits for, one an image
+        self._swapchain: Any = None
+        self._index: int | None = None  # of the image that was acquired
+        self._images: list = []
+        self._done: list = []  # semaphores that presenting waits for, one an image
         self._found = vk.ffi.new("uint32_t*")
         if "swapchain" not in device.capabilities:
             raise UserError(f"{device.name} cannot show windows: it lacks VK_KHR_swapchain")
@@ -171,6 +174,8 @@ class Surface:
 
     def present(self, commands: list, image: Image, width: int, height: int, fence: Fence) -> None:
         """Queues `commands`, shows the upper left width x height px of `image`, which they drew, and signals the fence. After ready()."""
+        if self._index is None:
+            raise RuntimeError("present() needs a ready() that says yes before it")
         index, self._index = self._index, None
         self._free.reset()
         self._record(self._images[index], image, width, height)
@@ -219,9 +224,7 @@ class Surface:
         """Of the device, the surface and its swapchain; may be called again."""
         self._drop()
         self._lose()
-        if self._free is not None:
-            self._free.destroy()
-            self._free = None
+        self._free.destroy()
 
     def _lose(self) -> None:
         if self._surface is not None:

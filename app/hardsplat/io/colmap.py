@@ -36,11 +36,12 @@ def read_model(folder: str | Path) -> tuple[dict[int, ColmapCamera], dict[int, C
     paths = [folder / (p + suffix) for p in _PARTS]
     files = _FORMATS[suffix]
 
-    cameras = {}
+    cameras: dict[int, ColmapCamera] = {}
     for camera in files.read_cameras(paths[0]):
         _check_camera(paths[0], camera, cameras)
         cameras[camera.id] = camera
-    images, names = {}, set()
+    images: dict[int, ColmapImage] = {}
+    names: set[str] = set()
     for image in files.read_images(paths[1]):
         _check_image(paths[1], image, images, names, cameras)
         images[image.id] = image

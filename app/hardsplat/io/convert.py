@@ -122,7 +122,8 @@ def _chosen(
     weigh: Callable[[int, Gaussians], np.ndarray], ordered: bool, quiet: bool,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
     """(splats of the file,) bool, which are kept; where they shall be ordered their means (kept, 3); and the bounds of those."""
-    keep, dropped, at = np.zeros(splats.count, bool), Counter(), 0
+    keep, at = np.zeros(splats.count, bool), 0
+    dropped: Counter[str] = Counter()
     weights = np.zeros(splats.count if max_splats else 0, np.float32)
     means = np.empty((splats.count if ordered else 0, 3), np.float32)
     for piece in _shown(splats, "reading", quiet):

@@ -84,7 +84,7 @@ def band_rotation(rotation: tuple[tuple[float, ...], ...], degree: int) -> np.nd
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     before, after = basis(directions @ np.array(rotation), degree), basis(directions, degree)
     turn = np.linalg.lstsq(after, before, rcond=None)[0]
-    whole = np.rint(turn)
+    whole: np.ndarray = np.rint(turn)
     return np.where(np.abs(turn - whole) < 1e-12, whole, turn)  # a flip of axes is exact
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import imageio.v3 as iio
@@ -17,7 +18,7 @@ warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # ph
 _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
 _UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike
 _DENSEST = 10_000  # pixels a byte of a larger picture: deflate, at its best, has 8 256 of one bit
-_TURNS = {  # EXIF orientation -> the picture upright; imageio's own turns mirror grey and palette pictures along the wrong axis
+_TURNS: dict[int, Callable[[np.ndarray], np.ndarray]] = {  # EXIF orientation -> the picture upright; imageio's own turns mirror grey and palette pictures along the wrong axis
     2: lambda a: a[:, ::-1],
     3: lambda a: a[::-1, ::-1],
     4: lambda a: a[::-1],
@@ -127,6 +128,6 @@ def save_png(path: str | Path, image: np.ndarray) -> None:
     """Writes (H, W, 3) or (H, W), float in [0, 1] or uint8, as an 8-bit PNG; creates its folder. Raises UserError when it cannot be written."""
     try:
         with replacing(Path(path), durable=False) as partial, open(partial, "w+b") as handle, iio.imopen(handle, "w", plugin="pillow", extension=".png") as file:
-            file.write(np.ascontiguousarray(to_uint8(image)), is_batch=False, compress_level=_PNG_EFFORT)
+            file.write(np.ascontiguousarray(to_uint8(image)), is_batch=False, compress_level=_PNG_EFFORT)  # type: ignore[call-arg]  # of the plugin, which the stub does not tell from others
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {error.strerror or error}") from error

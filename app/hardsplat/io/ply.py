@@ -43,7 +43,7 @@ def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
 def _points(path: Path, rows: np.ndarray, names: list[str]) -> np.ndarray:
     """(N, len(names)) float32, finite."""
     for name in names:
-        if name not in rows.dtype.names:
+        if name not in (rows.dtype.names or ()):
             raise UserError(f"{path}: property {name} is missing; is this a point cloud?")
     out = columns(rows, names)
     bad = ~np.isfinite(out)

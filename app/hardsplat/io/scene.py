@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -126,7 +126,7 @@ class Scene:
             raise UserError(f"{len(cameras)} cameras, {len(images)} images and {len(names)} names do not make a scene: there must be as many of each, and one at least")
         if len(set(names)) < len(names):
             raise UserError("two photographs of the scene have one name")
-        views = []
+        views: list[View] = []
         for label, camera, image in zip(names, cameras, images):
             image = np.asarray(image)
             if image.dtype != np.uint8 or image.shape not in ((camera.height, camera.width, 3), (camera.height, camera.width, 4)):
@@ -190,7 +190,7 @@ def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.nda
     pool = ThreadPoolExecutor(workers)
     try:
         bar = tqdm(total=len(views), desc="photographs", unit="", disable=None if progress else True)
-        pending = deque()
+        pending: deque[Future[np.ndarray]] = deque()
         with bar:
             for view in views:
                 pending.append(pool.submit(view.load))

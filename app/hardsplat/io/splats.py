@@ -37,7 +37,8 @@ def load_splats(path: str | Path) -> Gaussians:
     Splats that no renderer can draw are left out, and the log says how many there were. Raises UserError for a file that is missing, damaged, or without a
     splat that can be drawn.
     """
-    splats, dropped = open_splats(path), Counter()
+    splats = open_splats(path)
+    dropped: Counter[str] = Counter()
     n, k, at = splats.count, (splats.sh_degree + 1) ** 2, 0
     shapes = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,), "sh": (n, k, 3)}
     arrays = {name: np.empty(shape, np.float32) for name, shape in shapes.items()}
@@ -49,7 +50,8 @@ def load_splats(path: str | Path) -> Gaussians:
             array[:, at : at + len(piece)] = piece.extra[name]
         at += len(piece)
     say_dropped(path, n, dropped)
-    return Gaussians(*(array[:at] for array in arrays.values()), {name: array[:, :at] for name, array in extra.items()}, check=False)
+    means, quats, scales, opacities, sh = (array[:at] for array in arrays.values())
+    return Gaussians(means, quats, scales, opacities, sh, {name: array[:, :at] for name, array in extra.items()}, check=False)
 
 
 def save_splats(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
@@ -97,8 +99,8 @@ def _faults(g: Gaussians) -> Iterator[tuple[str, np.ndarray]]:
     finite = np.isfinite(g.means).all(axis=1) & np.isfinite(g.quats).all(axis=1) & np.isfinite(g.opacities) & np.isfinite(g.sh.reshape(len(g), -1)).all(axis=1)
     yield "NaN or infinite numbers", ~finite
     yield "scales that are NaN or beyond float32", ~np.isfinite(g.scales).all(axis=1)
-    yield "a rotation of zeros", ~g.quats.any(axis=1)
-    yield "negative scales", (g.scales < 0).any(axis=1)
+    yield "a rotation of zeros", np.all(g.quats == 0, axis=1)
+    yield "negative scales", np.any(g.scales < 0, axis=1)
     yield "an opacity outside 0..1", (g.opacities < 0) | (g.opacities > 1)
 
 

@@ -66,7 +66,8 @@ class _Reader:
     """Turns frames into posed photographs; numbers cameras with the same intrinsics alike, so that their maps of distortion are shared."""
 
     def __init__(self, root: Path, data_factor: int):
-        self.root, self.data_factor, self.ids, self.masks = root, data_factor, {}, Masks(root)
+        self.root, self.data_factor, self.masks = root, data_factor, Masks(root)
+        self.ids: dict[tuple, int] = {}
         self.names: dict[str, str] = {}  # file_path as written -> name
 
     def photographs(self, file: Path, top: dict, frames: list) -> list[Posed]:

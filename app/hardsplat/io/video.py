@@ -41,7 +41,7 @@ class Codec:
 
 
 def _open_mp4(handle, fps: float):
-    file = iio.imopen(handle, "w", plugin="pyav", extension=".mp4", container="mp4", container_options={"movflags": "faststart"})
+    file = iio.imopen(handle, "w", plugin="pyav", extension=".mp4", container="mp4", container_options={"movflags": "faststart"})  # type: ignore[call-overload]  # the stub lacks container_options
     file.init_video_stream("libx264", fps=fps, pixel_format="yuv420p")
     context = _context(file)
     context.options = {"crf": "17"}
@@ -51,7 +51,7 @@ def _open_mp4(handle, fps: float):
 
 
 def _open_webp(handle, fps: float):
-    file = iio.imopen(handle, "w", plugin="pyav", extension=".webp", container="webp", container_options={"loop": "0"})
+    file = iio.imopen(handle, "w", plugin="pyav", extension=".webp", container="webp", container_options={"loop": "0"})  # type: ignore[call-overload]  # the stub lacks container_options
     file.init_video_stream("libwebp_anim", fps=fps, pixel_format="yuv420p")
     _context(file).options = {"quality": "85"}
     return file
@@ -84,7 +84,8 @@ class VideoWriter:
     """
 
     def __init__(self, path: str | Path, width: int, height: int, fps: float):
-        self.path, self.shape, self._fps, self._ends = Path(path), (height, width, 3), fps, []
+        self.path, self.shape, self._fps = Path(path), (height, width, 3), fps
+        self._ends: list = []
         self._codec = CODECS[self.path.suffix.lower()]
         self._pad = ((0, height % 2), (0, width % 2), (0, 0)) if self._codec.even and (height % 2 or width % 2) else None
         self._stack, self._file = ExitStack(), None

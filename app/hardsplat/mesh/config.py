@@ -6,10 +6,8 @@ from pathlib import Path
 from hardsplat.config import checked, option
 from hardsplat.variants.atomics import ATOMICS
 
-_group = dataclass(frozen=True, kw_only=True)
 
-
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """scene and first mesh"""
 
@@ -22,7 +20,7 @@ class Scene:
     texture_size: int = option(256, "side of the texture", unit="texels", min=16, max=8192)
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """run and results"""
 
@@ -36,7 +34,7 @@ class Run:
     profile: bool = option(False, "report GPU milliseconds of every stage")
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Fitting:
     """estimator, Adam and subdivision"""
 
@@ -56,7 +54,7 @@ class Fitting:
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class MeshConfig(Scene, Run, Fitting):
     """All settings of one fit, checked: a value of the wrong type or out of range raises UserError."""
 
@@ -65,5 +63,5 @@ class MeshConfig(Scene, Run, Fitting):
             object.__setattr__(self, name, checked(name, getattr(self, name), name, MESH_FIELDS))
 
 
-MESH_GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__: fields(group) for group in MeshConfig.__bases__}
+MESH_GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__ or "": fields(group) for group in MeshConfig.__bases__}
 MESH_FIELDS: dict[str, Field] = {f.name: f for group in MESH_GROUPS.values() for f in group}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from plyfile import PlyData, PlyElement
@@ -16,6 +17,12 @@ from hardsplat.mesh.model import Mesh
 
 SUFFIXES = (".obj", ".ply")
 MOST_TRIANGLES = 1 << 24  # pixels carry the number of their triangle as a float32, which holds whole numbers up to here
+
+
+def check_triangles(count: int, what: str, remedy: str) -> None:
+    """UserError for more triangles than pixels can name."""
+    if count > MOST_TRIANGLES:
+        raise UserError(f"{what}: has {count} triangles, {MOST_TRIANGLES} can be told apart; {remedy}")
 
 
 def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarray | None, list[str]]:
@@ -31,17 +38,16 @@ def load_mesh(path: str | Path, resolution: int = 1024) -> tuple[Mesh, np.ndarra
         raise UserError(f"{path}: mesh not found")
     logging.getLogger("trimesh").setLevel(logging.CRITICAL)  # what it cannot read is said here, in a line
     try:
-        found = trimesh.load(path, process=False, force="mesh")
+        found: Any = trimesh.load(path, process=False, force="mesh")
         vertices, faces = np.asarray(found.vertices), np.asarray(found.faces)
-        image = getattr(getattr(found.visual, "material", None), "image", None)
+        image: Any = getattr(getattr(found.visual, "material", None), "image", None)
         has_image = image is not None and max(image.size) >= 4  # the stand-in for a missing one is smaller
         texture = np.asarray(image.convert("RGB").resize((resolution, resolution)), np.float32) / 255 if has_image else None
     except ImportError as error:  # what would guess the encoding
         raise UserError(f"{path}: not a readable mesh: not UTF-8 text") from error
     except Exception as error:  # its parsers raise almost anything
         raise UserError(f"{path}: not a readable mesh: {(str(error) or type(error).__name__).splitlines()[0][:120]}") from error
-    if len(faces) > MOST_TRIANGLES:
-        raise UserError(f"{path}: has {len(faces)} triangles, {MOST_TRIANGLES} can be told apart; simplify it first")
+    check_triangles(len(faces), str(path), "simplify it first")
     uvs = getattr(found.visual, "uv", None)
     if uvs is None or len(uvs) != len(vertices):
         mesh, notes = checked(vertices, faces, where=str(path), resolution=resolution)

@@ -14,11 +14,13 @@ from tqdm import tqdm
 
 from hardsplat import __version__, contract
 from hardsplat.camera import Camera
+from hardsplat.config import scene_folder
 from hardsplat.errors import UserError
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_images, load_scene
+from hardsplat.lock import FolderLock
 from hardsplat.mesh.config import MESH_GROUPS, MeshConfig
-from hardsplat.mesh.files import load_mesh, save_mesh
+from hardsplat.mesh.files import check_triangles, load_mesh, save_mesh
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
@@ -27,10 +29,11 @@ from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
 from hardsplat.train.batch import BatchResult
 from hardsplat.train.photos import Photos
-from hardsplat.train.report import check_folder, make_folder, stage_medians, stage_table, write_json
+from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, stage_table, write_json
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.trainer import SNAPSHOT_SECONDS
 
+OF_A_MESH = (SAVED_NAME, "metrics.json", "mesh.obj", "mesh.mtl", "mesh.ply", "texture.png", "loss.png", "renders")
 _IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
 
 
@@ -71,11 +74,14 @@ def _db(mse: float) -> float:
 class MeshRun:
     """One fit: reads the scene, runs the steps, writes the result folder."""
 
+    bar: tqdm  # while it runs
+
     def __init__(self, config: MeshConfig):
         started = time.perf_counter()
-        self.config, self.folder = config, config.result_dir
+        self.config = config
+        self.folder = config.result_dir or Path("results") / f"{scene_folder(config.data_dir).name}_mesh"
         check_folder(self.folder)
-        self.scene: Scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+        self.scene: Scene = load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every)
         for note in self.scene.notes:
             print(f"note: {note.replace('black pixels are ignored', 'black pixels are not the object')}")
         self.views = [self.scene.views[i] for i in self.scene.train]
@@ -85,6 +91,9 @@ class MeshRun:
         self.held_out_images = [silhouetted(image, v.name) for image, v in zip(load_images(self.held_out, False), self.held_out)]
         mesh, texture = self._first_mesh(cameras, images)
         make_folder(self.folder)
+        self._lock = FolderLock(self.folder)
+        if earlier := set_aside(self.folder, OF_A_MESH, OF_A_MESH[1:]):
+            print(f"note: the earlier mesh in {self.folder} is now in {earlier}")
         save_config(config, self.folder / SAVED_NAME, MESH_GROUPS, "mesh")
         self.device = open_device(config.device)
         canvas = max(v.camera.width for v in self.scene.views), max(v.camera.height for v in self.scene.views)
@@ -94,7 +103,7 @@ class MeshRun:
         self.session = MeshSession(self.device, config, cameras, photos, canvas, scale_of(cameras, mesh.vertices), mesh, texture, self._on_batch)
         self.curve: dict[str, list[float]] = {name: [] for name in ("step", "loss", "psnr", "iou", "seconds")}
         self.stages: list[dict[str, float]] = []
-        self.startup_seconds, self.bar = time.perf_counter() - started, None
+        self.startup_seconds = time.perf_counter() - started
 
     def _first_mesh(self, cameras: list[Camera], images: list[np.ndarray]) -> tuple[Mesh, np.ndarray | None]:
         """And its texture, where it has one."""
@@ -108,6 +117,12 @@ class MeshRun:
         return icosphere(c.init_levels, *sphere, c.texture_size), None
 
     def run(self) -> dict:
+        try:
+            return self._run()
+        finally:
+            self._lock.release()
+
+    def _run(self) -> dict:
         c, session = self.config, self.session
         levels = Counter(s for s in c.subdivide_steps if s < c.max_steps)
         self._begun = time.perf_counter()
@@ -120,13 +135,14 @@ class MeshRun:
                     if levels[session.step]:  # for whose new buffers there may be no room
                         self._keep_safe()
                     for _ in range(levels[session.step]):
+                        check_triangles(4 * len(session.mesh.faces), "--subdivide-steps", "leave out the last of them")
                         session.subdivide()
                     if time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
                         self._keep_safe()
                 session.drain()
         except UserError as error:  # memory or device gave out: most of what was fitted stays
-            step, *safe = self._safe
-            save_mesh(self.folder, *safe)
+            step, mesh, texture = self._safe
+            save_mesh(self.folder, mesh, texture)
             raise UserError(f"{error} (step {session.step}); the mesh of step {step} is saved: go on from it with --init {shlex.quote(str(self.folder / 'mesh.obj'))}") from None
         metrics = self._finish(time.perf_counter() - self._begun)
         if stopping.asked:
@@ -155,6 +171,7 @@ class MeshRun:
             rows.append({"name": view.name, **measured(picture, photo)})
             write_comparison(self.folder / "renders", view.name, picture[..., :3], photo[..., :3])
         stages = stage_medians(self.stages)
+        held_out = {name: float(np.mean([r[name] for r in rows])) for name in ("iou", "psnr", "psnr_object")} if rows else None
         metrics = {
             "hardsplat": __version__,
             "scene": str(self.config.data_dir),
@@ -166,7 +183,7 @@ class MeshRun:
             "seconds": {"startup": self.startup_seconds, "training": seconds},
             "stage_ms": stages,
             "memory_bytes": session.memory(),
-            "held_out": {name: float(np.mean([r[name] for r in rows])) for name in ("iou", "psnr", "psnr_object")} if rows else None,
+            "held_out": held_out,
             "views": rows,
             "curve": self.curve,
         }
@@ -176,7 +193,7 @@ class MeshRun:
             save(_curves(metrics), self.folder / "loss.png")
         if self.config.profile:
             print(stage_table(stages))
-        said = f"IoU {{iou:.4f}}, PSNR {{psnr:.2f}} dB ({{psnr_object:.2f}} on the object alone) on {len(rows)} held-out views; ".format(**metrics["held_out"]) if rows else ""
+        said = f"IoU {{iou:.4f}}, PSNR {{psnr:.2f}} dB ({{psnr_object:.2f}} on the object alone) on {len(rows)} held-out views; ".format(**held_out) if held_out else ""
         print(f"{said}{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s on {self.device.name}; everything is in {self.folder}")
         return metrics
 

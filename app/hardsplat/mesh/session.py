@@ -11,7 +11,7 @@ from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.footprint import by_purpose
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, DepthImage, Image, allocate_all
+from hardsplat.gpu.memory import Buffer, DepthImage, Image, allocate_all, buffer_in
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.mesh.config import MeshConfig
@@ -42,6 +42,8 @@ class MeshSession:
     in 0..1 to begin with. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
 
+    _batches: Batches
+
     def __init__(
         self,
         device: Device,
@@ -57,8 +59,9 @@ class MeshSession:
         self.device, self.config, self.views, self.photos, self.scale = device, config, views, photos, scale
         self.width, self.height = canvas
         self.texture_shape, self.step = texture.shape, 0
-        self.mesh, self._recorded, self._own = mesh, Recordings(device, {}), {}
-        self._shared, self._batches = {"photos": photos.buffer}, None
+        self.mesh, self._recorded = mesh, Recordings(device, {})
+        self._own: dict[str, Buffer] = {}
+        self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer}
         try:
             self._allocate_shared(texture, on_batch)
             atomics = resolve(device, "float atomics", ATOMICS, config.atomics, "--atomics")
@@ -85,15 +88,15 @@ class MeshSession:
         shared["depth"] = DepthImage(device, *size, "depth")
         shared["views"].upload(np.stack([camera_row(v) for v in self.views]))
         shared["texels"].upload(texture.astype(np.float32))
-        shared["adam_texels"].fill(0)
-        self._batches = Batches(device, shared["mesh_history"], on_batch)
+        buffer_in(shared, "adam_texels").fill(0)
+        self._batches = Batches(device, buffer_in(shared, "mesh_history"), on_batch)
 
     # -- running ---------------------------------------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
         self._batches.wait_for_turn()
-        schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
+        schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
         for step, view in enumerate(view_order(self.config.seed, self.step, steps, len(self.views)), self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         self._batches.submit(self.step, steps)
@@ -121,7 +124,7 @@ class MeshSession:
     def texture(self) -> np.ndarray:
         """(height, width, 3) float32 in 0..1."""
         self.drain()
-        return self._shared["texels"].download(np.float32, int(np.prod(self.texture_shape))).reshape(self.texture_shape)
+        return buffer_in(self._shared, "texels").download(np.float32, int(np.prod(self.texture_shape))).reshape(self.texture_shape)
 
     def picture(self, camera: Camera) -> np.ndarray:
         """(H, W, 4) float32: colour over black, and coverage 0 or 1. The camera must fit the canvas."""
@@ -171,13 +174,14 @@ class MeshSession:
 
     def _release(self) -> None:
         self.device.wait_idle()
-        for part in (self._recorded, *self._own.values()):
-            part.destroy()
+        self._recorded.destroy()
+        for buffer in self._own.values():
+            buffer.destroy()
         self._own = {}
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
-        if self._batches is not None:
+        if hasattr(self, "_batches"):
             self.drain()
             self._batches.destroy()
         self._release()

@@ -156,7 +156,7 @@ def _from_afar(setting) -> Camera:
     away = 1.1 * setting.reach / np.tan(_FOV / 2) * (np.cos(0.25) * ahead / np.linalg.norm(ahead) - np.sin(0.25) * setting.up)
     width, height = _SIZE
     focal = 0.5 * height / np.tan(_FOV / 2)
-    return Camera(look_at(setting.centre - away, setting.centre, setting.up), [[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]], width, height)
+    return Camera(look_at(setting.centre - away, setting.centre, setting.up), np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]]), width, height)
 
 
 def _picture(image: np.ndarray) -> str:

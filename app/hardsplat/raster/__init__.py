@@ -2,14 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
 from hardsplat.footprint import Need, needs
 from hardsplat.gpu.context import Device
+from hardsplat.gpu.shader import Source
 from hardsplat.raster import hardware, tiled
 from hardsplat.raster.choose import choose as timed_choice
 from hardsplat.raster.hardware import HardwareRasterizer, rows_of
+from hardsplat.raster.rasterizer import Rasterizer, Variants
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.variants.moments import MOMENT_FORMATS
@@ -19,10 +22,11 @@ TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the ti
 
 @dataclass(frozen=True)
 class Backend:
-    rasterizer: Callable
-    options: Callable
-    resolve: Callable  # (device, options): UserError for what the device cannot run
-    sources: Callable  # (device, options): the shaders it is made of
+    rasterizer: Callable[..., Rasterizer]
+    options: type[HardwareOptions] | type[TiledOptions]
+    resolve: Callable[[Device, Any], Variants]  # (device, options): UserError for what the device cannot run
+    first: Callable[[Device, Any], Any]  # (device, options) -> options with the first rows that run in the place of those that would be timed; UserError like resolve
+    sources: Callable[[Device, Any], set[Source]]  # (device, options): the shaders it is made of
     note: str
     needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.footprint.needs
     without: tuple[str, ...] = ()  # buffers of the contract that it does not have
@@ -30,9 +34,17 @@ class Backend:
 
 BACKENDS = {
     "hardware": Backend(
-        HardwareRasterizer, HardwareOptions, rows_of, hardware.sources, "quads through the graphics pipeline, gradients reduced in the fragment shader", without=TILES
+        HardwareRasterizer,
+        HardwareOptions,
+        rows_of,
+        hardware.first,
+        hardware.sources,
+        "quads through the graphics pipeline, gradients reduced in the fragment shader",
+        without=TILES,
     ),
-    "tiled": Backend(TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}),
+    "tiled": Backend(
+        TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.first, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}
+    ),
 }
 
 
@@ -48,36 +60,46 @@ class _Choice:
     settings: str  # what the rasterizers were given
 
 
-def unknown(rasterizer: str, settings) -> list[str]:
+def unknown(rasterizer: str, settings: Any) -> list[str]:
     """The options that are not left at their defaults and that this rasterizer does not have, but another."""
     known = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
     return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
 
 
-def fastest(device: Device, settings) -> str:
-    """The name of the rasterizer that `settings.rasterizer` names, or for `auto` of the one that draws fastest here with those settings. One that lacks
-    an option which was named is not among them.
+def running(device: Device, settings) -> list[str]:
+    """Names of the rasterizers that `settings.rasterizer` leaves open and that run here: one where it is named, else those without the ones that lack an option which was named.
 
     settings: has fields of the options' names. Raises UserError when none runs here.
     """
-    if settings.rasterizer != "auto":
-        return settings.rasterizer
+    return [settings.rasterizer] if settings.rasterizer != "auto" else list(_running(device, settings))
+
+
+def _running(device: Device, settings) -> dict:
+    """Their options by name."""
     options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
     candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
-    runs, why = [], []
+    runs: dict[str, Any] = {}
+    why: list[str] = []
     for gradient in ("analytic", "auto") if settings.gradient == "auto" else (settings.gradient,):  # estimates where nothing exact runs
         options = {name: replace(each, gradient=gradient) for name, each in options.items()}
         for name in candidates if not runs else ():
             try:
-                BACKENDS[name].resolve(device, options[name])
-                runs.append(name)
+                BACKENDS[name].first(device, options[name])
+                runs[name] = options[name]
             except UserError as error:
                 why.append(f"{name}: {error}")
-        if runs:
-            break
     if not runs:
         why = why[: len(candidates)]
         raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
+    return runs
+
+
+def fastest(device: Device, settings) -> str:
+    """The one of `running` that draws a small scene of our own fastest here. A training finds out on its own scene instead, see app/hardsplat/train/auto.py."""
+    if settings.rasterizer != "auto":
+        return settings.rasterizer
+    options = _running(device, settings)
+    runs = list(options)
     if settings.gradient == "stochastic":  # what is timed are passes of the analytic gradient
         options = {name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()}
 

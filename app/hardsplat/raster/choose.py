@@ -39,16 +39,17 @@ def wanted() -> bool:
     return word == "time"
 
 
-def choose(device: Device, backend: str, options, first: Mapping[str, str], knobs: Mapping[str, Sequence[str]], make: Callable, sources: Callable):
+def choose(device: Device, backend: str, options, first: Mapping[str, str | int], knobs: Mapping[str, Sequence[str]], make: Callable, sources: Callable):
     """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run here; first: the row to start from.
 
     make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
     """
-    start = {knob: first[knob] for knob in knobs}
+    start = {knob: str(first[knob]) for knob in knobs}
     chosen = replace(options, **start)
     if all(len(names) < 2 for names in knobs.values()) or not wanted() or not device.timestamp_ns:
         return chosen
-    known, path, given = device.shared("choices", dict), _path(device), _given(backend, options, knobs)
+    known: dict[tuple, dict] = device.shared("choices", dict)
+    path, given = _path(device), _given(backend, options, knobs)
     key, candidates = (path, given), {knob: list(names) for knob, names in knobs.items()}
     if known.get(key, {}).get("candidates") != candidates:
         found, shaders = _load(path).get(given), _shaders(chosen, candidates, sources)
@@ -67,7 +68,8 @@ def choose(device: Device, backend: str, options, first: Mapping[str, str], knob
 
 def greedy(trial: Trial, options, start: Mapping[str, str], knobs: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], dict[str, dict[str, float]]]:
     """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even `start` runs."""
-    rows, table = dict(start), {}
+    rows = dict(start)
+    table: dict[str, dict[str, float]] = {}
     best, why = trial.attempt(replace(options, **rows))
     if best is None:
         log.debug("  %s does not run here: %s", rows, why)

@@ -88,7 +88,7 @@ def gather_draws(rows: Rows, canvas: dict, threshold: int, around: Projection) -
         bind={"d_splats2d": "splat_differences"},
     )
     covers = replace(around.image(draw, " cover"), name=draw.name)
-    return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.estimator.gradient_pairs)]
+    return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.pairs)]
 
 
 def blocks_of(block: Block, width: int, height: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from hardsplat.raster.ordered import Ordered
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.projection import Perspective, Projection, for_images
-from hardsplat.raster.resolve import runnable
+from hardsplat.raster.rasterizer import Drawn
+from hardsplat.raster.resolve import Variant, runnable
 from hardsplat.raster.rows import HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.variants.atomics import ATOMICS
@@ -36,14 +37,14 @@ from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 
 # What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
-TIMED = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
+TIMED: dict[str, Mapping[str, Variant]] = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
 
 
 class Backward(Protocol):
     """A way from d_image to d_splats2d."""
 
     def passes(self) -> list[ComputePass | DrawPass]: ...
-    def allocate(self, device: Device) -> dict[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
+    def allocate(self, device: Device) -> Mapping[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None: ...  # score: the word of a draw of SCORES
 
 
@@ -53,9 +54,9 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
     """
     orders = bool(runnable(device, ORDERINGS))
-    exact = replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=None)
+    exact = replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=1)
     if options.stochastic:
-        return stochastic_rows(device, options, rows_of(device, exact, backward=False))
+        return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, exact, backward=False))
     if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
         return order_free_rows(device, options, rows_of(device, replace(exact, block="auto", reduction="auto"), backward=False))
     options = exact
@@ -68,7 +69,7 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
 
 def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False) -> Backward:
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
-    return OrderFree(rows, width, height, rows.names["gradient_draws"], scores) if rows.samples else Ordered(rows, width, height, segments, threshold, scores)
+    return OrderFree(rows, width, height, int(rows.names["gradient_draws"]), scores) if rows.samples else Ordered(rows, width, height, segments, threshold, scores)
 
 
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
@@ -77,9 +78,19 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     forward = forward_passes(rows, canvas, PICTURES[picture])
     if picture == "image":
         forward = for_images(around, forward)
-    backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates else []
+    backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
     gather = gather_draws(rows, canvas, threshold, around) if rows.gather and rows.gather.draws else around.gather_passes()
     return [*around.passes(rows.shape.command, picture), *forward, *backward, *gather]
+
+
+def first(device: Device, options: HardwareOptions) -> HardwareOptions:
+    """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
+    if options.gradient != "order-free" and runnable(device, ORDERINGS):
+        names = Rows.first(device, replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=1)).names
+        rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
+        options = replace(options, **rows)
+    rows_of(device, options)
+    return options
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
@@ -102,7 +113,7 @@ class HardwareRasterizer:
 
     room = 0  # it has no pairs of tile and splat
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
+    def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = rows_of(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
@@ -119,7 +130,7 @@ class HardwareRasterizer:
             self.destroy()
             raise
         self._capacity = parameters.capacity
-        if options.stochastic and sink:
+        if options.stochastic and sink and isinstance(parameters, Parameters):
             parameters.set_perturbations(dict(options.stochastic.perturbations))
         self.resources = {**parameters.all, **self._own}
 
@@ -135,7 +146,7 @@ class HardwareRasterizer:
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
-        if self.projection.sink.stores:  # in training it is the loss's
+        if self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
@@ -144,7 +155,7 @@ class HardwareRasterizer:
         self.projection.record_forward(recorder, run)
         self._record_draw(recorder, run)
 
-    def _record_draw(self, recorder: Recorder, run: dict[str, Pipeline], image: str = "") -> None:
+    def _record_draw(self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "") -> None:
         """order -> the target of an image of the projection."""
         if "begin forward" in run:
             recorder.run(run[f"begin forward{image}"], threads=(self.width, self.height))
@@ -163,7 +174,7 @@ class HardwareRasterizer:
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
         """loss_differences -> splat_differences."""
-        if self.rows.gather.draws:
+        if self.rows.gather and self.rows.gather.draws:
             recorder.run(self.pipelines[f"gather {pair}"], indirect="draw", extent=blocks_of(self.rows.block, self.width, self.height))
         else:
             self.projection.record_gather(recorder, self.pipelines, pair, self.height)

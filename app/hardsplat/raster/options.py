@@ -8,6 +8,7 @@ from typing import Self
 from hardsplat import trained
 
 
+@dataclass(frozen=True)
 class Options:
     """A dataclass whose fields have the names of settings."""
 

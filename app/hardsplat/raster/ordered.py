@@ -49,14 +49,14 @@ class Ordered:
             slots={**slots, "order": rows.ordering.slot},
             macros=macros(rows, rows.state_format),
         )
-        layered = dict(spec={"SEGMENTS": self.segments}, bind={} if self.segments > 1 else {"layers": "target"})
+        segments, layers = {"SEGMENTS": self.segments}, {} if self.segments > 1 else {"layers": "target"}
         if rows.block.pixels == 1:
-            return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), **layered), *scored(draw, self.scores)]
+            return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), spec=segments, bind=layers), *scored(draw, self.scores)]
         across, down = self._blocks
         spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
         state = {"state": rows.state_format.packing}
-        begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads=("layers", "frame", "d_image"), writes=("blocks", "d_image"), slots=state, **layered)
-        begin = replace(begin, spec={**begin.spec, **spec})
+        reads = ("layers", "frame", "d_image")
+        begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads, ("blocks", "d_image"), {**segments, **spec}, state, bind=layers)
         covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
         blocks = replace(
             draw,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -45,7 +46,7 @@ class Parameters:
 
     moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host reads and writes them as float32 all the same.
     items: how many photographs and cameras there are; the scene is always one. follow: buffers of the contract, one element a splat, that grow with the splats.
-    Raises OutOfMemory with nothing allocated.
+    shared: other APIs may have the memory of planes, see `buffers`. Raises OutOfMemory with nothing allocated.
     """
 
     def __init__(
@@ -57,8 +58,9 @@ class Parameters:
         gradients: Gradients = "none",
         items: Mapping[Of, int] | None = None,
         follow: Iterable[str] = (),
+        shared: bool = False,
     ):
-        self.device, self.sh_degree = device, sh_degree
+        self.device, self.sh_degree, self._shared = device, sh_degree, shared
         self._moments = MOMENT_FORMATS[moments] if moments else None
         self._gradients, self._items = gradients, {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
         self._planes: dict[str, _Planes] = {}
@@ -99,7 +101,7 @@ class Parameters:
 
     def _allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
         name = {"value": quantity.name, "gradient": quantity.d}.get(role, quantity.moments)
-        return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "")
+        return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "", shared=self._shared)
 
     def _tell(self) -> None:
         """Writes the table of planes that shaders read."""
@@ -155,7 +157,7 @@ class Parameters:
         try:
             for name, old in self._follow.items():
                 size = contract.itemsize(name)
-                self._follow[name] = self._moved(old, lambda name=name, size=size: Buffer(self.device, capacity * size, name), n * size, capacity * size)
+                self._follow[name] = self._moved(old, partial(Buffer, self.device, capacity * size, name), n * size, capacity * size)
             for planes in self._planes.values():
                 if planes.quantity.of != "splat":
                     continue
@@ -165,7 +167,7 @@ class Parameters:
                     size = self._itemsize(planes.quantity, role)
                     kept = 0 if role == "gradient" else n * size
                     for k, old in enumerate(buffers):
-                        buffers[k] = self._moved(old, lambda q=planes.quantity, role=role: self._allocate(q, role, capacity), kept, capacity * size)
+                        buffers[k] = self._moved(old, partial(self._allocate, planes.quantity, role, capacity), kept, capacity * size)
                 planes.capacity = capacity
         finally:
             self._tell()
@@ -197,6 +199,11 @@ class Parameters:
             if name in (q.name, q.d, q.moments):
                 return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second")}[name]
         raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
+
+    def buffers(self, name: str) -> list[Buffer]:
+        """The planes of a quantity, or of its gradient."""
+        planes, roles = self._found(name)
+        return planes.buffers[roles[0]]
 
     def read(self, name: str, n: int) -> np.ndarray:
         """(planes, n, width) float32 of the first n items of a quantity or its gradient; of its moments (2, planes, n, width); of a buffer that follows, (1, n, numbers)."""

@@ -16,7 +16,7 @@ from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.variants.pictures import PICTURES
 
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")  # what the projection is made of, but for colour
-P = TypeVar("P", ComputePass, DrawPass)
+P = TypeVar("P", bound=ComputePass | DrawPass)
 
 
 class Draws(Protocol):
@@ -42,6 +42,8 @@ class Projection(Protocol):
     def listed(self) -> str: ...
     @property
     def differentiates(self) -> bool: ...
+    @property
+    def pairs(self) -> int: ...  # of perturbed images that a step draws
 
     def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of hardsplat.variants.shapes
     def gather_passes(self) -> list[ComputePass]: ...  # loss_differences -> splat_differences, without a draw
@@ -58,6 +60,10 @@ class Plain:
 
     images: tuple[str, ...] = ("",)
     listed = ""
+
+    @property
+    def pairs(self) -> int:
+        return 0
 
     def gather_passes(self) -> list[ComputePass]:
         return []
@@ -82,7 +88,7 @@ def allocate_drawn(device: Device, capacity: int, sink: Sink | None, others: Map
     sizes = {"camera": 1, "frame": 1, "splats2d": capacity, "colors2d": capacity}
     if sink:
         sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"] * capacity
-    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | others)
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | dict(others))
     if sink:
         buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
     return buffers
@@ -139,7 +145,8 @@ class Perspective(Plain):
     def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:
         """d_splats2d, splats2d, parameters -> the sink."""
         recorder.run(run["project backward"], indirect="splat_groups")
-        record_splats(recorder, run, self.sink, capacity)
+        if self.sink:
+            record_splats(recorder, run, self.sink, capacity)
 
 
 def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True) -> ComputePass:
@@ -158,8 +165,10 @@ def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", k
 def bound(p: P, word: str, names: Mapping[str, str]) -> P:
     """The pass under another name, with other resources in the place of those in `names`."""
     actual = {row: p.bind.get(row, row) for row in (*p.reads, *p.writes)}
-    changes = {"attachment": names.get(p.attachment, p.attachment)} if isinstance(p, DrawPass) else {}
-    return replace(p, name=f"{p.name} {word}", bind={**p.bind, **{row: names[a] for row, a in actual.items() if a in names}}, **changes)
+    changed = replace(p, name=f"{p.name} {word}", bind={**p.bind, **{row: names[a] for row, a in actual.items() if a in names}})
+    if isinstance(changed, DrawPass) and changed.attachment and changed.attachment in names:
+        return replace(changed, attachment=names[changed.attachment])
+    return changed
 
 
 def scored(draw: P, scores: bool) -> list[P]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+import numpy as np
+
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import Pipeline
 from hardsplat.gpu.recorder import Recorder
@@ -20,6 +22,19 @@ class Variants(Protocol):
 
     @property
     def names(self) -> Mapping[str, str | int]: ...  # setting -> variant
+
+
+class Drawn(Protocol):
+    """What a rasterizer draws: splats or blobs, in buffers by name of the contract. capacity: how many have room."""
+
+    sh_degree: int
+
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def all(self) -> Mapping[str, Buffer]: ...
+    @property
+    def counts(self) -> np.void: ...  # the Counts row as it is now
 
 
 class Rasterizer(Protocol):

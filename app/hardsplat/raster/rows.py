@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.samples import sample_counts
 from hardsplat.raster.options import Options, Stochastic
-from hardsplat.raster.resolve import name_of, resolve, runnable
+from hardsplat.raster.resolve import V, name_of, resolve, runnable
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
@@ -63,10 +64,11 @@ class Rows:
     @classmethod
     def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs."""
-        names, orderings = {}, ORDERINGS
+        names: dict[str, str | int] = {}
+        orderings = ORDERINGS
         unordered = not backward and not runnable(device, ORDERINGS)
 
-        def row(kind: str, title: str, registry: dict, wanted: str):
+        def row(kind: str, title: str, registry: Mapping[str, V], wanted: str) -> V:
             found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
             names[kind] = name_of(registry, found)
             return found
@@ -94,11 +96,11 @@ class Rows:
         )
 
 
-def stochastic_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
+def stochastic_rows(device: Device, options: HardwareOptions, wanted: str, forward: Rows) -> Rows:
     """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
     if np.dtype(FORMATS[options.format].texel).itemsize == 1:
         raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
-    gather = resolve(device, "gather of differences", GATHERS, options.stochastic.gather, "--gather")
+    gather = resolve(device, "gather of differences", GATHERS, wanted, "--gather")
     reduction = forward.reduction if forward.reduction.any_number else REDUCTIONS["hybrid"]
     names = _used(forward, () if gather.draws else ("reduction", "atomics")) | {"gather": name_of(GATHERS, gather)}
     return replace(forward, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)

@@ -19,10 +19,10 @@ SCREEN_PASS = ComputePass("screen", "view/screen.comp", reads=("shown", "overlay
 
 def show_pass(picture: str, transparent: bool = False) -> ComputePass:
     """transparent: shown has straight alpha, else the background behind everything."""
-    row, shared = PICTURES[picture], dict(spec={"TRANSPARENT": transparent})
+    row, spec = PICTURES[picture], {"TRANSPARENT": transparent}
     if row.value is None:
-        return ComputePass("show", "picture/colors.comp", reads=("target", "frame"), writes=("shown",), **shared)
-    return ComputePass("show", "picture/numbers.comp", ("target", "frame", "palette"), ("shown", "values"), slots={"value": row.value}, **shared)
+        return ComputePass("show", "picture/colors.comp", reads=("target", "frame"), writes=("shown",), spec=spec)
+    return ComputePass("show", "picture/numbers.comp", ("target", "frame", "palette"), ("shown", "values"), spec, {"value": row.value})
 
 
 def allocate_show(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:
@@ -47,7 +47,7 @@ def palette_row(picture: str, span: tuple[float, float] | None = None) -> np.nda
     from matplotlib import colormaps  # takes a while
 
     row, out = PICTURES[picture], np.zeros((), contract.dtype("Palette"))
-    low, high = np.float32(span or row.range or (0.0, 1.0))
+    low, high = np.array(span or row.range or (0.0, 1.0), np.float32)
     out["low"], out["high"] = low, max(high, np.nextafter(low, np.float32(np.inf)))
     out["colors"] = colormaps[row.palette](np.arange(256), bytes=True).view(np.uint32)[:, 0]
     return out

@@ -33,15 +33,12 @@ def digit_passes(
     named = {row: names[_SWAP.get(row, row) if swap else row] for row in names}
     bind = {row: actual for row, actual in named.items() if row != actual}
     spec = {"SHIFT": 8 * digit, **spec}
-    moved = dict(
-        reads=("counts", "keys", "order", "digit_counts", "digit_totals"),
-        writes=("counts", "indirect", "keys_alt", "order_alt"),
-        spec={**spec, **command, "LAST": digit == digits - 1 and not keys},
-    )
+    reads = ("counts", "keys", "order", "digit_counts", "digit_totals")
+    last = {**spec, **command, "LAST": digit == digits - 1 and not keys}
     return [
         ComputePass(f"{name} count {digit}", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind),
         ComputePass(f"{name} scan {digit}", "sort/scan.comp", reads=("counts", "digit_counts"), writes=("digit_counts", "digit_totals"), spec=spec, bind=bind),
-        ComputePass(f"{name} scatter {digit}", "sort/scatter.comp", **moved, bind=bind),
+        ComputePass(f"{name} scatter {digit}", "sort/scatter.comp", reads, ("counts", "indirect", "keys_alt", "order_alt"), last, bind=bind),
     ]
 
 
@@ -61,7 +58,7 @@ def sort_bytes(splats: int) -> dict[str, int]:
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
-def record_sort(recorder: Recorder, run: dict[str, Pipeline], name: str = "sort", digits: int = _DIGITS, first: str = "splat_blocks", others: str = "visible_blocks") -> None:
+def record_sort(recorder: Recorder, run: Mapping[str, Pipeline], name: str = "sort", digits: int = _DIGITS, first: str = "splat_blocks", others: str = "visible_blocks") -> None:
     """keys (destroyed), counts, indirect.splat_blocks -> order[:visible], counts.visible, indirect.visible_blocks, indirect.draw.
 
     name, digits: of other passes than SORT_PASSES, whose work is in `first` for the first digit and `others` for the rest.

@@ -41,9 +41,13 @@ class Perturbed(Perspective):
     listed = " cover"
     differentiates = False
 
+    @property
+    def pairs(self) -> int:
+        return self.estimator.gradient_pairs
+
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         forward = project_forward(self.sh_planes, self.antialiased, picture, kept=False)
-        return [*sort_passes(command), forward, *self._perturb_passes(), self._estimate_pass(self.sink)]
+        return [*sort_passes(command), forward, *self._perturb_passes(), *([self._estimate_pass(self.sink)] if self.sink else [])]
 
     def image(self, p: P, word: str) -> P:
         return bound(p, word.strip(), _MINUS if word == " minus" else _COVER)
@@ -95,7 +99,8 @@ class Perturbed(Perspective):
             draws.record_images(recorder)
             compare(recorder)
             draws.record_gather(recorder, pair)
-        record_splats(recorder, run, self.sink, capacity)
+        if self.sink:
+            record_splats(recorder, run, self.sink, capacity)
 
 
 def projection(sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None) -> Perspective:

@@ -8,7 +8,7 @@ have a capacity; a frame that asks for more is drawn without its farthest pairs 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,7 @@ from hardsplat.raster import stochastic
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images, scored
+from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
@@ -64,7 +65,7 @@ class TiledRows:
 
     tile_backward: TileBackward
     atomics: Atomics
-    names: dict[str, str] = field(default_factory=dict, compare=False)
+    names: Mapping[str, str | int] = field(default_factory=dict, compare=False)
 
     @classmethod
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
@@ -114,6 +115,12 @@ def passes(
     return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
 
 
+def first(device: Device, options: TiledOptions) -> TiledOptions:
+    """These options, of which none is timed. Raises UserError for what the device cannot run."""
+    TiledRows.resolve(device, options)
+    return options
+
+
 def sources(device: Device, options: TiledOptions) -> set[Source]:
     """The shaders of a rasterizer with these options."""
     return {source for p in passes(TiledRows.resolve(device, options), 1, 1, 1, STORE, device.subgroup_size) for source in p.sources()}
@@ -143,7 +150,8 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height)
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
-    backward = _backward_passes(rows, (*lists, *(stored or ("tile_order",))), {**back, **share}, tiles, threshold, around.sink.scores) if around.differentiates else []
+    reads = (*lists, *(stored or ("tile_order",)))
+    backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink.scores) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
     return [
@@ -196,7 +204,7 @@ class TiledRasterizer:
     OutOfMemory with nothing allocated.
     """
 
-    def __init__(self, device: Device, parameters: Parameters, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None):
+    def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self.rows = rows = TiledRows.resolve(device, options)
         self.tiles = int(np.prod(grid(width, height)))
@@ -223,7 +231,7 @@ class TiledRasterizer:
             self.destroy()
             raise
         self._parameters, self._capacity = parameters, capacity
-        if options.stochastic and sink:
+        if options.stochastic and sink and isinstance(parameters, Parameters):
             parameters.set_perturbations(dict(options.stochastic.perturbations))
         self.resources = {**parameters.all, **self._own}
 
@@ -239,7 +247,7 @@ class TiledRasterizer:
         for image in self.projection.images:
             name = f"target{image}".replace(" ", "_")
             own[name] = Image(device, *size, format.vk, format.texel, name)
-        if self.projection.differentiates and self.projection.sink.stores:  # in training it is the loss's
+        if self.projection.differentiates and self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
@@ -258,7 +266,7 @@ class TiledRasterizer:
         self._record_lists(recorder, run, "tile count")
         recorder.run(run["draw"], threads=self._threads(run["draw"]))
 
-    def _record_lists(self, recorder: Recorder, run: dict[str, Pipeline], count: str) -> None:
+    def _record_lists(self, recorder: Recorder, run: Mapping[str, Pipeline], count: str) -> None:
         """order, splats2d -> the tiles' lists. count: the pass that packs the splats."""
         recorder.run(run[count], indirect="visible_blocks")
         recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"],))

@@ -62,8 +62,8 @@ class Trial:
         for size in SIZES[-1:] if device.physical.kind == "CPU" else SIZES:
             trial = cls(device, make, sources, size)
             trial.prepare([options])
-            ms, why = trial.attempt(options, best=0.0)  # a single frame
-            if why or ms <= SLOW or size == SIZES[-1]:
+            ms, _ = trial.attempt(options, best=0.0)  # a single frame
+            if ms is None or ms <= SLOW or size == SIZES[-1]:
                 break
             trial.destroy()
         trial.spent = 0.0
@@ -97,7 +97,8 @@ class Trial:
             raster.record_forward(recorder)
             raster.record_backward(recorder)
             recorder.end()
-            begun, found = time.perf_counter(), []
+            begun = time.perf_counter()
+            found: list[float] = []
             recorder.run_once()
             while len(found) < REPEATS and not (found and min(found) > HOPELESS * best):
                 recorder.run_once()

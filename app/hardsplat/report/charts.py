@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +39,7 @@ def legend(axes) -> None:
         axes.figure.legend(fontsize=7, loc="outside lower center", ncols=min(count, 5))
 
 
-def stacked(axes, labels: Sequence[str], parts: dict[str, Sequence[float]], title: str, unit: str) -> bool:
+def stacked(axes, labels: Sequence[str], parts: Mapping[str, Sequence[float]], title: str, unit: str) -> bool:
     """Horizontal bars, one a label, of the parts that are not zero everywhere. False: there is none."""
     left, places = np.zeros(len(labels)), np.arange(len(labels))
     for i, (name, values) in enumerate(parts.items()):
@@ -60,7 +60,7 @@ def stacked(axes, labels: Sequence[str], parts: dict[str, Sequence[float]], titl
     return True
 
 
-def grouped(axes, labels: Sequence[str], series: dict[str, Sequence[float]], title: str, unit: str) -> bool:
+def grouped(axes, labels: Sequence[str], series: Mapping[str, Sequence[float]], title: str, unit: str) -> bool:
     """Upright bars on a logarithmic axis, one of each series a label; zeros, which such an axis has no place for, are left out, or said where all are."""
     width, places = 0.8 / len(series), np.arange(len(labels))
     for i, (name, values) in enumerate(series.items()):

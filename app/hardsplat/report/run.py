@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import logging
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from hardsplat.config import FIELDS, GROUPS
+from hardsplat.config import FIELDS, GROUPS, TrainConfig, scene_folder
 from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
 from hardsplat.io.ply import load_ply
-from hardsplat.io.scene import load_scene
+from hardsplat.io.scene import Scene, load_scene
 from hardsplat.page.export import Shown, small_viewer, style
-from hardsplat.presets import SAVED_NAME
+from hardsplat.presets import SAVED_NAME, config_from_file
 from hardsplat.report.charts import COLORS, figure
 from hardsplat.report.page import comparison, pictures, plot, spread, write_page
 from hardsplat.report.stages import by_stage
@@ -23,13 +26,23 @@ log = logging.getLogger("hardsplat")
 NAME = "report.html"
 
 
-def write_report(folder: Path) -> Path:
-    """Raises UserError where it cannot be written; OSError, ValueError, KeyError where the run's files are not whole."""
-    metrics = json.loads((folder / "metrics.json").read_text())
+@dataclass(frozen=True)
+class Made:
+    """What a run has in memory of what its report is made of: metrics as metrics.json will hold them, renders and photographs (H, W, 3) uint8 by view, the viewer as HTML."""
+
+    metrics: dict
+    comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    viewer: str | None = None
+
+
+def write_report(folder: Path, made: Made | None = None) -> Path:
+    """made: by default read from the folder. Raises UserError where the page cannot be written; OSError, ValueError, KeyError where the run's files are not whole."""
+    metrics = made.metrics if made else json.loads((folder / "metrics.json").read_text())
     config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
     last = _last_evaluation(metrics)
     stages, memory = by_stage(metrics["stage_ms"]), {purpose: n for purpose, n in metrics["memory_bytes"].items() if n}
-    views, shown = _views(folder, last)
+    views, shown = _views(folder, last, made.comparisons if made else {})
+    viewer = made.viewer if made else _viewer(folder, config, next((v["name"] for v in shown), None))
     return write_page(
         folder / NAME,
         "run.html",
@@ -46,11 +59,17 @@ def write_report(folder: Path) -> Path:
         stage_bars=plot(_bars(stages, "Time of a step", "ms")) if stages else None,
         memory=memory,
         memory_bars=plot(_bars({purpose: n / 2**20 for purpose, n in memory.items()}, "Memory by purpose", "MiB")),
-        about={"computer": metrics["device"]["host"], **{name.replace("_", " "): value for name, value in metrics["variants"].items()}},
+        about=_about(metrics),
         config=_settings(config),
-        viewer=_viewer(folder, config, next((v["name"] for v in shown), None)),
+        viewer=viewer,
         viewer_style=style(),
     )
+
+
+def _about(metrics: dict) -> dict[str, str]:
+    """Computer, rasterizer and its variants, as the page lists them."""
+    rasterizer = {"rasterizer": metrics["rasterizer"]} if "rasterizer" in metrics else {}
+    return {"computer": metrics["device"]["host"], **rasterizer, **{name.replace("_", " "): value for name, value in metrics["variants"].items()}}
 
 
 def processor(kind: str) -> str:
@@ -63,12 +82,12 @@ def _last_evaluation(metrics: dict) -> dict | None:
     return next((e for e in reversed(metrics["evaluations"]) if e["step"] == metrics["steps"]), None)
 
 
-def _views(folder: Path, last: dict | None) -> tuple[list[dict], list[dict]]:
-    """All held-out views with their measures, and those of them that are shown, with pictures."""
+def _views(folder: Path, last: dict | None, known: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[list[dict], list[dict]]:
+    """All held-out views with their measures, and those of them that are shown, with pictures: those that are known, or from their files."""
     if last is None:
         return [], []
     views = {v["name"]: v for v in last["views"]}
-    found = {name: both for name in spread(list(views)) if (both := comparison(folder, name))}
+    found = {name: both for name in spread(list(views)) if (both := known.get(name) or comparison(folder, name))}
     embedded = iter(pictures([image for both in found.values() for image in both]))
     return last["views"], [{**views[name], "render": next(embedded), "photo": next(embedded), "size": both[0].shape[1::-1]} for name, both in found.items()]
 
@@ -80,14 +99,23 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
     if not file.is_file() or "data_dir" not in config:
         return None
     try:
-        gaussians, scene = load_ply(file), load_scene(config["data_dir"], config["data_factor"], config["test_every"])
-        first = [i for i in scene.test if scene.views[i].name == name]
-        cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
-        both = comparison(folder, name) if first else None
-        background = (1.0, 1.0, 1.0) if config["background"] == "white" else (0.0, 0.0, 0.0)
-        return small_viewer(gaussians, Shown(scene.name, cameras, config["near_plane"], background, config["antialiased"], picture=both[0] if both else None))
+        run = config_from_file(folder / SAVED_NAME)
+        both = comparison(folder, name) if name else None
+        return viewer_of(load_ply(file), load_scene(scene_folder(run.data_dir), run.data_factor, run.test_every), run, name, both[0] if both else None)
     except UserError as error:
         log.info("note: %s has no view in 3D: %s", folder / NAME, error)
+        return None
+
+
+def viewer_of(gaussians: Gaussians, scene: Scene, config: TrainConfig, name: str | None, picture: np.ndarray | None) -> str | None:
+    """A viewer of splats as HTML, which begins at the held-out view `name`, of which `picture` is the render, or else at the first training camera. None where no splat is left."""
+    first = [i for i in scene.test if scene.views[i].name == name]
+    cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
+    background = (1.0, 1.0, 1.0) if config.background == "white" else (0.0, 0.0, 0.0)
+    try:
+        return small_viewer(gaussians, Shown(scene.name, cameras, config.near_plane, background, config.antialiased, picture=picture if first else None))
+    except UserError as error:
+        log.info("note: the report has no view in 3D: %s", error)
         return None
 
 

@@ -94,7 +94,8 @@ def shared_cameras(names: Sequence[str], sizes: Sequence[tuple[int, int]], devic
         "per-image": lambda i: names[i],
     }
     index: dict = {}
-    cameras, of = [], []
+    cameras: list[SharedCamera] = []
+    of: list[int] = []
     for i, size in enumerate(sizes):
         key = keys[mode](i), size
         if key not in index:

@@ -11,10 +11,9 @@ CAMERA_MODES = ("auto", "single", "per-folder", "per-image")
 METHODS = ("auto", "exhaustive", "sequential", "retrieval")
 MAPPERS = ("auto", "incremental", "global")
 
-_group = dataclass(frozen=True, kw_only=True)
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Input:
     """input and output"""
 
@@ -26,7 +25,7 @@ class Input:
     quiet: bool = option(False, "no progress")
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Cameras:
     """cameras"""
 
@@ -37,7 +36,7 @@ class Cameras:
         choices=CAMERA_MODES, aka="single_camera")
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class Matching:
     """features and matches"""
 
@@ -49,7 +48,7 @@ class Matching:
     num_threads: int = option(0, "threads; 0: one a core", unit="threads", max=1024)
 
 
-@_group
+@dataclass(frozen=True, kw_only=True)
 class SfmConfig(Input, Cameras, Matching):
     """All settings of one reconstruction, checked: a value of the wrong type or out of range raises UserError."""
 
@@ -62,5 +61,5 @@ class SfmConfig(Input, Cameras, Matching):
             raise UserError(f"max_num_features {self.max_num_features}: must be 64 or more, or 0")
 
 
-SFM_GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__: fields(group) for group in SfmConfig.__bases__}
+SFM_GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__ or "": fields(group) for group in SfmConfig.__bases__}
 SFM_FIELDS: dict[str, Field] = {f.name: f for group in SFM_GROUPS.values() for f in group}

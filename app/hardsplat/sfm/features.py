@@ -53,7 +53,7 @@ def _kept(image: np.ndarray, mask: Path | None, size: tuple[int, int]) -> np.nda
 
 
 def _sift(grey: np.ndarray, keep: np.ndarray | None, contrast: float) -> tuple[np.ndarray, np.ndarray]:
-    found, descriptors = cv2.SIFT_create(contrastThreshold=contrast, enable_precise_upscale=True).detectAndCompute(grey, keep)
+    found, descriptors = cv2.SIFT.create(contrastThreshold=contrast, enable_precise_upscale=True).detectAndCompute(grey, keep)
     if not found:
         return np.zeros((0, 4)), np.zeros((0, 128), np.uint8)
     points = np.array([(*k.pt, k.size / 2, np.deg2rad(k.angle)) for k in found])

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pycolmap
@@ -57,8 +58,10 @@ def map_incrementally(
         options.ba_global_frames_ratio = options.ba_global_points_ratio = 1.4
         options.ba_global_max_refinements = 2
     pycolmap.set_random_seed(seed)
-    called = {"initial_image_pair_callback": on_image, "next_image_callback": on_image} if on_image else {}
-    models = pycolmap.incremental_mapping(database, images, _fresh(work), options, **({"input_path": start} if start else {}), **called)
+    more: dict[str, Any] = {"input_path": start} if start else {}
+    if on_image:
+        more |= {"initial_image_pair_callback": on_image, "next_image_callback": on_image}
+    models = pycolmap.incremental_mapping(database, images, _fresh(work), options, **more)
     return _largest_first(models)
 
 

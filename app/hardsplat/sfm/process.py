@@ -31,7 +31,8 @@ class Progress:
     """Bars on a terminal, one for each stage, and a line when a stage ends. seconds: expected, by stage. intention: said before the first that has work to do."""
 
     def __init__(self, seconds: dict[str, float], quiet: bool, intention: str):
-        self._seconds, self._quiet, self._intention, self._bar, self._begun, self._pace = seconds, quiet, intention, None, {}, 1.0
+        self._seconds, self._quiet, self._intention, self._bar, self._pace = seconds, quiet, intention, None, 1.0
+        self._begun: dict[str, Any] = {}
         self.spent: dict[str, float] = {}
 
     def say(self, text: str) -> None:
@@ -90,10 +91,13 @@ def work(job: dict[str, Any], folder: Path, progress: Progress) -> dict[str, Any
         process = subprocess.Popen(
             [sys.executable, "-m", "hardsplat.sfm.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True, env=environment
         )
+        stdin, stdout = process.stdin, process.stdout
         try:
-            process.stdin.write(json.dumps(job | {"log": str(log)}).encode() + b"\n")
-            process.stdin.flush()
-            for line in process.stdout:
+            if stdin is None or stdout is None:
+                raise RuntimeError("Popen made no pipes")
+            stdin.write(json.dumps(job | {"log": str(log)}).encode() + b"\n")
+            stdin.flush()
+            for line in stdout:
                 message = json.loads(line)
                 if "result" in message:
                     return message["result"]
@@ -121,14 +125,15 @@ def _show(message: dict[str, Any], progress: Progress) -> None:
 
 def _end(process: subprocess.Popen) -> None:
     """It ends when its input closes; where it does not, it is made to."""
-    for stop in (process.stdin.close, process.terminate, process.kill):
+    for stop in (*([process.stdin.close] if process.stdin else []), process.terminate, process.kill):
         with suppress(OSError):
             stop()
         with suppress(subprocess.TimeoutExpired):
             process.wait(3)
             break
     process.wait()
-    process.stdout.close()
+    if process.stdout:
+        process.stdout.close()
 
 
 def _last_line(log: Path) -> str:

@@ -41,7 +41,8 @@ def sfm(config: SfmConfig) -> Outcome:
     scene, video = scene_of(data, config.out), not data.is_dir()
     state = State(scene / WORK)
     copied = not video and scene.resolve() != data.resolve()
-    photographs = None if video else find_photographs(data, config.camera_mode)  # or an error, before anything is written
+    if not video:
+        photographs = find_photographs(data, config.camera_mode)  # or an error, before anything is written
     try:
         _make_room(scene, state, config.overwrite)
         if video:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +189,7 @@ class Stages:
         before = len(self.matches.pairs)
         with pycolmap.Database.open(self.path) as database:
             comparison = Comparison(database, self.ids, self.job["image_size"], self.job["seed"])
-            comparison.run(comparison.left(sorted({tuple(sorted((i, j))) for i in missing for j in range(len(self.ids)) if i != j})), self.pool, lambda done: None)
+            comparison.run(comparison.left(sorted({(min(i, j), max(i, j)) for i in missing for j in range(len(self.ids)) if i != j})), self.pool, lambda done: None)
         self._read_matches()
         return len(self.matches.pairs) > before
 
@@ -212,6 +214,10 @@ class Stages:
             raise UserError(self._no_model())
         return models[0], explained(models[0], self.matches)
 
+    def _posed(self, number: Iterator[int], count: int) -> None:
+        """Says that another photograph has its pose."""
+        self.send(done=min(next(number), count))
+
     def _map_incrementally(self):
         """From a start that explains its matches, or as COLMAP would where there is none; the model that explains most photographs' matches, and the share."""
         folder, count = self.work / "mapping", len(self.names)
@@ -224,9 +230,9 @@ class Stages:
         results = []
         for start in [found[0], None] if found else [None]:
             self.send(phase="")
-            posed = itertools.count(1)
+            seen = partial(self._posed, itertools.count(1), count)
             models = mapping.map_incrementally(
-                self.path, self.images, folder / "all", start=start, many=count > _MANY, on_image=lambda posed=posed: self.send(done=min(next(posed), count)), **settings
+                self.path, self.images, folder / "all", start=start, many=count > _MANY, on_image=seen, **settings
             )
             results += [(model, explained(model, self.matches)) for model in models[:1]]
             if results and results[-1][1] >= DOUBTFUL:

@@ -118,5 +118,5 @@ def _set_focal(database: pycolmap.Database, factor: float) -> None:
             params = np.array(camera.params)
             params[list(camera.focal_length_idxs())] = factor * max(camera.width, camera.height)
             if not np.array_equal(params, camera.params):
-                camera.params = params
+                camera.params = params.tolist()
                 database.update_camera(camera)

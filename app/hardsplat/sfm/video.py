@@ -81,7 +81,7 @@ def _displacement(before: np.ndarray, after: np.ndarray) -> float:
     points = cv2.goodFeaturesToTrack(before, 200, 0.01, 7)
     if points is None or len(points) < 8:
         return 0.0  # nothing to see, so nothing is seen to move
-    moved, found, _ = cv2.calcOpticalFlowPyrLK(before, after, points, None, winSize=(15, 15), maxLevel=3)
+    moved, found, _ = cv2.calcOpticalFlowPyrLK(before, after, points, None, winSize=(15, 15), maxLevel=3)  # type: ignore[call-overload]  # None: there is no guess, which the stub does not know
     kept = found.ravel() == 1
     if kept.sum() < 0.2 * len(points):
         return _LOST

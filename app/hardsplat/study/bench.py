@@ -12,7 +12,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
@@ -71,7 +71,7 @@ def variants(axes: dict[str, list], known: Iterable[str] = AXES) -> Iterator[dic
     seen = []
     for values in itertools.product(*axes.values()):
         options = {n: v for n, v in zip(axes, values) if n in known}
-        row = REDUCTIONS.get(options.get("reduction"))
+        row = REDUCTIONS.get(options.get("reduction", ""))
         if row is not None and "THRESHOLD" not in row.spec:
             options.pop("hybrid_threshold", None)
         if options not in seen:
@@ -115,13 +115,13 @@ def bench(
     data_dir: str | Path | None = None,
     result_dir: str | Path | None = None,
     device: str | None = None,
-    rasterizer: list[str] = ("hardware",),
-    views: list[int] = (),
+    rasterizer: Sequence[str] = ("hardware",),
+    views: Sequence[int] = (),
     upstream: str = "random",
     repeats: int = 5,
     errors: bool = False,
     error_views: str = "first",
-    splats: list[float] = (1.0,),
+    splats: Sequence[float] = (1.0,),
     data_factor: int | None = None,
     quiet: bool = False,
     **axes: list,

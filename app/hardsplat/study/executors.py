@@ -33,7 +33,7 @@ def execute(folder: Path, job: Job, device: str | None = None, show: bool = Fals
     """
     interrupted: KeyboardInterrupt | None = None
     before = run_file.read(folder)
-    if before is None or before["status"] != "interrupted":
+    if before is None or before["status"] != "interrupted" or run_file.difference(before, job):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,8 @@ def _process(folder: Path, device: str | None, show: bool) -> int:
                     stop()
         finally:
             _running.discard(run)
-            run.stdin.close()
+            if run.stdin:
+                run.stdin.close()
     if interrupted:
         raise interrupted
     return code
@@ -91,7 +92,8 @@ def _process(folder: Path, device: str | None, show: bool) -> int:
 def stop() -> None:
     """Has the runs of this process save and end."""
     for run in list(_running):
-        run.stdin.close()
+        if run.stdin:
+            run.stdin.close()
 
 
 async def _finish() -> None:

@@ -22,6 +22,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.scene import View
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.hardware import HardwareOptions
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.sinks import adam, plane_groups, resolve_moments
@@ -120,7 +121,8 @@ class Bench:
             names = dict(raster.rows.names)
             memory = by_purpose({name: r.nbytes for name, r in resources.items()} | parameters.nbytes())
         spec = REDUCTIONS[names["reduction"]].spec if "reduction" in names else ()
-        threshold = {"hybrid_threshold": backend.options(**options).hybrid_threshold} if "THRESHOLD" in spec else {}
+        made = backend.options(**options)
+        threshold = {"hybrid_threshold": made.hybrid_threshold} if isinstance(made, HardwareOptions) and "THRESHOLD" in spec else {}
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"] + stages["optimizer"]
         pixels = float(np.mean([v.camera.width * v.camera.height for v in self.views]))
@@ -136,7 +138,7 @@ class Bench:
             visible=visible,
             fragments=fragments,
             rates={n: fragments[n] / stages[s] * 1e-6 for n, s in DRAWS.items() if fragments.get(n) and stages[s]},
-            floors={s: 1e3 * b / self.bandwidth for s, b in floors.items() if stages[s]},
+            floors={s: 1e3 * b / self.bandwidth for s, b in floors.items() if self.bandwidth and stages[s]},
             memory=memory,
             sort=sort_memory(self._pairs, memory["sort"]),
         )

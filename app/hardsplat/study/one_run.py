@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hardsplat import __version__
-from hardsplat.config import TrainConfig
+from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import UserError
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.ply import load_ply
@@ -39,6 +39,8 @@ def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
     """Trains and measures what run.json in the folder says, and writes there what came of it. Raises KeyboardInterrupt after saving an interrupted run."""
     begun = time.perf_counter()
     record = run_file.read(folder)
+    if record is None:
+        raise UserError(f"{folder / run_file.NAME}: not a run of a sweep")
     record |= {"status": "running", "error": None, "hardsplat": __version__, "commit": commit(), "started": datetime.now().astimezone().isoformat(timespec="seconds")}
     try:
         config = TrainConfig(**record["settings"], result_dir=folder, device=device, quiet=quiet)
@@ -79,7 +81,7 @@ def _lacking(config: TrainConfig) -> str | None:
 
 def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     """Gradient error of the trained splats on the first held-out view, with the variants of the run."""
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
+    scene = load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
     view = scene.views[(scene.test or scene.train)[0]]
     rasterizer = config_from_file(folder / SAVED_NAME).rasterizer
     known = {f.name for f in fields(BACKENDS[rasterizer].options)}

@@ -37,7 +37,8 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
     for values in itertools.product(*axes.values()):
         config = _for_a_sweep(load_config(preset, {**common, **dict(zip(axes, values))}))
         unknown = meaningless(config)
-        config = replace(config, **{name: FIELDS[name].default for name in unknown})
+        defaults: dict[str, Any] = {name: FIELDS[name].default for name in unknown}
+        config = replace(config, **defaults)
         settings = as_json(config)
         varied = {name: getattr(config, name) for name in axes if name not in unknown}
         key = identity(settings)

@@ -53,6 +53,10 @@ def sweep(
     if not scene.test:
         print("note: no view is held out, so quality is not measured", flush=True)
     found = {job.id: run_file.find(runs, job) for job in jobs}
+    for job in jobs:
+        for other in runs.glob(f"*-{job.id}*"):
+            if (record := run_file.read(other)) and (why := run_file.difference(record, job)):
+                print(f"note: {other} stays as it is: a run with other settings ({why})", flush=True)
     records = {job.id: record for job in jobs if (record := found[job.id][1]) and record["status"] == "done"}
     todo = [(found[job.id][0], job) for job in jobs if job.id not in records]
     print(f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do; results in {result_dir}", flush=True)

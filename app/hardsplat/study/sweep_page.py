@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,9 +51,10 @@ def _views(folder: Path, found: list[Point]) -> tuple[list[dict], int]:
     if not shown:
         return [], 0
     names = [v["name"] for v in shown[0][2]["views"]]
-    views, images = [], []
+    views: list[dict[str, Any]] = []
+    images: list[np.ndarray] = []
     for name in spread(names, max(1, min(MOST_VIEWS, MOST_RENDERS // len(shown)))):
-        renders = []
+        renders: list[dict[str, Any]] = []
         for label, record, last in shown:
             both = comparison(folder / "runs" / record["folder"], name)
             measured = next((v for v in last["views"] if v["name"] == name), None)

@@ -35,7 +35,7 @@ def quality_time(axes, found: list[Point]) -> bool:
     """A line a run through its evaluations."""
     drawn = False
     for i, p in enumerate(found):
-        label = p.label
+        label: str | None = p.label
         for r in p.runs:
             evaluations = r["metrics"]["evaluations"]
             if evaluations:
@@ -72,7 +72,7 @@ def gradient_error(axes, found: list[Point]) -> bool:
     groups: dict[str, list[Point]] = {}
     for p in measured:
         groups.setdefault(" ".join(str(v) for n in names if (v := p.settings.get(n)) is not None) or p.label, []).append(p)
-    values = {g: [[gradient("errors", g)(r) for p in group for r in p.runs] for group in groups.values()] for g in GRADIENTS}
+    values = {g: [[v for p in group for r in p.runs if (v := gradient("errors", g)(r)) is not None] for group in groups.values()] for g in GRADIENTS}
     if not any(v for rows in values.values() for row in rows for v in row):
         return False
     series = {g: [float(np.median(row)) for row in rows] for g, rows in values.items()}

@@ -69,6 +69,12 @@ def gradient(kind: str, name: str) -> Callable[[dict], float | None]:
     return lambda record: (record["gradients"] or {}).get(kind, {}).get(name)
 
 
+def departure(name: str) -> Callable[[dict], float | None]:
+    """1 - cosine."""
+    cosine = gradient("cosines", name)
+    return lambda record: None if (found := cosine(record)) is None else 1 - found
+
+
 def done(records: list[dict]) -> list[dict]:
     return [r for r in records if r["status"] == "done"]
 
@@ -168,7 +174,7 @@ def _errors(found: list[Point]) -> list[str]:
     if not measured:
         return []
     rows = (
-        [p.label, *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS), *(p.text(lambda r, g=g: 1 - gradient("cosines", g)(r), ".1e") for g in GRADIENTS)] for p in measured
+        [p.label, *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS), *(p.text(departure(g), ".1e") for g in GRADIENTS)] for p in measured
     )
     note = "Gradients of the trained splats on the first held-out view against those of a float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
     return ["", "## Gradient error", "", note, "", *table(["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)], rows)]

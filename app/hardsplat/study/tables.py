@@ -30,7 +30,7 @@ def telling(rows: list, names: list[str], what: Callable, value: Callable = valu
     """Those of `names` that `what` depends on in these rows, and a row for each of their combinations. value: of a row and a name."""
 
     def first(names: list[str]) -> dict[tuple, object]:
-        out = {}
+        out: dict[tuple, object] = {}
         for r in rows:
             out.setdefault(tuple(value(r, n) for n in names), r)
         return out

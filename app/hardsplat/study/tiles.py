@@ -26,7 +26,7 @@ TILE = 16  # px, of the canonical rasterizer
 PAIR_BYTES = 2 * (8 + 4)
 TEMPORARY_BYTES = 8 + 4
 PUBLISHED_SHARE = 0.0267  # Yuan & He 2025, abstract
-_ALPHA_MIN = contract.CONSTANTS["ALPHA_MIN"]
+_ALPHA_MIN = contract.FLOATS["ALPHA_MIN"]
 
 
 def covariances(splats: np.ndarray) -> np.ndarray:

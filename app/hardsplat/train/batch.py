@@ -47,8 +47,10 @@ class _Slot:
     def __init__(self, device: Device):
         self.fence = Fence(device)
         self.first, self.count, self.room, self.begun_at = 0, 0, 0, 0.0
-        self.head = self.tail = self.timed = None
         self.timed_here = True  # a step of this batch was timed
+
+    def record(self, recorded: Recordings, step: Callable[[Recorder], None]) -> None:
+        self.head, self.timed, self.tail = (recorded(commands, timed=True) for commands in (_nothing, step, _nothing))
 
 
 def timed_of(batch: int, steps: int) -> int:
@@ -76,7 +78,7 @@ class Batches:
         self._step = recorded(step)
         self._scored = recorded(lambda r: step(r, scores=True)) if scores else None
         for slot in self._slots:
-            slot.head, slot.timed, slot.tail = (recorded(commands, timed=True) for commands in (_nothing, step, _nothing))
+            slot.record(recorded, step)
 
     def wait_for_turn(self) -> None:
         """Waits for the batch before the last, after which `submit` waits for nothing."""

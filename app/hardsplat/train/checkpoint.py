@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from hardsplat.trained import Of
 
 STATISTICS = ("grow_stats",)  # what follows the splats without being trained
 VERSION = 4
+NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
 
 
 def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]]:
@@ -66,8 +69,24 @@ def path_of(result_dir: Path, step: int) -> Path:
 
 def newest(result_dir: Path) -> Path | None:
     """The checkpoint written last: those of an earlier run in the same folder may have more steps."""
-    found = [p for p in (Path(result_dir) / "ckpts").glob("ckpt_*.npz") if p.stem[5:].isdigit()]
-    return max(found, key=lambda p: (p.stat().st_mtime_ns, int(p.stem[5:])), default=None)
+    return max(_all(result_dir), key=_age, default=None)
+
+
+def _all(result_dir: Path) -> list[Path]:
+    return [p for p in (Path(result_dir) / "ckpts").glob("ckpt_*.npz") if p.stem[5:].isdigit()]
+
+
+def _age(path: Path) -> tuple[int, int]:
+    return path.stat().st_mtime_ns, int(path.stem[5:])
+
+
+def prune(result_dir: Path, keep: Collection[int]) -> None:
+    """Deletes the checkpoints of a run but for the NEWEST newest ones and those of the steps `keep`. What cannot be deleted stays."""
+    found = sorted(_all(result_dir), key=_age, reverse=True)
+    for path in found[NEWEST:]:
+        if int(path.stem[5:]) not in keep:
+            with suppress(OSError):
+                path.unlink()
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:
@@ -75,9 +94,26 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     c = checkpoint
     try:
         with replacing(path) as partial, open(partial, "wb") as f:
-            np.savez(f, version=VERSION, step=c.step, sh_degree=c.sh_degree, log=json.dumps(c.log), **c.buffers)
+            values: dict[str, Any] = {"version": VERSION, "step": c.step, "sh_degree": c.sh_degree, "log": json.dumps(c.log), **c.buffers}
+            np.savez(f, **values)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir") from None
+
+
+def _history(log) -> dict:
+    """What a run had written down, if it is what Log.history gives. Raises ValueError for others."""
+
+    def numbers(values, kind) -> bool:
+        return isinstance(values, list) and all(isinstance(v, kind) and not isinstance(v, bool) for v in values)
+
+    number, views = (int, float), [v for e in log.get("evaluations", []) for v in e["views"]]
+    whole = isinstance(log.get("training_seconds", 0.0), number) and numbers(log.get("seconds", []), (*number, type(None)))
+    whole = whole and all(numbers(log.get(name, []), number) for name in ("losses", "psnrs")) and all(numbers(log.get(name, []), int) for name in ("steps", "splats"))
+    whole = whole and all(isinstance(v["name"], str) for v in views) and numbers([v[name] for v in views for name in ("psnr", "ssim")], number)
+    whole = whole and numbers([e[name] for e in log.get("evaluations", []) for name in ("step", "splats", "training_seconds", "psnr", "ssim")], number)
+    if not whole:
+        raise ValueError("its log is not that of a run")
+    return log
 
 
 def load(path: Path) -> Checkpoint:
@@ -92,7 +128,9 @@ def load(path: Path) -> Checkpoint:
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
             needed = shapes(0, dict.fromkeys(trained.ORDER, 0)).keys() - {n for kind in trained.ORDER[1:] for n in (*trained.values(kind), *trained.moments(kind))}
             buffers = {name: data[name] for name in shapes(0, dict.fromkeys(trained.ORDER, 0)) if name in needed or name in data}
-            checkpoint = Checkpoint(step, sh_degree, buffers, json.loads(str(data["log"])))
+            checkpoint = Checkpoint(step, sh_degree, buffers, _history(json.loads(str(data["log"]))))
+            if step < 0 or not 0 <= sh_degree <= 3:
+                raise ValueError(f"step {step} of SH degree {sh_degree}")
     except FileNotFoundError:
         raise UserError(f"{path}: no such checkpoint") from None
     except UserError:

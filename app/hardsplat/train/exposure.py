@@ -11,6 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from hardsplat import contract, trained
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
@@ -18,7 +20,6 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.parameters import Parameters
 from hardsplat.variants.exposures import EXPOSURES
 
 NAME = "exposures.json"
@@ -71,18 +72,18 @@ def record_centred(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["centre photographs"], groups=(trained.plane_count("photograph"), 1, 1))
 
 
-def save_exposures(path: Path, name: str, parameters: Parameters, photographs: Sequence[str]) -> None:
+def save_exposures(path: Path, name: str, buffers: Mapping[str, np.ndarray], photographs: Sequence[str]) -> None:
     """exposures.json: what was learnt of each photograph, by its name, and of each camera. Numbers are as trained, 0 where the image stays as it is.
 
-    Raises UserError where the file cannot be written.
+    buffers: (planes, items, width) by quantity, as checkpoints have them. Raises UserError where the file cannot be written.
     """
     table: dict = {"exposure": name, "photographs": {p: {} for p in photographs}, "cameras": []}
     for q in EXPOSURES[name].quantities:
-        n = parameters.items(q.name, 0)
+        n = buffers[q.name].shape[1]
         if q.of == "camera":
             table["cameras"] = table["cameras"] or [{} for _ in range(n)]
         items = list(table["photographs"].values()) if q.of == "photograph" else table["cameras"]
-        for item, values in zip(items, parameters.read(q.name, n).transpose(1, 0, 2).tolist(), strict=True):
+        for item, values in zip(items, buffers[q.name].transpose(1, 0, 2).tolist(), strict=True):
             item[q.name] = values if len(values) > 1 else values[0]
     try:
         with replacing(path) as partial:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from hardsplat.camera import Camera
@@ -19,10 +19,11 @@ STEPS_A_VIEW = 100
 RATE, LAST_RATE = 1e-3, 1e-5  # of a pose, rad and scene extents
 
 
-def refine_held_out(device: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene, indices: Sequence[int]) -> list[Camera]:
+def refine_held_out(device: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene, indices: Sequence[int], stopped: Callable[[], bool] = bool) -> list[Camera]:
     """The cameras of these views of a scene, moved to where the splats show most of their photographs. config: the run's, which says how the splats are drawn.
 
-    With exposures in the run, those of the photographs are found at the same time. Raises OutOfMemory where a second session does not fit.
+    With exposures in the run, those of the photographs are found at the same time. stopped: once it says so, the list is empty.
+    Raises OutOfMemory where a second session does not fit.
     """
     views: list[View] = [scene.views[i] for i in indices]
     config = replace(
@@ -32,11 +33,13 @@ def refine_held_out(device: Device, config: TrainConfig, gaussians: Gaussians, s
     cameras = [view.camera for view in views]
     canvas = max(c.width for c in cameras), max(c.height for c in cameras)
     photos = Photos(device, list(load_images(views, progress=not config.quiet)), config.images, ring=2 * config.batch_steps)
-    session = Session(device, config, cameras, photos, canvas, scene.extent, lambda batch: None, [view.number for view in views], frozen=True)
+    session = Session(device, config, cameras, photos, canvas, scene.extent, lambda batch: None, numbers=[view.number for view in views], frozen=True)
     try:
         first = Checkpoint.initial(gaussians, config.sh_degree, session.items)
         session.restore(replace(first, step=config.sh_degree))  # all bands are in use from here on
         while session.step < config.max_steps:
+            if stopped():
+                return []
             session.run(min(config.batch_steps, config.max_steps - session.step))
         return moved(cameras, session.snapshot().buffers)
     finally:

@@ -22,7 +22,7 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all
+from hardsplat.gpu.memory import Buffer, Image, allocate_all, buffer_in
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.trained import Of
@@ -35,7 +35,9 @@ _COMPARED = ("target", "photos", "camera", "frame")
 
 
 def loss_passes(photo_bytes: int = 4, differences: bool = False, exposed: bool = False) -> tuple[ComputePass, ...]:
-    """photo_bytes: of a pixel in `photos`, 3 or 4. exposed: the photograph is compared with `exposed`, not with `target`. differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
+    """photo_bytes: of a pixel in `photos`, 3 or 4. exposed: the photograph is compared with `exposed`, not with `target`.
+
+    differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
     the derivative; the record is of `target`."""
     spec = {"PHOTO_BYTES": photo_bytes}
     result = ("target_minus",), ("loss_differences",), {"result": "loss/difference.glsl"}
@@ -106,7 +108,7 @@ def allocate_loss(device: Device, width: int, height: int, differences: bool = F
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last."""
     if differences:
         sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height), "loss_differences": width * height}
-        return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+        return {**allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})}
     return _with_gradient(device, width, height, _allocate(device, width, height, 9 * width * height))
 
 
@@ -144,6 +146,6 @@ def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera, kept: 
     kept: pixels that are not IGNORED, over which both are means; all by default.
     """
     numbers = len(pixel_terms()) + 1
-    sums = resources["loss_sums"].download(np.float32, numbers * _tiles(camera.width, camera.height)).reshape(-1, numbers).sum(0, dtype=np.float64)
+    sums = buffer_in(resources, "loss_sums").download(np.float32, numbers * _tiles(camera.width, camera.height)).reshape(-1, numbers).sum(0, dtype=np.float64)
     squared_error, *terms = sums / (3 * (camera.width * camera.height if kept is None else kept))
     return (-10 * math.log10(squared_error) if squared_error else math.inf), float(1 - terms[pixel_terms().index("dssim")])

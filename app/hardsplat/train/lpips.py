@@ -37,6 +37,7 @@ class Lpips:
 
     def __init__(self, name: str):
         self.variant = VARIANTS[name]
+        self.named = {"variant": name, "version": VERSION, "what": self.variant.note}  # what a result says that it is
         try:
             import lpips
             import torch

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from hardsplat import contract, trained
@@ -51,7 +53,7 @@ def pruning_passes(moments: str) -> tuple[ComputePass, ...]:
     )
 
 
-def record_pruning(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_pruning(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what follows from it; rows of the living alone."""
     recorder.run(run["densify scan"], threads=(GROUP,))
     recorder.run(run["densify holes"], indirect="splat_groups")
@@ -69,7 +71,7 @@ def reset_pass(moments: str) -> ComputePass:
     )
 
 
-def record_reset(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """Opacities of all splats := at most refine_settings.reset_opa, their moments := 0."""
     recorder.run(run["reset opacity"], indirect="splat_groups")
 

@@ -15,11 +15,26 @@ import numpy as np
 
 from hardsplat import __version__
 from hardsplat.errors import UserError
-from hardsplat.report.charts import save
-from hardsplat.report.run import curves
+from hardsplat.files import replacing
 from hardsplat.train.batch import BatchResult
 
-OF_A_RUN = ("config.toml", "metrics.json", "loss.png", "report.html", "splats.ply", "splats_[0-9]*.ply", "eval.json", "exposures.json", "poses", "renders", "ckpts")
+OF_A_RUN = (
+    "config.toml",
+    "metrics.json",
+    "metrics.jsonl",
+    "metrics.csv",
+    "tensorboard",
+    "loss.png",
+    "report.html",
+    "splats.ply",
+    "splats_[0-9]*.ply",
+    "eval.json",
+    "exposures.json",
+    "poses",
+    "renders",
+    "ckpts",
+)
+SIGNS = ("metrics.json", "splats.ply", "ckpts")
 KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
 
 
@@ -87,7 +102,7 @@ class Log:
         for name in KEPT:
             if name in history:
                 setattr(self, name, history[name])
-        self.seconds = [None] * (len(self.steps) - len(self.seconds)) + self.seconds  # checkpoints of before these were kept
+        self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]  # checkpoints of before these were kept
 
     @property
     def gpu_idle(self) -> float:
@@ -135,9 +150,12 @@ def make_folder(path: Path) -> None:
         raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
 
 
-def set_aside(folder: Path) -> Path | None:
-    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where."""
-    if not any((folder / name).exists() for name in ("metrics.json", "splats.ply", "ckpts")):
+def set_aside(folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str] = SIGNS) -> Path | None:
+    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where.
+
+    files: patterns of all that a run leaves. signs: those without which there was none.
+    """
+    if not any(path for name in signs for path in folder.glob(name)):
         return None
     number = 1
     while (folder / f"earlier_{number}").exists():
@@ -145,7 +163,7 @@ def set_aside(folder: Path) -> Path | None:
     earlier = folder / f"earlier_{number}"
     try:
         earlier.mkdir()
-        for name in OF_A_RUN:
+        for name in files:
             for path in folder.glob(name):
                 path.rename(earlier / path.name)
     except OSError as error:
@@ -156,18 +174,21 @@ def set_aside(folder: Path) -> Path | None:
 def write_json(path: Path, table: dict) -> None:
     """Raises UserError when the file cannot be written."""
     try:
-        path.write_text(json.dumps(table, indent=1) + "\n")
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(table, indent=1) + "\n")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
-def write_metrics(folder: Path, config, device, session, log) -> dict:
-    """One JSON with all numbers of a run, in a stable schema."""
+def metrics_of(folder: Path, config, device, session, log, trials: Sequence[dict] = ()) -> dict:
+    """All numbers of a run, in a stable schema, as metrics.json holds them; `seconds` get their `parts` when the run is at its end. trials: see app/hardsplat/train/auto.py."""
     stages = log.stage_means()
-    metrics = {
+    return {
         "hardsplat": __version__,
         "scene": str(config.data_dir or folder.name),
         "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
+        "rasterizer": config.rasterizer,
+        "auto": list(trials),
         "variants": session.raster.rows.names,
         "steps": session.step,
         "splats": session.count(),
@@ -181,11 +202,12 @@ def write_metrics(folder: Path, config, device, session, log) -> dict:
         "evaluations": log.evaluations,
         "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats, "seconds": log.seconds},
     }
-    write_json(folder / "metrics.json", metrics)
-    return metrics
 
 
-def write_pictures(folder: Path, metrics: dict) -> None:
+def save_plots(folder: Path, metrics: dict) -> None:
     """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be written."""
+    from hardsplat.report.charts import save
+    from hardsplat.report.run import curves
+
     if metrics["curve"]["step"]:
         save(curves(metrics), folder / "loss.png")

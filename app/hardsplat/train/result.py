@@ -28,4 +28,4 @@ def find_model(result: str | Path, data_dir: str | Path | None = None, device: s
     if not file.is_file():
         raise UserError(f"{file}: no such file; give a run folder of hardsplat train, or a .ply, or splats as {', '.join(readable()[1:])}")
     config = config_from_file(saved) if saved.is_file() else TrainConfig(antialiased=is_antialiased(file))
-    return file, replace(config, **({"data_dir": Path(data_dir)} if data_dir else {}), **({"device": device} if device else {}))
+    return file, replace(config, data_dir=Path(data_dir) if data_dir else config.data_dir, device=device or config.device)

@@ -5,6 +5,8 @@ Nothing here keeps state: everything is a function of the seed and the step, so 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from hardsplat import contract, trained
@@ -32,12 +34,12 @@ POSED_PASSES = (_begin("train/moved_planes.glsl", ("counts", "turn", "shift"), (
 FIT_SCHEDULE_PASSES = (_begin("train/no_planes.glsl"), _END_FIT)  # of fits that have no planes of splats
 
 
-def record_begin(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_begin(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """Settings, views, schedule, frame.step -> camera, rates and the rest of frame. First of a step."""
     recorder.run(run["begin step"], threads=(1,))
 
 
-def record_end(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_end(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """The record of the step is complete, and frame.step counts up: from here on it is the number of steps done. Last of a step."""
     recorder.run(run["end step"], threads=(1,))
 
@@ -51,7 +53,10 @@ def rate_plan(first: float, last: float | None = None, until: int = 1, every: in
 
 
 def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.ndarray:
-    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and quantities that the settings do not train. extent: scene radius, world units. frozen: splats rest too."""
+    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and quantities that the settings do not train.
+
+    extent: scene radius, world units. frozen: splats rest too.
+    """
     plans = np.zeros(sum(trained.plane_count(kind) for kind in trained.ORDER), contract.dtype("RatePlan"))
     for place in trained.places():
         q, rate = place.quantity, place.quantity.rate
@@ -64,7 +69,7 @@ def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.n
         since = 0 if rate.last else int(config.rates_hold * config.max_steps)
         warm_up = getattr(config, rate.warm_up) if rate.warm_up else 0
         for k in range(q.planes(config.sh_degree)):
-            plans[place.plane + k] = rate_plan(first, last, config.max_steps, every, q.joins(k), warm_up, since)
+            plans[place.plane + k] = rate_plan(float(first), float(last), config.max_steps, every, q.joins(k), warm_up, since)
     return plans
 
 

@@ -7,6 +7,7 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,13 +18,13 @@ from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.memory import Buffer, Image, buffer_in
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.queue import submit
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row
-from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.sinks import Sink, adam, resolve_moments
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
@@ -35,6 +36,7 @@ from hardsplat.train.photos import Photos
 from hardsplat.train.refine import allocate_refine, refine_settings
 from hardsplat.train.schedule import adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
 from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.strategy import Record
 from hardsplat.trained import Of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gradients import finds_statistics
@@ -43,11 +45,14 @@ GROUP = contract.CONSTANTS["GROUP"]
 
 
 class Session(BatchedSession):
-    """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order.
+    """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order. timed_rows: see `use`.
 
     numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all. frozen: the splats stay as they are.
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
+
+    parameters: Parameters  # from start() or restore() on
+    _batches: Batches
 
     def __init__(
         self,
@@ -58,6 +63,7 @@ class Session(BatchedSession):
         canvas: tuple[int, int],
         extent: float,
         on_batch: Callable[[BatchResult], None],
+        timed_rows: bool = True,
         numbers: Sequence[int] | None = None,
         frozen: bool = False,
     ):
@@ -70,10 +76,9 @@ class Session(BatchedSession):
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
-        self._pairs = PairRoom()
+        self._pairs, self._timed_rows = PairRoom(), timed_rows
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
-        self._shared, self._batches = {"photos": photos.buffer}, None
-        self.parameters: Parameters | None = None
+        self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer}
         self._parts: list = []
         self._recorded = Recordings(device, {})
         try:
@@ -108,7 +113,7 @@ class Session(BatchedSession):
         self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
         if self.strategy.scores:
             self._shared["weights"] = Image(device, self.width, self.height, FORMATS["float32"].vk, np.float32, "weights")
-        self._batches = Batches(device, self._shared["history"], self._on_batch)
+        self._batches = Batches(device, buffer_in(self._shared, "history"), self._on_batch)
 
     def _rows(self, views: list[Camera]) -> np.ndarray:
         """The contract's Camera struct of each view."""
@@ -188,7 +193,7 @@ class Session(BatchedSession):
         """Queues a batch of steps. Waits only for the batch before the last."""
         self.wait_for_turn()
         self._fit_pairs()
-        schedule = self._shared["schedule"].array(np.uint32).reshape(-1, 2)
+        schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
         order = view_order(self.config.seed, self.step, steps, len(self.views))
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
@@ -217,7 +222,7 @@ class Session(BatchedSession):
     def planned(self, n: int) -> int:
         """Splats that the strategy's plan wants to add to the n that there are."""
         self._actions["plan"].run_once()
-        return int(self.resources["flag_sums"].download(np.uint32, 1, 4 * -(-n // GROUP))[0])
+        return int(buffer_in(self.resources, "flag_sums").download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def reset_opacity(self) -> None:
         """Queues an opacity reset, where the strategy has any."""
@@ -228,13 +233,33 @@ class Session(BatchedSession):
         """Splats that there is room for."""
         return self.parameters.capacity
 
+    def use(self, rasterizer: str, timed_rows: bool = True) -> None:
+        """Draws with another rasterizer from the next step on. timed_rows: of its rows left to `auto` those that were timed, not the first that run.
+
+        Raises UserError where it does not run or fit here; the session then needs another `use`.
+        """
+        if (rasterizer, timed_rows) == (self.config.rasterizer, self._timed_rows) and self._parts:
+            return
+        n = self.count()
+        self._release(keep_parameters=True)
+        self.config, self._timed_rows = replace(self.config, rasterizer=rasterizer), timed_rows
+        self._record()
+        self._set(n, self.step)
+
+    def has_timed_rows(self, rasterizer: str) -> bool:
+        """Whether `use` of that rasterizer would look for the fastest rows."""
+        backend = BACKENDS[rasterizer]
+        options = backend.options.of(self.config)
+        return backend.first(self.device, options) != options
+
     # -- memory ----------------------------------------------------------------------------------------------------------------
 
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
         capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
-        c, gradients = self.config, "none" if self.estimates else "written"
+        c = self.config
+        gradients: Gradients = "none" if self.estimates else "written"
         self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, STATISTICS)
         self._record()
 
@@ -271,6 +296,8 @@ class Session(BatchedSession):
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
+        if not self._timed_rows:
+            options = backend.first(self.device, options)
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
         self._parts = [self.raster]
         self._scratch = scratch = allocate_refine(self.device, self.parameters.capacity)
@@ -306,9 +333,12 @@ class Session(BatchedSession):
             self.strategy.record_step(recorder, run)
             record_end(recorder, run)
 
+        def with_run(record: Record) -> Callable[[Recorder], None]:
+            return lambda recorder: record(recorder, run)
+
         self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
         self._batches.record(recorded, step, self.strategy.scores)
-        self._actions = {name: recorded(lambda r, record=record: record(r, run)) for name, record in self.strategy.recordings().items()}
+        self._actions = {name: recorded(with_run(record)) for name, record in self.strategy.recordings().items()}
 
     def _set(self, n: int, step: int) -> None:
         """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
@@ -324,13 +354,13 @@ class Session(BatchedSession):
         for part in (self._recorded, *self._parts):
             part.destroy()
         self._parts = []
-        if self.parameters is not None and not keep_parameters:
+        if hasattr(self, "parameters") and not keep_parameters:
             self.parameters.destroy()
-            self.parameters = None
+            del self.parameters
 
     def destroy(self) -> None:
         """Frees everything, the photographs too."""
-        if self._batches is not None:
+        if hasattr(self, "_batches"):
             self.drain()
             self._batches.destroy()
         self._release()

@@ -1,101 +1,132 @@
 """`hardsplat train`: a scene in, a run folder out.
 
-The run folder: config.toml (resolved settings), report.html, metrics.json, loss.png, splats.ply, ckpts/, renders/ (renders and their photographs).
+The run folder: config.toml (resolved settings), report.html, metrics.json, metrics.jsonl, loss.png, splats.ply, ckpts/, renders/ (renders and their photographs).
 """
 
 from __future__ import annotations
 
+import logging
 import shlex
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.config import TrainConfig
+from hardsplat import trained
+from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.masks import downsampled
-from hardsplat.io.ply import save_ply
-from hardsplat.io.poses import FOLDER as POSES
-from hardsplat.io.poses import save_poses
-from hardsplat.io.scene import Scene, load_images, load_scene
+from hardsplat.io.scene import Scene, load_scene
+from hardsplat.lock import FolderLock
+from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
-from hardsplat.raster import fastest, unknown
-from hardsplat.report.run import NAME as REPORT
-from hardsplat.report.run import write_report
+from hardsplat.raster import running, unknown
+from hardsplat.raster.choose import wanted as may_time
 from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
-from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, save_comparison, summary
-from hardsplat.train.exposure import NAME as EXPOSURES_NAME
-from hardsplat.train.exposure import save_exposures
-from hardsplat.train.held_out import refine_held_out
+from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, summary
+from hardsplat.train.learnt import measure_refined, uneven, unevenness
+from hardsplat.train.logs import log_of
 from hardsplat.train.photos import Photos
-from hardsplat.train.poses import moved
-from hardsplat.train.report import Log, check_folder, make_folder, set_aside, stage_table, write_metrics, write_pictures
+from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, set_aside, stage_table
+from hardsplat.train.results import REPORT, Results, is_complete
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.watch import Watcher, Watchers
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
-UNEVEN = 1.5  # dB that fitted colours gain where photographs differ in exposure
 DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
+_log = logging.getLogger("hardsplat")
 
 
-def train(config: TrainConfig, watchers: Sequence[Watcher] = ()) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on.
+def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None) -> dict:
+    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
     """
-    if config.data_dir is None:
-        raise UserError("which scene? hardsplat train SCENE, where SCENE is a folder with images/ and sparse/0/")
-    return Run(config, watchers).train()
+    return Run(config, watchers, parts=parts).train()
 
 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    device: by default opened as the settings say, and left open. scene: by default that of the settings, which name the result folder where they have none.
+    session: there is one from the first splats to `close`. device: by default opened as the settings say, and left open.
+    scene: by default that of the settings, which name the result folder where they have none.
     """
 
-    def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None):
-        self.config, self.log, self.bar, self.stopping, self.watchers = config, Log(), None, StopRequest(), Watchers(watchers)
-        self._stopped = self._measuring = False  # stopped: by a watcher
-        self.folder = Path(config.result_dir or Path("results") / config.data_dir.name)
+    session: Session
+
+    def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None, parts: Parts | None = None):
+        self.config, self.log, self.stopping = config, Log(), StopRequest()
+        self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
+        self.bar: tqdm | None = None
+        self.parts, self._open = parts or Parts("load"), False
+        self._stopped = self._measuring = self._warned = False  # stopped: by a watcher
+        self._held_out: list[Camera] = []  # refined cameras of the held-out views
+        self.folder = Path(config.result_dir or Path("results") / (scene.name if scene else scene_folder(config.data_dir).name))
         check_folder(self.folder)
+        self.parts.begin("load")
         start = self._checkpoint_to_resume()
-        self.scene = scene or load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
+        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
             tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
         make_folder(self.folder)
+        self._lock = FolderLock(self.folder)
+        self.results = Results(self.folder, config, self.scene)
+        try:
+            self._prepare(device, start)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, device: Device | None, start: Checkpoint | None) -> None:
+        """Device, photographs and session, up to the first step. Photographs are read by threads while the device is opened."""
+        config, views = self.config, [self.scene.views[i] for i in self.scene.train]
+        reading = self.results.read(views)
+        self.parts.begin("device")
         self.device = device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
-        self.config = config = replace(config, rasterizer=fastest(self.device, config))
+        self.parts.compiling = lambda: self.device.build_seconds
+        names = running(self.device, config)
+        self._auto = Auto(names if may_time() else names[:1])
+        self.config = config = replace(config, rasterizer=names[0])
         if left_out := unknown(config.rasterizer, config):
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
-        views = [self.scene.views[i] for i in self.scene.train]
-        images = list(load_images(views, progress=not config.quiet))
+        self.parts.begin("load")
+        images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch, [v.number for v in views])
+        self.parts.begin("setup")
+        canvas, numbers = canvas_of(self.scene), [v.number for v in views]
+        timed_rows = len(self._auto.names) < 2
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers)
+        self._open = True
         self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
         start = self._start_from(start)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
-        save_config(replace(config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
+        self._save_config()
         self.log.restore(start.log)
         self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
-        self._warned, self._held_out = False, []
+        self.results.begin()
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
+
+    def _save_config(self) -> None:
+        save_config(replace(self.config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
 
     def _checkpoint_to_resume(self) -> Checkpoint | None:
         path = self.config.ckpt
@@ -110,7 +141,8 @@ class Run:
             saved = path.parent.parent / SAVED_NAME
             advice = f"; add --config {shlex.quote(str(saved))}" if saved.is_file() and not self.config.resume else ""
             raise UserError(f"{path}: made with --sh-degree {start.sh_degree}, this run has {self.config.sh_degree}{advice}")
-        if start.step >= self.config.max_steps:
+        finished = start.step == self.config.max_steps and (not self.config.resume or is_complete(self.folder, start.step))
+        if finished or start.step > self.config.max_steps:
             raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
         return start
 
@@ -127,49 +159,74 @@ class Run:
 
     def train(self) -> dict:
         c, s = self.config, self.session
-        self.bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
+        self.parts.begin("training")
+        self.bar = bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
         try:
-            with self.stopping, self.log.training():
-                while s.step < c.max_steps:
-                    s.wait_for_turn()
-                    self._watch()
-                    if self._ending:
-                        break
-                    self._resize(s.step)
-                    stop = self._next_stop(s.step)
-                    s.run(min(self._batch_steps(), stop - s.step))
-                    self._publish(s.step)
-                    if s.step == stop:
-                        self._refine(s.step)
-                    self._keep(s.step)
-                s.drain()
-                if s.step < c.max_steps:
-                    with self.log.aside():
-                        if not self.stopping.asked:
-                            self._evaluate(s.step, save=True)
-                        self.save()
-                        self._write_results()
-                    tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {s.step}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
-                    if self.stopping.asked:
-                        raise KeyboardInterrupt(self.stopping.asked)
+            with self.stopping:
+                with self.log.training():
+                    self._train()
+                bar.close()
+                metrics = self._write_results()
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
             raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
         finally:
-            self.bar.close()
+            bar.close()
             self.watchers.close()
             self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
-        return self._finish()
+            self.results.close()
+            self._lock.release()
+        if metrics["steps"] < c.max_steps:
+            tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
+            if self.stopping.asked:
+                raise KeyboardInterrupt(self.stopping.asked)
+        self.close()
+        self._say(metrics)
+        return metrics
+
+    def _train(self) -> None:
+        """All steps, or those up to a wish to stop, and what the last one leaves."""
+        c, s = self.config, self.session
+        while s.step < c.max_steps:
+            s.wait_for_turn()
+            self.results.background.check()
+            self._watch()
+            if self._ending:
+                break
+            self._resize(s.step)
+            stop = self._next_stop(s.step)
+            self._choose(stop)
+            if s.step < stop:
+                s.run(min(self._batch_steps(), stop - s.step))
+            if c.deterministic:
+                s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
+            self._publish(s.step)
+            if s.step == stop:
+                self._refine(s.step)
+            self._keep(s.step)
+        s.drain()
+        with self._aside("files"):
+            self._leave(s.step)
 
     def close(self) -> None:
         """Frees what the run has on the device. May be called again."""
-        if self.session is not None:
+        self.results.close()
+        self._lock.release()
+        if self._open:
+            self._open = False
             self.session.destroy()
-            self.session = None
+
+    @contextmanager
+    def _aside(self, part: str):
+        """With nothing in flight: time that is not training but another part of the run."""
+        with self.log.aside(), self.parts.within(part):
+            yield
 
     # -- what happens when ------------------------------------------------------------------------------------------------------
 
     def _batch_steps(self) -> int:
         """Steps of the next batch: as many as take BATCH_SECONDS, or as little as watchers want, as far as is known."""
+        if self.config.deterministic:  # what a batch clips depends on where it ends, so its end must not depend on the clock
+            return min(self.config.batch_steps - self.session.step % self.config.batch_steps, LONGEST_BATCH)
         seconds = min(BATCH_SECONDS, self.watchers.batch_seconds)
         return int(min(self.config.batch_steps, LONGEST_BATCH, max(1, seconds / max(self.session.step_seconds, 1e-6))))
 
@@ -182,7 +239,7 @@ class Run:
         self.watchers.turn(self)
         if self.watchers.paused:
             self.session.drain()
-            with self.log.aside():
+            with self._aside("paused"):
                 while self.watchers.paused and not self._ending:
                     self.watchers.turn(self, wait=True)
 
@@ -193,16 +250,17 @@ class Run:
     def save(self) -> None:
         """A checkpoint and splats.ply, now."""
         self.session.drain()
-        with self.log.aside():
-            self._save_checkpoint()
-            save_ply(self.folder / "splats.ply", self.session.gaussians(), self.config.antialiased)
+        with self._aside("files"):
+            self._keep_safe()
+            for file in (self.results.checkpoint(self._safe), self.results.splats(splats_of(self._safe), "splats.ply")):
+                file.result()
 
     def example(self) -> Measured | None:
         """The first held-out view, measured now; None where none is held out, and while they all are being measured."""
         if self._measuring:
             return None
         self.session.drain()
-        with self.log.aside():
+        with self._aside("measuring"):
             return next(measure_all(self.device, self.session.raster, self.scene, self.scene.test[:1], self._frame(), quiet=True), None)
 
     def _next_stop(self, step: int) -> int:
@@ -217,10 +275,22 @@ class Run:
         """Photographs and cameras of the size that --resolution-schedule has at this step."""
         every = self.config.resolution_schedule
         divisor = 2 ** max(DOUBLINGS - step // every, 0) if every else 1
-        if divisor != self._divisor:
+        if self._full and divisor != self._divisor:
             sizes = [[max(1, round(side / divisor)) for side in (c.width, c.height)] for c in self._full[0]]
             self.session.show([c.resized(*size) for c, size in zip(self._full[0], sizes)], [downsampled(i, *size) for i, size in zip(self._full[1], sizes)])
             self._divisor = divisor
+
+    def _choose(self, stop: int) -> None:
+        """Asks, where it is time to, which rasterizer is the fastest: the steps that tell it are steps of the run."""
+        if len(self._auto.names) < 2:
+            return
+        work = (self.log.splats[-1] if self.log.splats else self._safe.splats) * (self.session.width * self.session.height / self._divisor**2)
+        if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self._aside("auto"))):
+            trial = self._auto.trials[-1]
+            timed = ", ".join(f"{name} {ms:.3g} ms" for name, ms in sorted(trial["ms"].items(), key=lambda item: item[1]))
+            _log.info("rasterizer %s: a step with %d splats takes %s", chosen, trial["splats"], timed)
+            self.config = replace(self.config, rasterizer=chosen)
+            self._save_config()
 
     def _refine(self, step: int) -> None:
         """What the strategy does after this step."""
@@ -232,24 +302,37 @@ class Run:
     def _publish(self, step: int) -> None:
         """Measurements and splats for people: before a refinement of the same step, which opacities and new splats take steps to recover from."""
         c = self.config
-        last = step == c.max_steps
-        measure, ply = last or step in c.eval_steps, last or step in c.save_steps
+        if step == c.max_steps:
+            return
+        measure, ply = step in c.eval_steps, step in c.save_steps
         if measure or ply:
             self.session.drain()
-            with self.log.aside():
-                if measure:
-                    self._evaluate(step, save=last)
-                if ply:
-                    self._save_ply(step)
+            if measure:
+                self._evaluate(step)
+            if ply:
+                with self._aside("files"):
+                    self.results.splats(self.session.gaussians(), "splats.ply", f"splats_{step}.ply")
+
+    def _leave(self, step: int) -> None:
+        """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
+        self._keep_safe()
+        gaussians = splats_of(self._safe)
+        self.results.splats(gaussians, "splats.ply")
+        self._evaluate(step, gaussians)
+        self.results.learnt(self._safe, self._held_out)
+        self._safe.log = self.log.history()  # with that measurement
+        self.results.checkpoint(self._safe)
 
     def _keep(self, step: int) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
         c = self.config
-        checkpoint = step == c.max_steps or (c.checkpoint_every and step % c.checkpoint_every == 0)
-        if checkpoint or time.monotonic() - self._safe_at > SNAPSHOT_SECONDS:
+        checkpoint = c.checkpoint_every and step % c.checkpoint_every == 0
+        if step < c.max_steps and (checkpoint or time.monotonic() - self._safe_at > SNAPSHOT_SECONDS):
             self.session.drain()
-            with self.log.aside():
-                self._save_checkpoint() if checkpoint else self._keep_safe()
+            with self._aside("files"):
+                self._keep_safe()
+                if checkpoint:
+                    self.results.checkpoint(self._safe)
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)
@@ -261,76 +344,64 @@ class Run:
 
     # -- results ----------------------------------------------------------------------------------------------------------------
 
-    def _evaluate(self, step: int, save: bool) -> None:
-        if not self.scene.test or self.stopping.asked:
-            return
-        splats = self.session.count()
-        rows, example, self._measuring = [], None, True
-        try:
-            for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet):
-                if self.stopping.asked:
-                    return
-                self.watchers.turn(self)
-                example = example or m
-                rows.append(replace(m, image=m.image[:0], photo=m.photo[:0]))
-                if save:
-                    save_comparison(self.folder / "renders", m)
-        finally:
-            self._measuring = False
-        result = {"step": step, "splats": splats, "training_seconds": self.log.training_seconds, **summary(rows)}
-        if save and self.config.pose_opt:
-            result |= self._measure_refined()
-        self.log.evaluations.append(result)
-        self.watchers.measured(self, result, example)
-        fitted = f" ({result['fitted_psnr']:.2f} with colours fitted)" if self.config.exposure != "none" else ""
-        tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB{fitted}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
-        if "refined" in result:
-            r = result["refined"]
-            fitted = f" ({r['fitted_psnr']:.2f} with colours fitted)" if self.config.exposure != "none" else ""
-            tqdm.write(f"with the poses of held-out views refined: PSNR {r['psnr']:.2f} dB{fitted}, SSIM {r['ssim']:.4f}")
-        if step == self.config.max_steps and self.config.exposure == "none" and result["fitted_psnr"] > max(result["psnr"] + UNEVEN, 20):
-            tqdm.write(f"note: fitted colours gain {result['fitted_psnr'] - result['psnr']:.1f} dB, so photographs seem to differ in exposure: try --exposure ppisp")
+    def _evaluate(self, step: int, gaussians: Gaussians | None = None) -> None:
+        """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
+        shown: Measured | None = None
+        if self.scene.test and not self.stopping.asked:
+            with self._aside("measuring"):
+                rows: list[Measured] = []
+                gains: list[float] = []
+                self._measuring, every = True, gaussians is not None
+                fitted = self.config.exposure != "none"
+                photos = self.results.held_out()
+                try:
+                    for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet, photos, every, fitted=fitted):
+                        if self.stopping.asked:
+                            break
+                        self.watchers.turn(self)
+                        rows.append(replace(m, image=None))
+                        if shown is None:
+                            shown = m
+                        if gaussians is not None:
+                            gains += [] if fitted else [unevenness(m)]
+                            self.results.comparison(m)
+                            if len(rows) == 1:
+                                self.results.viewer(gaussians, m.name)
+                finally:
+                    self._measuring = False
+                if shown is not None and len(rows) == len(self.scene.test):
+                    self._tell(step, rows, shown, gaussians if self.config.pose_opt else None)
+                    if note := uneven(gains):
+                        tqdm.write(note)
+        if gaussians is not None and shown is None:
+            self.results.viewer(gaussians, None)
 
-    def _measure_refined(self) -> dict:
-        """Held-out views once more, from where the splats show most of them; nothing where there is no memory for that, or the run is to end."""
+    def _tell(self, step: int, rows: list[Measured], example: Measured, refined: Gaussians | None) -> None:
+        """refined: the splats against which the poses of held-out views are refined, to measure them from there too."""
+        result = {"step": step, "splats": self.session.count(), "training_seconds": self.log.training_seconds, **summary(rows)}
+        self.log.evaluations[:] = [e for e in self.log.evaluations if e["step"] != step] + [result]  # a resumed run may measure again
+        self.watchers.measured(self, result, example)
+        tqdm.write(f"step {step}: held-out PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
+        if refined is not None:
+            result["refined"] = self._measure_refined(refined)
+
+    def _measure_refined(self, gaussians: Gaussians) -> dict:
+        """The summary of held-out views from refined poses; empty where there is no memory for that, or the run is to end."""
         try:
-            cameras = refine_held_out(self.device, self.config, self.session.gaussians(), self.scene, self.scene.test)
+            how = self.device, self.config, gaussians, self.scene, self.session.raster, self._frame()
+            self._held_out, result = measure_refined(*how, lambda: bool(self.stopping.asked))
         except OutOfMemory as error:
-            tqdm.write(f"note: the poses of held-out views stay as they are: {error}")
+            tqdm.write(f"note: held-out views are measured from their own poses alone: {error}")
             return {}
-        self._held_out = cameras
-        refined = measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet, cameras)
-        return {"refined": summary([replace(m, image=m.image[:0], photo=m.photo[:0]) for m in refined])}
+        if result:
+            tqdm.write(f"from refined poses of held-out views: PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}")
+        return result
 
     def _frame(self) -> np.ndarray:
         """The contract's Frame of a measurement now."""
         frame = evaluation_frame(self.config)
         frame["sh_degree"] = min(self.session.step // self.config.sh_degree_interval, self.config.sh_degree)
         return frame
-
-    def _save_ply(self, step: int) -> None:
-        gaussians = self.session.gaussians()
-        save_ply(self.folder / "splats.ply", gaussians, self.config.antialiased)
-        if step != self.config.max_steps:
-            save_ply(self.folder / f"splats_{step}.ply", gaussians, self.config.antialiased)
-        self._save_learnt()
-
-    def _save_learnt(self) -> None:
-        """What was learnt of photographs: exposures.json, and the refined poses."""
-        if self.config.pose_opt:
-            cameras = [view.camera for view in self.scene.views]
-            learnt = {name: self.session.parameters.read(name, len(self.scene.train)) for name in ("turn", "shift")}
-            found = moved([cameras[i] for i in self.scene.train], learnt) + self._held_out
-            for i, camera in zip(self.scene.train + self.scene.test, found):
-                cameras[i] = camera
-            save_poses(self.folder / POSES, self.scene, cameras, self.config.data_dir)
-        if self.config.exposure != "none":
-            names = [self.scene.views[i].name for i in self.scene.train]
-            save_exposures(self.folder / EXPOSURES_NAME, self.config.exposure, self.session.parameters, names)
-
-    def _save_checkpoint(self) -> None:
-        self._keep_safe()
-        checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
 
     def _keep_safe(self) -> None:
         self._safe = self.session.snapshot()
@@ -342,7 +413,7 @@ class Run:
             with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
                 self._keep_safe()
         try:
-            checkpoints.save(checkpoints.path_of(self.folder, self._safe.step), self._safe)
+            self.results.checkpoint(self._safe).result()
         except UserError as unsaved:
             return str(unsaved)
         cap = f" --cap-max {self._safe.splats}" if isinstance(error, OutOfMemory) else ""
@@ -352,22 +423,26 @@ class Run:
         return f"hardsplat train {shlex.quote(str(self.folder))} --resume"
 
     def _write_results(self) -> dict:
-        metrics = write_metrics(self.folder, self.config, self.device, self.session, self.log)
-        write_pictures(self.folder, metrics)
-        try:
-            write_report(self.folder)
-        except Exception as error:  # whatever it is: the page is made of files that are there already
-            tqdm.write(f"note: {self.folder / REPORT} was not written: {str(error) or type(error).__name__}")
-        return metrics
+        self.parts.begin("files")
+        return self.results.finish(metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials), self.parts)
 
-    def _finish(self) -> dict:
-        metrics = self._write_results()
-        self.close()
+    def _say(self, metrics: dict) -> None:
+        """The last lines: how it went, where it is, how to look at it."""
         if self.config.profile:
             print(stage_table(metrics["stage_ms"]))
         last = next((e for e in self.log.evaluations if e["step"] == metrics["steps"]), None)
         quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
         if self.stopping.asked and self.scene.test and not last:
             quality = f"interrupted, so not measured (hardsplat eval {shlex.quote(str(self.folder))} does it); "
-        print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}; everything is in {self.folder}")
-        return metrics
+        print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}, {self.parts.total():.1f} s in all")
+        print(f"result: {self.folder}  report: {self.folder / REPORT}\nlook around in it: hardsplat view {shlex.quote(str(self.folder))}")
+
+
+def _decibels(result: dict) -> str:
+    fitted = f" ({result['fitted_psnr']:.2f} with colours fitted)" if "fitted_psnr" in result else ""
+    return f"{result['psnr']:.2f} dB{fitted}"
+
+
+def splats_of(state: Checkpoint) -> Gaussians:
+    """The splats of a checkpoint, in its memory where they need no conversion."""
+    return Gaussians.from_planes({name: state.buffers[name] for name in trained.values()})

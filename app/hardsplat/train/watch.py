@@ -66,7 +66,7 @@ class Watcher:
         """Before the session is destroyed."""
 
 
-class Watchers(Watcher):
+class Watchers:
     """Several of them as one."""
 
     def __init__(self, watchers: Sequence[Watcher] = ()):
@@ -85,7 +85,7 @@ class Watchers(Watcher):
     def paused(self) -> bool:
         return any(watcher.paused for watcher in self._all)
 
-    def _each(self, call: Callable[[Watcher], None]) -> None:
+    def _each(self, call: Callable[[Watcher], object]) -> None:
         for watcher in self._all:
             call(watcher)
 

@@ -12,7 +12,7 @@ class FitRaster:
     reductions: tuple[str, ...]  # that sum its gradients, of REDUCTIONS or TILE_BACKWARDS; the first is the default
     needs: tuple[str, ...]
     note: str
-    walk: str | None = None  # file that fills <walk>
+    walk: str = ""  # file that fills <walk>; none for what app/hardsplat/raster draws
     by_subgroup: bool = False  # a tile is the pixels of a subgroup, else of a workgroup
 
 

@@ -31,8 +31,12 @@ class FitPreview:
     def __init__(self, size: tuple[int, int] | None = None):
         self.surfaces, self._size, self.frames = window.start(), size, 0
         self._parts: list = []
-        self._flying, self._drawn, self._drawn_at = False, None, -1e9
-        self.window = self._surface = self._image = self._commands = None
+        self._flying, self._drawn_at = False, -1e9
+        self._drawn: tuple[Buffer | Image, Buffer | Image, tuple[int, int]] | None = None  # target, frame and size that the commands are for
+        self.window: window.Window | None = None
+        self._surface: Surface | None = None
+        self._image: Image | None = None
+        self._commands: Recorder | None = None
 
     def open(self, device: Device, session: FitSession, title: str) -> None:
         try:
@@ -62,24 +66,27 @@ class FitPreview:
                 self._fence.reset()
                 self.frames += 1
             if not self._flying and self.window.shown and time.perf_counter() - self._drawn_at >= REFRESH:
-                self._show(session)
+                self._show(session, self.window, self._surface)
         except DeviceLost:
             raise
         except UserError as error:
             self._end(error)
 
-    def _show(self, session: FitSession) -> None:
-        if self.window.resized:
-            self.window.resized, self._surface.stale = False, True
-        if not self._surface.fit() or not self._surface.ready():
+    def _show(self, session: FitSession, shown: window.Window, surface: Surface | None) -> None:
+        if surface is None:
             return
-        size = self._surface.width, self._surface.height
+        if shown.resized:
+            shown.resized, surface.stale = False, True
+        if not surface.fit() or not surface.ready():
+            return
+        size = surface.width, surface.height
         drawn = (session.resources["target"], session.resources["frame"], size)
         if self._drawn is None or any(a is not b for a, b in zip(drawn[:2], self._drawn)) or size != self._drawn[2]:
             self._record(session, size)
             self._drawn = drawn
-        self._surface.present([self._commands], self._image, *size, self._fence)
-        self._flying, self._drawn_at = True, time.perf_counter()
+        if self._commands and self._image:
+            surface.present([self._commands], self._image, *size, self._fence)
+            self._flying, self._drawn_at = True, time.perf_counter()
 
     def _record(self, session: FitSession, size: tuple[int, int]) -> None:
         """No frame may be in flight."""
@@ -91,10 +98,10 @@ class FitPreview:
         row["size"] = size
         self._overlay.upload(row)
         rgba8 = FORMATS["unorm8"]
-        self._image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
-        self._commands = Recorder(session.device, {**session.resources, "overlay": self._overlay, "screen": self._image})
-        self._commands.run(build(session.device, FIT_SCREEN_PASS), threads=size)
-        self._commands.end()
+        self._image = image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
+        self._commands = commands = Recorder(session.device, {**session.resources, "overlay": self._overlay, "screen": image})
+        commands.run(build(session.device, FIT_SCREEN_PASS), threads=size)
+        commands.end()
 
     def _end(self, error: UserError) -> None:
         tqdm.write(f"note: the window is closed: {error}. The fit goes on")

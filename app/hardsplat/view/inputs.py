@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import glfw
 import numpy as np
@@ -45,7 +46,7 @@ HELP = (
     ("F1", "these keys"),
     ("Esc", "close the window; a training goes on"),
 )
-KEYS = {
+KEYS: dict[int, tuple[Any, ...]] = {
     glfw.KEY_LEFT: ("hop", -1), glfw.KEY_RIGHT: ("hop", 1), glfw.KEY_DOWN: ("hop", -10), glfw.KEY_UP: ("hop", 10), glfw.KEY_HOME: ("home",),
     glfw.KEY_P: ("next_photo",), glfw.KEY_G: ("next_degree",), glfw.KEY_U: ("level",), glfw.KEY_SPACE: ("pause",), glfw.KEY_C: ("capture",),
     glfw.KEY_O: ("toggle", "text"), glfw.KEY_F1: ("toggle", "help"), glfw.KEY_ESCAPE: ("close",),
@@ -67,7 +68,8 @@ class Inputs:
         self.controls, self.points, self.can_pause, self.sh_degree = controls, points, can_pause, sh_degree
         self._home, self._first, self._last = controls.camera(controls.lens.width, controls.lens.height), first, first
         self.point = first if points else None
-        self.picture, self.photo, self.degree = "image", "none", None
+        self.picture, self.photo = "image", "none"
+        self.degree: int | None = None
         self.paused = self.help = self.capturing = self.closing = False
         self.text = self.changed = True
         self.note, self._noted_at = "", -np.inf
@@ -101,7 +103,8 @@ class Inputs:
         now = time.perf_counter()
         seconds, self._flown_at = min(now - self._flown_at, LONGEST), now
         if keys := [axes for key, axes in FLIGHT.items() if held(key)]:
-            self.controls.fly(*np.sum(keys, axis=0), seconds * (4 if fast else 1))
+            right, down, ahead = np.sum(keys, axis=0)
+            self.controls.fly(right, down, ahead, seconds * (4 if fast else 1))
             self._move()
 
     def _touch(self) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from hardsplat.camera import Camera
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import buffer_in
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
 from hardsplat.raster.frame import camera_row
@@ -35,7 +36,8 @@ class Painter:
         transparent: bool = False,
     ):
         self.device, self.width, self.height, self.transparent = device, width, height, transparent
-        self._parts, self._recorders = [], {}
+        self._parts: list = []
+        self._recorders: dict[str, Recorder] = {}
         try:
             parameters = self._part(Parameters(device, max(len(gaussians), 1), gaussians.sh_degree))
             parameters.upload(gaussians)
@@ -76,7 +78,7 @@ class Painter:
         """(camera.height, camera.width) float32: depth, opacity or count, 0 where there is nothing. drawn: of what draw() has just drawn."""
         if not drawn:
             self._run(picture, camera)
-        return self._shown["values"].download(np.float32, self.width * self.height).reshape(self.height, self.width)[: camera.height, : camera.width]
+        return buffer_in(self._shown, "values").download(np.float32, self.width * self.height).reshape(self.height, self.width)[: camera.height, : camera.width]
 
     def _run(self, picture: str, camera: Camera) -> None:
         self.resources["camera"].upload(camera_row(camera))

@@ -79,9 +79,10 @@ def along(path: CameraPath, frames: int) -> tuple[np.ndarray, np.ndarray]:
 
 def fitted(camera: Camera, width: int | None = None, height: int | None = None) -> Camera:
     """The same view at another size. One side alone keeps the proportions; of both the height counts, and the picture shows more or less at its sides."""
-    if width is None and height is None:
-        return camera
-    height = height or max(1, round(camera.height * width / camera.width))
+    if not height:
+        if not width:
+            return camera
+        height = max(1, round(camera.height * width / camera.width))
     width = width or max(1, round(camera.width * height / camera.height))
     scale, K = height / camera.height, camera.K.copy()
     K[[0, 1], [0, 1]] *= scale

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -19,15 +20,19 @@ class Photographs:
     def __init__(self, background):
         self.background, self._key = background, None
         self._future: Future | None = None
+        self._taken = False  # whether the outcome was handed out
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="photograph")
 
     def words(self, point: Viewpoint, width: int, height: int) -> np.ndarray | None:
         """RGBA8 words of width x height px, None while they are being loaded. Raises UserError when they cannot be, once."""
+        if point.photo is None:
+            return None
         key = (point.name, width, height)
         if key != self._key:
-            self._key, self._future = key, self._pool.submit(self._load, point, width, height)
+            self._key, self._future, self._taken = key, self._pool.submit(self._load, point.photo, width, height), False
         if self._future is None or not self._future.done():
             return None
+        self._taken = True
         try:
             return self._future.result()
         except UserError:
@@ -35,11 +40,12 @@ class Photographs:
             raise
 
     @property
-    def pending(self) -> bool:
-        return self._future is not None and not self._future.done()
+    def arrived(self) -> bool:
+        """Whether one is there that `words` has not handed out yet."""
+        return self._future is not None and self._future.done() and not self._taken
 
-    def _load(self, point: Viewpoint, width: int, height: int) -> np.ndarray:
-        return pack(downsampled(over(point.photo(), self.background), width, height))
+    def _load(self, photo: Callable[[], np.ndarray], width: int, height: int) -> np.ndarray:
+        return pack(downsampled(over(photo(), self.background), width, height))
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)

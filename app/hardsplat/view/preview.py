@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -36,10 +38,10 @@ def inputs_of(scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_de
     return Inputs(controls, points, scene.train[0], can_pause, sh_degree)
 
 
-def look_of(config: TrainConfig, names: dict[str, str] | None = None) -> Look:
+def look_of(config: TrainConfig, names: Mapping[str, str | int] | None = None) -> Look:
     """How a run's splats are drawn. names: rows that its rasterizer is made of."""
     options = HardwareOptions(format=config.format, antialiased=config.antialiased)
-    known = {knob: row for knob, row in (names or {}).items() if knob in _DRAWN}
+    known: dict[str, Any] = {knob: row for knob, row in (names or {}).items() if knob in _DRAWN}
     return Look(replace(options, **known), BACKGROUNDS[config.background], config.near_plane)
 
 

@@ -123,7 +123,7 @@ def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | 
                     if name in sink.modes:
                         found = legends.get(name, {}).get((shot.camera.width, shot.camera.height))
                         sink.picture(shot.name, name, found.put_on(image) if found else image)
-                    if depth_raw and name == "depth":
+                    if depth_raw and name == "depth" and isinstance(sink, Stills):
                         sink.numbers(shot.name, painter.values(name, shot.camera, drawn=True))
                 done += 1
     except KeyboardInterrupt:

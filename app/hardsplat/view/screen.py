@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,8 @@ class Layout:
 def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
     """With a row for each of those left to `auto`: the first that runs, since only the forward draw counts here."""
     first = Rows.first(device, options, backward=False).names
-    return replace(options, **{knob: first[knob] for knob in TIMED})
+    rows: dict[str, Any] = {knob: first[knob] for knob in TIMED}
+    return replace(options, **rows)
 
 
 class Screen:
@@ -73,11 +75,13 @@ class Screen:
     @property
     def commands(self) -> Recorder:
         """A frame of what place() last said."""
+        if self._recorder is None:
+            raise RuntimeError("there is nothing to draw before fit()")
         return self._recorder
 
     @property
     def image(self) -> Image:
-        return self._canvas["screen"]
+        return self._screen
 
     def fit(self, parameters: Parameters, size: tuple[int, int], picture: str) -> bool:
         """Makes buffers and commands for a window of this size, or keeps those there are. Whether they are new.
@@ -97,23 +101,23 @@ class Screen:
         self._canvas.pop("palette").destroy()
         self._canvas.pop("values").destroy()
         self._canvas["palette"] = Buffer(self.device, contract.itemsize("palette"), "palette", host=True)
-        self._canvas["values"] = Buffer(self.device, width * height * contract.itemsize("values"), "values", host=True)
+        self._values = self._canvas["values"] = Buffer(self.device, width * height * contract.itemsize("values"), "values", host=True)
         rgba8 = FORMATS["unorm8"]
-        self._canvas["screen"] = Image(self.device, width, height, rgba8.vk, rgba8.texel, "screen")
+        self._screen = self._canvas["screen"] = Image(self.device, width, height, rgba8.vk, rgba8.texel, "screen")
         self._canvas["palette"].upload(palette_row(picture))
-        self._record(picture)
+        self._record(self._raster, picture)
         self._drawn = drawn
         return True
 
-    def _record(self, picture: str) -> None:
-        width, height = self._raster.width, self._raster.height
+    def _record(self, raster: HardwareRasterizer, picture: str) -> None:
+        width, height = raster.width, raster.height
         if self._recorder is not None:
             self._recorder.destroy()
-        self._recorder = Recorder(self.device, {**self._raster.resources, **self._canvas, **self._own}, timed=True)
-        self._raster.record_forward(self._recorder, picture)
-        record_show(self._recorder, picture, width, height)
-        self._recorder.run(build(self.device, SCREEN_PASS), threads=(width, height))
-        self._recorder.end()
+        self._recorder = recorder = Recorder(self.device, {**raster.resources, **self._canvas, **self._own}, timed=True)
+        raster.record_forward(recorder, picture)
+        record_show(recorder, picture, width, height)
+        recorder.run(build(self.device, SCREEN_PASS), threads=(width, height))
+        recorder.end()
 
     def place(self, camera: Camera, sh_degree: int, layout: Layout, lines: list[str]) -> None:
         """What the next frame shows. camera: of the render, layout.render / layout.scale px. lines: text. No frame may be in flight."""
@@ -131,26 +135,26 @@ class Screen:
         if words.nbytes > self._own["photos"].nbytes:
             self._own["photos"].destroy()
             self._own["photos"] = Buffer(self.device, words.nbytes, "photos", host=True)
-            if self._recorder is not None:
-                self._record(self._drawn[2])
+            if self._raster is not None:
+                self._record(self._raster, self._drawn[2])
         self._own["photos"].upload(words)
 
     def respan(self, camera: Camera) -> tuple[float, float] | None:
         """Spreads the palette over the numbers of the last frame, which must be done, for the next; the numbers at its ends, None without any."""
         picture = self._drawn[2]
         row = PICTURES[picture]
-        if row.value is None or row.range is not None:
+        if row.value is None or row.range is not None or self._raster is None:
             return row.range
-        values = self._canvas["values"].array(np.float32)[: self._raster.width * self._raster.height]
+        values = self._values.array(np.float32)[: self._raster.width * self._raster.height]
         values = values.reshape(self._raster.height, self._raster.width)[: camera.height, : camera.width]
         step = max(1, int(np.sqrt(values.size / SAMPLES)))
         values = values[::step, ::step]
         values = values[np.isfinite(values) & (values > 0)]
         if not values.size:
             return None
-        span = tuple(float(v) for v in np.quantile(values, (0.02, 0.98)))
-        self._canvas["palette"].upload(palette_row(picture, span))
-        return span
+        low, high = (float(v) for v in np.quantile(values, (0.02, 0.98)))
+        self._canvas["palette"].upload(palette_row(picture, (low, high)))
+        return low, high
 
     def pixels(self, width: int, height: int) -> np.ndarray:
         """(height, width, 3) uint8 of the last frame, which must be done."""
@@ -159,11 +163,11 @@ class Screen:
     @property
     def format(self) -> str:
         """Of the render target."""
-        return self._raster.rows.names["format"] if self._raster else self._options.format
+        return str(self._raster.rows.names["format"]) if self._raster else self._options.format
 
     def ms(self) -> float:
         """Milliseconds on the GPU of the last frame, which must be done; 0 where the device has no clock."""
-        return sum(self._recorder.times().values())
+        return sum(self.commands.times().values())
 
     def _release(self) -> None:
         for part in (self._recorder, self._raster, *self._canvas.values()):

@@ -42,6 +42,8 @@ def shots_of(
 ) -> list[Shot]:
     """The cameras of a path. frames: how many; of a list of views, so many evenly chosen. fov: vertical, degrees, of paths that go around."""
     if path in VIEWS:
+        if scene is None:
+            raise UserError(f"--path {path}: there is no scene whose cameras it could take")
         indices = scene.test if path == "held-out" else scene.train
         chosen = np.unique(np.linspace(0, len(indices) - 1, min(frames or len(indices), len(indices))).round().astype(int))
         views = [scene.views[indices[i]] for i in chosen]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -29,7 +30,7 @@ from hardsplat.view.viewer import Viewer
 
 FOV = np.radians(50.0)  # vertical, and
 NEAR = 0.01  # world units, where no run says
-DOTS = dict(init_opa=0.8, init_scale=0.5)  # points to be looked at: not the fog that training starts from
+DOTS: dict[str, Any] = dict(init_opa=0.8, init_scale=0.5)  # points to be looked at: not the fog that training starts from
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ def find(target: str | Path, data_dir: str | Path | None = None, data_factor: in
     path = Path(target)
     if not path.exists():
         raise UserError(f"{path}: not found; give a result folder, a .ply or another file of splats, or a scene")
+    scene: Scene | None = None
     is_scene = path.is_dir() and not any((path / name).exists() for name in ("splats.ply", SAVED_NAME, "ckpts"))
     if is_scene:
         scene = load_scene(path, data_factor or 1)
@@ -57,7 +59,6 @@ def find(target: str | Path, data_dir: str | Path | None = None, data_factor: in
         return Shown(scene.name, initial_gaussians(config, scene), config, scene)
     file, config = find_model(path, data_dir)
     config = replace(config, data_factor=data_factor or config.data_factor)
-    scene = None
     if config.data_dir is not None and (data_dir or config.data_dir.is_dir()):
         scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     elif config.data_dir is not None:
@@ -71,7 +72,7 @@ def around(gaussians: Gaussians, size: tuple[int, int] = (960, 720)) -> Controls
     """Of splats that no camera is known of: they begin with most of them in view."""
     setting, tangent = setting_of(gaussians), np.tan(FOV / 2)
     focal = size[1] / 2 / tangent
-    start = Camera(orbit(setting, 1, tangent)[0], [[focal, 0, size[0] / 2], [0, focal, size[1] / 2], [0, 0, 1]], *size)
+    start = Camera(orbit(setting, 1, tangent)[0], np.array([[focal, 0, size[0] / 2], [0, focal, size[1] / 2], [0, 0, 1]]), *size)
     return Controls(start, setting.up, setting.centre)
 
 
@@ -80,7 +81,7 @@ def view(target: str | Path, data_dir: str | Path | None = None, data_factor: in
     shown = find(target, data_dir, data_factor)
     if not len(shown.gaussians):
         raise UserError(f"{target}: has no splats")
-    config = replace(shown.config, **({"format": format} if format else {}))
+    config = replace(shown.config, format=format or shown.config.format)
     gpu = open_device(device or config.device, window.start())
     degree = shown.gaussians.sh_degree
     inputs = inputs_of(shown.scene, shown.gaussians, sh_degree=degree) if shown.scene else Inputs(around(shown.gaussians), sh_degree=degree)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +22,8 @@ class _Sink:
     """Runs jobs in `workers` threads; one of one thread runs them in order. What one raises comes out of the next call, or of the end."""
 
     def __init__(self, workers: int):
-        self._pool, self._pending, self._most = ThreadPoolExecutor(workers), deque(), AHEAD * workers
+        self._pool, self._most = ThreadPoolExecutor(workers), AHEAD * workers
+        self._pending: deque[Future] = deque()
 
     def _later(self, job, *given) -> None:
         while len(self._pending) >= self._most or (self._pending and self._pending[0].done()):
@@ -83,7 +84,7 @@ class Videos(_Sink):
         return [writer.path for writer in self._writers.values()]
 
     def _closed(self) -> list[Exception]:
-        failed = []
+        failed: list[Exception] = []
         for writer in self._writers.values():
             try:
                 writer.close()

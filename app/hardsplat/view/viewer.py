@@ -6,7 +6,11 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
+
+from hardsplat.camera import Camera
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.queue import Fence
@@ -26,6 +30,9 @@ SETTLED = 0.1  # s without a change of size before the swapchain follows
 COARSE_MS = (50.0, 200.0)  # pictures that take longer than this are drawn in larger pixels while they move
 
 
+T = TypeVar("T")
+
+
 class Viewer:
     """device: opened with the extensions of window.start(). inputs: what the window's keys and mouse change. folder: for screenshots.
 
@@ -36,21 +43,27 @@ class Viewer:
     def __init__(self, device: Device, title: str, look: Look, inputs: Inputs, folder: Path, busy: bool = False, size: tuple[int, int] | None = None):
         self.device, self.look, self.inputs, self.folder, self.busy = device, look, inputs, folder, busy
         self.closed, self.frames, self.frame_ms = False, 0, 0.0
-        self.camera = None  # of the last frame
+        self.camera: Camera | None = None  # of the last frame
         self._full_ms = 0.0  # of a frame that was not drawn in larger pixels
-        self._flying, self._scale, self._span, self._photo = False, 1, None, None
+        self._flying, self._scale = False, 1
+        self._span: tuple[float, float] | None = None
+        self._photo: np.ndarray | None = None
         self._drawn_at = self._resized_at = -1e9
         self._photographs = Photographs(look.background)
-        self.surface = self.screen = self._fence = None
         lens = inputs.controls.lens
         self.window = Window(title, (lens.width, lens.height), inputs, size)
+        self._parts: list = [self.window]  # what close() destroys, last first
         try:
-            self.surface = Surface(device, self.window.handle)
-            self.screen = Screen(device, look, self.window.font)
-            self._fence = Fence(device)
+            self.surface = self._part(Surface(device, self.window.handle))
+            self.screen = self._part(Screen(device, look, self.window.font))
+            self._fence = self._part(Fence(device))
         except BaseException:
             self.close()
             raise
+
+    def _part(self, part: T) -> T:
+        self._parts.append(part)
+        return part
 
     @property
     def shown(self) -> bool:
@@ -92,7 +105,7 @@ class Viewer:
             self.frames, self.frame_ms = self.frames + 1, self.screen.ms()
             if self._scale == 1:
                 self._full_ms = self.frame_ms
-            if (span := self.screen.respan(self.camera)) != self._span:
+            if self.camera and (span := self.screen.respan(self.camera)) != self._span:
                 self._span, self.inputs.changed = span, True
         return not self._flying
 
@@ -113,7 +126,7 @@ class Viewer:
         i, training = self.inputs, self.busy and not self.inputs.paused
         i.noted()
         share = (TOUCHED if now - i.touched_at < TOUCH else RESTING) if training else 1.0
-        changed = training or i.changed or self.window.resized or self.surface.stale or self._scale > 1 or self._photographs.pending
+        changed = training or i.changed or self.window.resized or self.surface.stale or self._scale > 1 or self._photographs.arrived
         return changed and now - self._drawn_at >= max(REFRESH, self.frame_ms / 1000 / share)
 
     def _fits(self, now: float) -> bool:
@@ -143,9 +156,9 @@ class Viewer:
         render = max(1, size[0] // 2) if beside else size[0], size[1]
         photo = (0, 0, 0, 0)
         if i.photo != "none" and point is not None and point.photo is not None:
-            x, y, *extent = placed(point.camera, *render)
-            if self._photograph(point, *extent):
-                photo = (x + render[0] if beside else x, y, *extent)
+            x, y, across, down = placed(point.camera, *render)
+            if self._photograph(point, across, down):
+                photo = (x + render[0] if beside else x, y, across, down)
         self.camera = i.controls.camera(*(-(-side // self._scale) for side in render))
         share = 0.5 if i.photo == "half over" else 1.0
         self.screen.place(self.camera, self._degree(sh_degree), Layout(size, render, self._scale, photo, share), text)
@@ -204,6 +217,5 @@ class Viewer:
         if self._flying:
             with suppress(DeviceLost):
                 self._fence.wait()
-        for part in (self.screen, self.surface, self._fence, self.window):
-            if part is not None:
-                part.destroy()
+        for part in reversed(self._parts):
+            part.destroy()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from hardsplat.errors import UserError
 
@@ -43,10 +44,11 @@ class Window:
         glfw.default_window_hints()
         glfw.window_hint(glfw.CLIENT_API, glfw.NO_API)
         glfw.window_hint(glfw.FOCUS_ON_SHOW, glfw.FALSE)
-        self.handle = glfw.create_window(*(size or _first_size(image)), title, None, None)
+        self.handle: Any = glfw.create_window(*(size or _first_size(image)), title, None, None)
         if not self.handle:
             raise UserError("no window: the display refuses to open one")
-        self.handler, self.resized, self._cursor = handler, True, None
+        self.handler, self.resized = handler, True
+        self._cursor: tuple[float, float] | None = None
         glfw.set_key_callback(self.handle, self._on_key)
         glfw.set_scroll_callback(self.handle, lambda w, x, y: handler.on_scroll(y))
         glfw.set_cursor_pos_callback(self.handle, self._on_cursor)

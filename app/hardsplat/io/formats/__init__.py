@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hardsplat.errors import UserError
 from hardsplat.io.formats import checkpoint, compressed_ply, glb, npz, ply, sog, splat, spz
-from hardsplat.io.formats.base import Format, Splats
+from hardsplat.io.formats.base import Format, Splats, not_written
 
 __all__ = ["FILE_FORMATS", "Format", "Splats", "format_to_read", "format_to_write", "readable", "writable"]
 
@@ -27,11 +27,11 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
 
 def readable() -> list[str]:
     """Suffixes of files that can be read, `.ply` among them for both kinds."""
-    return list(dict.fromkeys(f".{f.suffix.rpartition('.')[2]}" for f in FILE_FORMATS.values() if f.read))
+    return list(dict.fromkeys(f".{f.suffix.rpartition('.')[2]}" for f in FILE_FORMATS.values()))
 
 
 def writable() -> list[str]:
-    return [f.suffix for f in FILE_FORMATS.values() if f.write]
+    return [f.suffix for f in FILE_FORMATS.values() if f.write is not not_written]
 
 
 def format_to_read(path: Path) -> Format:
@@ -39,7 +39,7 @@ def format_to_read(path: Path) -> Format:
     if path.is_dir():
         raise UserError(f"{path}: cannot be read: Is a directory; splats come as {', '.join(readable())}")
     for row in FILE_FORMATS.values():
-        if row.read and path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}") and (row.holds is None or row.holds(path)):
+        if path.name.lower().endswith(f".{row.suffix.rpartition('.')[2]}") and (row.holds is None or row.holds(path)):
             return row
     raise UserError(f"{path}: splats come as {', '.join(readable())}")
 
@@ -47,6 +47,6 @@ def format_to_read(path: Path) -> Format:
 def format_to_write(path: Path) -> Format:
     """By the end of its name. Raises UserError where there is none."""
     for row in FILE_FORMATS.values():
-        if row.write and path.name.lower().endswith(row.suffix):
+        if row.write is not not_written and path.name.lower().endswith(row.suffix):
             return row
     raise UserError(f"{path}: splats are written as {', '.join(writable())}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 import numpy as np
 
@@ -20,6 +20,12 @@ PIECE = 1 << 15  # splats in memory at a time while a file is read or written: 8
 MOST_EXPANSION = 256  # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
 SMALL = 8 << 20  # bytes, which any machine has
 COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
+
+
+class Readable(Protocol):
+    """A file, or what decompresses one."""
+
+    def read(self, size: int, /) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,11 @@ class Splats:
     extra: tuple[str, ...] = ()
 
 
+def not_written(path: Path, splats: Splats) -> None:
+    """The `write` of formats that are only read."""
+    raise UserError(f"{path}: files of this format are only read")
+
+
 @dataclass(frozen=True)
 class Format:
     """A format of files, as the registry lists it.
@@ -50,8 +61,8 @@ class Format:
     suffix: str
     title: str
     frame: str
-    read: Callable[[Path], Splats] | None = None
-    write: Callable[[Path, Splats], None] | None = None
+    read: Callable[[Path], Splats]
+    write: Callable[[Path, Splats], None] = not_written
     holds: Callable[[Path], bool] | None = None
     morton: bool = False
     keeps_filter: bool = False
@@ -116,7 +127,7 @@ def begins_with(path: Path, magic: bytes) -> bool:
         return file.read(len(magic)) == magic
 
 
-def exactly(file: IO[bytes], size: int) -> bytes:
+def exactly(file: Readable, size: int) -> bytes:
     """The next `size` bytes. Raises EOFError where there are fewer."""
     data = file.read(size)
     if len(data) != size:

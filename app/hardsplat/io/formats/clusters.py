@@ -58,7 +58,7 @@ class Palette:
         vectors = np.ascontiguousarray(vectors, np.float32)
         distances = _distances(vectors, self._roots)
         probes = min(_PROBES, len(self._roots))
-        cells = np.empty((len(vectors), probes), np.int64)
+        cells: np.ndarray = np.empty((len(vectors), probes), np.int64)
         for i in range(probes):
             cells[:, i] = distances.argmin(axis=1)
             distances[np.arange(len(vectors)), cells[:, i]] = np.inf

@@ -55,7 +55,7 @@ def read(path: Path) -> Splats:
 
 def _pieces(vertex: Table, chunks: Table, bands: Table | None) -> Iterator[Gaussians]:
     bounds = np.concatenate(list(chunks.pieces()))
-    position, scale, color = (columns(bounds, b).reshape(-1, 2, 3) if set(b) <= set(bounds.dtype.names) else None for b in _BOUNDS)
+    position, scale, color = (columns(bounds, b).reshape(-1, 2, 3) if set(b) <= set(bounds.dtype.names or ()) else None for b in _BOUNDS)
     sh_pieces = bands.pieces() if bands else None
     for i, rows in enumerate(vertex.pieces()):
         n = len(rows)

@@ -179,7 +179,7 @@ def _primitive(path: Path, gltf: dict, start: int, length: int, primitive: dict,
 def _accessor(path: Path, gltf: dict, start: int, length: int, name: str, index: object) -> _Accessor:
     accessor = _at(gltf["accessors"], index)
     width = 4 if name.endswith("ROTATION") else 1 if name.endswith("OPACITY") else 3
-    if _WIDTHS.get(accessor.get("type")) != width or accessor.get("componentType") not in _TYPES or "sparse" in accessor:
+    if _WIDTHS.get(accessor.get("type", "")) != width or accessor.get("componentType") not in _TYPES or "sparse" in accessor:
         raise UserError(f"{path}: {name} has accessors of a type that it must not have")
     view = _at(gltf["bufferViews"], accessor.get("bufferView"))
     if view.get("buffer") != 0 or "uri" in _at(gltf["buffers"], 0):

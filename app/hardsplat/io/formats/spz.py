@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from shutil import copyfileobj
@@ -18,6 +18,7 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import (
+    Readable,
     Splats,
     check_count,
     check_expansion,
@@ -108,11 +109,11 @@ def _table(path: Path, file: IO[bytes], head: bytes, count: int, planes: dict[st
 
 
 @contextmanager
-def _opened_new(path: Path, streams: dict[str, tuple[int, int]]) -> Iterator[dict[str, IO[bytes]]]:
+def _opened_new(path: Path, streams: dict[str, tuple[int, int]]) -> Iterator[Mapping[str, Readable]]:
     import zstandard
 
     with ExitStack() as stack:
-        out = {}
+        out: dict[str, Readable] = {}
         for name, (offset, _) in streams.items():
             file = stack.enter_context(open(path, "rb"))
             file.seek(offset)
@@ -121,7 +122,7 @@ def _opened_new(path: Path, streams: dict[str, tuple[int, int]]) -> Iterator[dic
 
 
 @contextmanager
-def _opened_old(path: Path, count: int, planes: dict[str, int]) -> Iterator[dict[str, IO[bytes]]]:
+def _opened_old(path: Path, count: int, planes: dict[str, int]) -> Iterator[Mapping[str, Readable]]:
     """Attributes lie one after the other in one stream, so it is laid out on the disk first; never more of it than the splats need."""
     with ExitStack() as stack:
         out = {name: stack.enter_context(scratch(path)) for name in planes}
@@ -153,7 +154,7 @@ class _Gunzip:
         raise EOFError("the stream is cut short")
 
 
-def _pieces(path: Path, opened: Callable[[], AbstractContextManager[dict[str, IO[bytes]]]], count: int, version: int, degree: int, bits: int) -> Iterator[Gaussians]:
+def _pieces(path: Path, opened: Callable[[], AbstractContextManager[Mapping[str, Readable]]], count: int, version: int, degree: int, bits: int) -> Iterator[Gaussians]:
     planes = _planes(version, degree)
     with reading(path), opened() as files:
         for _, n in spans(count):

@@ -81,7 +81,7 @@ def target(config: TrainConfig, step: int) -> int:
     return int(budget_of(config) * min(max(progress, 0), 1) ** 0.5) + 1
 
 
-def record_densify(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_densify(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """Parameters, moments, grow_stats, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, grown and pruned."""
     recorder.run(run["densify tickets"], indirect="splat_groups")
     recorder.run(run["densify admit"], threads=(GROUP,))

@@ -78,7 +78,7 @@ def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
     )
 
 
-def record_mcmc(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_mcmc(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """Parameters, moments, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, relocated and grown.
 
     No splat that was dead (opacity at most refine_settings.min_opacity, or not finite) remains where any was alive; then there are min(grown(N),
@@ -93,6 +93,6 @@ def record_mcmc(recorder: Recorder, run: dict[str, Pipeline]) -> None:
     recorder.run(run["mcmc resize"], threads=(1,))
 
 
-def record_noise(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_noise(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
     recorder.run(run["noise"], indirect="splat_groups")

@@ -53,13 +53,13 @@ class Published(Refining):
         return n, n + session.planned(n)
 
 
-def record_plan(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_plan(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """grow_stats -> flag_sums, whose element ceil(splats / GROUP) is then the number of splats that record_densify would add."""
     recorder.run(run["densify decide"], indirect="splat_groups")
     recorder.run(run["densify scan"], threads=(GROUP,))
 
 
-def record_densify(recorder: Recorder, run: dict[str, Pipeline]) -> None:
+def record_densify(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """Parameters, moments, grow_stats, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, grown and pruned.
 
     Statistics start anew. counts.wanted is the number that growth asked for; what found no room within counts.capacity stayed as it was.

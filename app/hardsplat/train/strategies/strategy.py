@@ -19,7 +19,9 @@ class Growing(Protocol):
     config: TrainConfig
     step: int
     bound: int
-    capacity: int
+
+    @property
+    def capacity(self) -> int: ...
 
     def count(self) -> int: ...  # splats there are; waits for all that was queued
     def planned(self, n: int) -> int: ...  # splats that the recording "plan" wants to add to n; waits

@@ -1,0 +1,112 @@
+"""CUDA's driver as the peer of a Vulkan device: it maps memory and semaphores that Vulkan exports."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int, c_uint, c_ulonglong, c_void_p
+
+import torch
+
+from hardsplat.errors import UserError
+from hardsplat.gpu import capabilities
+from hardsplat.gpu.context import Instance
+
+_OPAQUE_FD = 1  # of CUexternalMemoryHandleType and CUexternalSemaphoreHandleType
+
+
+class _Handle(ctypes.Union):
+    _fields_ = [("fd", c_int), ("win32", c_void_p * 2)]
+
+
+class _MemoryDesc(ctypes.Structure):  # CUDA_EXTERNAL_MEMORY_HANDLE_DESC
+    _fields_ = [("type", c_int), ("handle", _Handle), ("size", c_ulonglong), ("flags", c_uint), ("reserved", c_uint * 16)]
+
+
+class _BufferDesc(ctypes.Structure):  # CUDA_EXTERNAL_MEMORY_BUFFER_DESC
+    _fields_ = [("offset", c_ulonglong), ("size", c_ulonglong), ("flags", c_uint), ("reserved", c_uint * 16)]
+
+
+class _SemaphoreDesc(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC
+    _fields_ = [("type", c_int), ("handle", _Handle), ("flags", c_uint), ("reserved", c_uint * 16)]
+
+
+class _SemaphoreParams(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and ..._WAIT_PARAMS, which a binary semaphore leaves zero
+    _fields_ = [("params", c_uint * 18), ("flags", c_uint), ("reserved", c_uint * 16), ("more", c_uint)]
+
+
+class _Array:
+    """Memory that PyTorch takes by `__cuda_array_interface__`."""
+
+    def __init__(self, address: int, numbers: int):
+        self.__cuda_array_interface__ = {"shape": (numbers,), "typestr": "<f4", "data": (address, False), "strides": None, "version": 3}
+
+
+def vulkan_index(uuid: bytes) -> int | None:
+    """The number, as --device takes it, of the Vulkan device with that UUID; None where there is none."""
+    instance = Instance("")
+    try:
+        return next((i for i, physical in enumerate(instance.physical_devices()) if capabilities.uuid(physical.handle) == uuid), None)
+    finally:
+        instance.destroy()
+
+
+class Cuda:
+    """See hardsplat.torch.links.Peer. Raises UserError where CUDA's driver refuses."""
+
+    def __init__(self, where: torch.device):
+        torch.zeros(1, device=where)  # PyTorch makes its context, which is the one of every call
+        self.tensor_device = where
+        self._index = torch.cuda.current_device() if where.index is None else where.index
+        self._cuda = ctypes.CDLL("libcuda.so.1")
+        self._memory: list[tuple[c_void_p, c_ulonglong]] = []
+        self._semaphores: list[c_void_p] = []
+        device, raw = c_int(), (ctypes.c_ubyte * 16)()
+        self._call("cuCtxGetDevice", ctypes.byref(device))
+        self._call("cuDeviceGetUuid", raw, device)
+        self.uuid = bytes(raw)
+
+    def _call(self, name: str, *arguments) -> None:
+        with torch.cuda.device(self._index):
+            result = getattr(self._cuda, name)(*arguments)
+        if result:
+            text = ctypes.c_char_p()
+            self._cuda.cuGetErrorName(result, ctypes.byref(text))
+            raise UserError(f"{name} failed: {(text.value or b'unknown').decode()} ({result}); use CPU tensors")
+
+    def tensor(self, fd: int, nbytes: int) -> torch.Tensor:
+        memory, address = c_void_p(), c_ulonglong()
+        desc = _MemoryDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd), size=nbytes)
+        self._call("cuImportExternalMemory", ctypes.byref(memory), ctypes.byref(desc))
+        self._call("cuExternalMemoryGetMappedBuffer", ctypes.byref(address), memory, ctypes.byref(_BufferDesc(size=nbytes)))
+        self._memory.append((memory, address))
+        return torch.as_tensor(_Array(address.value, nbytes // 4), device=torch.device("cuda", self._index))
+
+    def semaphore(self, fd: int) -> c_void_p:
+        semaphore = c_void_p()
+        self._call("cuImportExternalSemaphore", ctypes.byref(semaphore), ctypes.byref(_SemaphoreDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd))))
+        self._semaphores.append(semaphore)
+        return semaphore
+
+    def _stream(self) -> c_void_p:
+        return c_void_p(torch.cuda.current_stream(self._index).cuda_stream)
+
+    def signal(self, semaphore: c_void_p) -> None:
+        self._call("cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), ctypes.byref(_SemaphoreParams()), c_uint(1), self._stream())
+
+    def wait(self, semaphore: c_void_p) -> None:
+        self._call("cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), ctypes.byref(_SemaphoreParams()), c_uint(1), self._stream())
+
+    def synchronize(self) -> None:
+        torch.cuda.synchronize(self._index)
+
+    def free(self) -> None:
+        for memory, address in self._memory:
+            self._call("cuMemFree_v2", address)
+            self._call("cuDestroyExternalMemory", memory)
+        self._memory.clear()
+
+    def close(self) -> None:
+        self.free()
+        for semaphore in self._semaphores:
+            self._call("cuDestroyExternalSemaphore", semaphore)
+        self._semaphores.clear()

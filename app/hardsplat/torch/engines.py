@@ -1,0 +1,105 @@
+"""Which engine draws for which tensors."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import fields
+
+import torch
+
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.probe import open_device
+from hardsplat.raster import BACKENDS, fastest
+from hardsplat.raster.parameters import Parameters
+from hardsplat.torch import cuda
+from hardsplat.torch.engine import Engine
+from hardsplat.torch.links import Copies, Link, Shared
+from hardsplat.trained import Quantity
+
+log = logging.getLogger(__name__)
+_LOCK = threading.RLock()
+_engines: dict[tuple, Engine] = {}
+_devices: dict[str, tuple[Device, bool]] = {}  # by torch device; whether it was opened here
+_wanted: dict = {"device": None, "rasterizer": "auto", "options": {}}
+
+
+def configure(device: Device | str | int | None = None, rasterizer: str = "auto", **options) -> None:
+    """Says on what, and how, `rasterization` draws from now on.
+
+    device: for CPU tensors: index, part of a name, an open Device, or None for HARDSPLAT_DEVICE or the best one. CUDA tensors are drawn on their own GPU.
+    rasterizer: hardware, tiled, or auto for the faster one. options: of that rasterizer, as `hardsplat.Renderer` takes them; the format is float32.
+    Raises UserError for an option that there is not.
+    """
+    if rasterizer != "auto" and rasterizer not in BACKENDS:
+        raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from auto, {', '.join(BACKENDS)}")
+    chosen = BACKENDS.values() if rasterizer == "auto" else [BACKENDS[rasterizer]]
+    known = sorted({f.name for backend in chosen for f in fields(backend.options)} - {"stochastic", "antialiased", "format"})
+    if unknown := [name for name in options if name not in known]:
+        raise UserError(f"{unknown[0]}: there is no such option; there are {', '.join(known)}")
+    close()
+    _wanted.update(device=device, rasterizer=rasterizer, options=options)
+
+
+def engine_for(where: torch.device, antialiased: bool) -> Engine:
+    """The engine of tensors on that device. Raises UserError where no Vulkan device can be had."""
+    with _LOCK:
+        key = str(where), antialiased
+        if key not in _engines:
+            link = _link(where)
+            config = TrainConfig(**_wanted["options"], rasterizer=_wanted["rasterizer"], format="float32", antialiased=antialiased)
+            backend = BACKENDS[fastest(link.device, config)]
+            _engines[key] = Engine(link, backend, backend.options.of(config))
+        return _engines[key]
+
+
+def _link(where: torch.device) -> Link:
+    if where.type == "cpu":
+        return Copies(_device("cpu", _wanted["device"]))
+    if where.type == "cuda":
+        peer = cuda.Cuda(where)
+        wanted = cuda.vulkan_index(peer.uuid)
+        if wanted is not None and "memory_fd" in (device := _device(str(where), wanted)).capabilities:
+            return Shared(device, peer)
+        log.warning("no Vulkan device shares memory with %s: its tensors are copied through the host", where)
+        return _Through(_device("cpu", _wanted["device"]), where)
+    raise UserError(f"tensors on {where}: hardsplat.torch takes CPU and CUDA tensors; call .cpu()")
+
+
+class _Through(Copies):
+    """Copies, for tensors of another GPU."""
+
+    def __init__(self, device: Device, where: torch.device):
+        super().__init__(device)
+        self.where = where
+
+    def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None:
+        super().put(parameters, quantity, [plane.cpu() for plane in planes])
+
+    def get(self, parameters: Parameters, quantity: Quantity, n: int) -> list[torch.Tensor]:
+        return [plane.to(self.where) for plane in super().get(parameters, quantity, n)]
+
+
+def _device(key: str, wanted) -> Device:
+    if key not in _devices:
+        _devices[key] = (wanted, False) if isinstance(wanted, Device) else (open_device(wanted), True)
+    return _devices[key][0]
+
+
+@atexit.register
+def close() -> None:
+    """Frees what is held on devices; the next call of `rasterization` begins anew."""
+    with _LOCK:
+        for engine in _engines.values():
+            engine.release()
+            if isinstance(engine.link, Shared):
+                engine.link.close()
+        _engines.clear()
+        for device, opened in _devices.values():
+            if opened:
+                device.close()
+        _devices.clear()

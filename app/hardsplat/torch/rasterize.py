@@ -1,0 +1,199 @@
+"""`rasterization` as gsplat has it (Ye et al., "gsplat: An Open-Source Library for Gaussian Splatting", JMLR 2025), for what hardsplat draws."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.gaussians import SH_C0
+from hardsplat.torch.engine import Engine, Shot
+from hardsplat.torch.engines import engine_for
+from hardsplat.torch.view import View
+
+MODES = ("RGB", "D", "ED", "RGB+D", "RGB+ED")
+_FIXED = {  # what gsplat can do otherwise, and the one value that is offered here
+    "far_plane": 1e10, "radius_clip": 0.0, "eps2d": 0.3, "sparse_grad": False, "absgrad": False, "distributed": False, "camera_model": "pinhole",
+    "covars": None, "with_ut": False, "with_eval3d": False, "radial_coeffs": None, "tangential_coeffs": None, "thin_prism_coeffs": None,
+    "ftheta_coeffs": None, "viewmats_rs": None, "rolling_shutter": None,
+}  # fmt: skip
+_WITHOUT_EFFECT = ("packed", "tile_size", "channel_chunk", "segmented")  # how gsplat goes about it
+
+
+class Meta(dict):
+    """What is known of a call: width, height, n_cameras. Asking for more that gsplat tells says that it is not there."""
+
+    def __missing__(self, name):
+        raise KeyError(f"{name}: hardsplat.torch does not offer it; there are {', '.join(self)}")
+
+
+def rasterization(
+    means: Tensor,
+    quats: Tensor,
+    scales: Tensor,
+    opacities: Tensor,
+    colors: Tensor,
+    viewmats: Tensor,
+    Ks: Tensor,
+    width: int,
+    height: int,
+    near_plane: float = 0.01,
+    far_plane: float = 1e10,
+    radius_clip: float = 0.0,
+    eps2d: float = 0.3,
+    sh_degree: int | None = None,
+    packed: bool = True,
+    tile_size: int = 16,
+    backgrounds: Tensor | None = None,
+    render_mode: Literal["RGB", "D", "ED", "RGB+D", "RGB+ED"] = "RGB",
+    sparse_grad: bool = False,
+    absgrad: bool = False,
+    rasterize_mode: Literal["classic", "antialiased"] = "classic",
+    channel_chunk: int = 32,
+    **others,
+) -> tuple[Tensor, Tensor, Meta]:
+    """Renders N splats from C cameras and lets gradients flow back to everything but the cameras.
+
+    means: (N, 3) world units. quats: (N, 4) wxyz, need not be normalized. scales: (N, 3) linear. opacities: (N,) in 0..1.
+    colors: (N, D) or (C, N, D) as they are shown, D >= 1, every three of which take a pass; with sh_degree (N, K, 3) coefficients of spherical harmonics,
+    K = 1, 4, 9 or 16 at least (sh_degree + 1)^2.
+    viewmats: (C, 4, 4) world to camera, OpenCV: +x right, +y down, +z forward. Ks: (C, 3, 3) in pixels, without skew. backgrounds: (C, D).
+    near_plane: splats nearer than this are culled, world units. render_mode: D is the sum of weights times depth along the camera's axis, ED that over the
+    sum of weights, which take another pass each. rasterize_mode: antialiased multiplies opacities by the compensation of the dilation (Yu et al. 2024).
+    packed, tile_size, channel_chunk and segmented have no effect on results, there nor here.
+
+    Returns colors (C, H, W, D or 1 or D + 1), the depth last, alphas (C, H, W, 1) and what is known of the call; float32, on the tensors' device.
+
+    Unlike gsplat's: alpha is clamped at 0.99, not 0.999; meta has no means2d, so that gsplat's densification strategies find nothing to go by.
+    Raises NotImplementedError, with its name, for what is not offered; ValueError for tensors of another shape; UserError where the device cannot do it.
+    """
+    asked = {"far_plane": far_plane, "radius_clip": radius_clip, "eps2d": eps2d, "sparse_grad": sparse_grad, "absgrad": absgrad, **others}
+    _check_offered(asked)
+    if render_mode not in MODES:
+        raise ValueError(f"render_mode {render_mode!r} is not one of {', '.join(MODES)}")
+    if rasterize_mode not in ("classic", "antialiased"):
+        raise ValueError(f"rasterize_mode {rasterize_mode!r} is not one of classic, antialiased")
+    if not 0 < near_plane < np.inf:
+        raise ValueError(f"near_plane {near_plane} is not a positive distance")
+    tensors = {"means": means, "quats": quats, "scales": scales, "opacities": opacities, "colors": colors, "viewmats": viewmats, "Ks": Ks}
+    if backgrounds is not None:
+        tensors["backgrounds"] = backgrounds
+    _check_shapes(tensors, sh_degree)
+    means, quats, scales, opacities, colors = (tensors[name].float() for name in ("means", "quats", "scales", "opacities", "colors"))
+    poses = [t.detach().double().cpu().numpy() for t in (viewmats, Ks)]
+    cameras = [Camera(w2c, K, width, height) for w2c, K in zip(*poses)]
+    engine = engine_for(means.device, rasterize_mode == "antialiased")
+    images, alphas = [], []
+    for c, camera in enumerate(cameras):
+        own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
+        behind = backgrounds[c].float() if backgrounds is not None else None
+        splats = _OneView(engine, camera, near_plane, means, quats, scales, opacities)
+        image, alpha = splats.render(own, sh_degree, behind, render_mode)
+        images.append(image)
+        alphas.append(alpha)
+    return torch.stack(images), torch.stack(alphas), Meta(width=width, height=height, n_cameras=len(cameras))
+
+
+class _OneView:
+    """Splats from one camera; channels go through the engine by threes."""
+
+    def __init__(self, engine: Engine, camera: Camera, near: float, *splats: Tensor):
+        self.engine, self.camera, self.near, self.splats = engine, camera, near, splats
+
+    def render(self, colors: Tensor, sh_degree: int | None, background: Tensor | None, mode: str) -> tuple[Tensor, Tensor]:
+        """(H, W, channels) of the mode, alpha (H, W, 1)."""
+        found, T = [], None
+        if "RGB" in mode:
+            if sh_degree is not None:
+                image, T = self._pass(colors, sh_degree, background)
+            else:
+                image, T = self._channels(colors, background)
+            found.append(image)
+        if "D" in mode.replace("RGB", ""):
+            image, T_of_depth = self._channels(torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1), None)
+            depth, weight = image[..., :1], image[..., 1:]
+            found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
+            T = T_of_depth if T is None else T
+        return torch.cat(found, dim=2), (1 - T)[..., None]
+
+    def _depths(self) -> Tensor:
+        """(N,) along the axis of the camera. Those of splats that are culled are no less than the near plane."""
+        row = torch.from_numpy(self.camera.w2c[2]).to(self.splats[0])
+        return (self.splats[0] @ row[:3] + row[3]).clamp(min=self.near)
+
+    def _channels(self, colors: Tensor, background: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Colours (N, D) as they are -> (H, W, D), T."""
+        images, T = [], None
+        for first in range(0, colors.shape[1], 3):
+            part = colors[:, first : first + 3]
+            behind = torch.zeros(part.shape[1], device=colors.device) if background is None else background[first : first + 3]
+            image, T_of_pass = self._shifted(part, behind)
+            images.append(image)
+            T = T_of_pass if T is None else T
+        return torch.cat(images, dim=2), T
+
+    def _shifted(self, colors: Tensor, background: Tensor) -> tuple[Tensor, Tensor]:
+        """Up to three channels. The engine clamps colours at 0, so they are drawn above it: sum w (c + s) + T (b + s) - s = sum w c + T b."""
+        channels = colors.shape[1]
+        with torch.no_grad():
+            least = colors.amin() if colors.numel() else torch.ones((), device=colors.device)
+            shift = torch.where(least > 0, torch.zeros_like(least), 1 - least)
+        pad = (0, 3 - channels)
+        sh = ((torch.nn.functional.pad(colors + shift, pad, value=0.5) - 0.5) / SH_C0)[:, None]
+        image, T = self._pass(sh, 0, torch.nn.functional.pad(background + shift, pad))
+        return image[..., :channels] - shift, T
+
+    def _pass(self, sh: Tensor, sh_degree: int, background: Tensor | None) -> tuple[Tensor, Tensor]:
+        behind = torch.zeros(3, device=sh.device) if background is None else background
+        shot = Shot(self.camera, sh_degree, behind.detach().cpu().numpy(), self.near)
+        return View.apply(*self.splats, sh, behind, self.engine, shot)
+
+
+def _check_offered(asked: dict) -> None:
+    for name, value in asked.items():
+        if name in _WITHOUT_EFFECT:
+            continue
+        if name not in _FIXED:
+            raise TypeError(f"rasterization() has no argument {name}")
+        if isinstance(value, Tensor) or (value != _FIXED[name] and not (name == "rolling_shutter" and getattr(value, "name", "") == "GLOBAL")):
+            raise NotImplementedError(f"{name}: hardsplat.torch offers only {_FIXED[name]!r}")
+
+
+def _check_shapes(tensors: dict[str, Tensor], sh_degree: int | None) -> None:
+    for name, t in tensors.items():
+        if not isinstance(t, Tensor):
+            raise ValueError(f"{name} is a {type(t).__name__}, expected a tensor")
+        if not t.is_floating_point():
+            raise ValueError(f"{name} has dtype {t.dtype}, expected float32")
+    means, colors, viewmats = tensors["means"], tensors["colors"], tensors["viewmats"]
+    if means.ndim > 2:
+        raise NotImplementedError(f"means {tuple(means.shape)}: hardsplat.torch does not offer several scenes in a call; means are (N, 3)")
+    n, c = (len(means) if means.ndim else -1), (len(viewmats) if viewmats.ndim else -1)
+    wanted = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,), "viewmats": (c, 4, 4), "Ks": (c, 3, 3)}
+    for name, shape in wanted.items():
+        if tuple(tensors[name].shape) != shape:
+            raise ValueError(f"{name} has shape {tuple(tensors[name].shape)}, expected {shape}")
+    if c == 0:
+        raise ValueError("viewmats has shape (0, 4, 4): there is no camera to draw from")
+    if sh_degree is None:
+        if tuple(colors.shape[:-1]) not in ((n,), (c, n)) or colors.ndim < 2 or colors.shape[-1] < 1:
+            raise ValueError(f"colors has shape {tuple(colors.shape)}, expected ({n}, D) or ({c}, {n}, D); with sh_degree ({n}, K, 3)")
+    else:
+        if sh_degree not in range(4):
+            raise ValueError(f"sh_degree {sh_degree} is not in 0..3")
+        if colors.ndim == 4:
+            raise NotImplementedError("colors of four dimensions: hardsplat.torch does not offer spherical harmonics that differ by camera")
+        if colors.ndim != 3 or colors.shape[0] != n or colors.shape[2] != 3 or colors.shape[1] not in (1, 4, 9, 16) or colors.shape[1] < (sh_degree + 1) ** 2:
+            raise ValueError(f"colors has shape {tuple(colors.shape)}, expected ({n}, 1|4|9|16, 3) of at least {(sh_degree + 1) ** 2} coefficients with sh_degree {sh_degree}")
+    channels = 3 if sh_degree is not None else colors.shape[-1]
+    if "backgrounds" in tensors and tuple(tensors["backgrounds"].shape) != (c, channels):
+        raise ValueError(f"backgrounds has shape {tuple(tensors['backgrounds'].shape)}, expected ({c}, {channels})")
+    for name in ("viewmats", "Ks"):
+        if tensors[name].requires_grad:
+            raise NotImplementedError(f"gradients of {name}: hardsplat.torch does not offer them; detach it")
+    if len(places := {t.device for name, t in tensors.items() if name not in ("viewmats", "Ks")}) > 1:
+        raise UserError(f"tensors on {', '.join(sorted(map(str, places)))}: they must be on one device")

@@ -1,0 +1,44 @@
+"""One view of splats as a function that PyTorch differentiates."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from hardsplat.gaussians import SH_C0
+from hardsplat.torch.engine import Engine, Shot, Splats
+
+
+class View(torch.autograd.Function):
+    """(means, quats, scales, opacities, sh, background) -> image (H, W, 3) over its background, transmittance (H, W). See Splats and Shot."""
+
+    @staticmethod
+    def forward(ctx, means, quats, scales, opacities, sh, background, engine: Engine, shot: Shot):
+        splats = Splats(*(t.detach() for t in (means, quats, scales, opacities, sh)))
+        target = engine.draw(splats, shot).to(means.device)
+        T = target[..., 3].clone()
+        ctx.save_for_backward(means, quats, scales, opacities, sh, T)
+        ctx.engine, ctx.shot = engine, shot
+        ctx.set_materialize_grads(False)
+        return target[..., :3] + T[..., None] * background, T
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, d_image, d_T):
+        means, quats, scales, opacities, sh, T = ctx.saved_tensors
+        engine, shot = ctx.engine, ctx.shot
+        splats = Splats(*(t.detach() for t in (means, quats, scales, opacities, sh)))
+        total: list[torch.Tensor | None] = [None] * 5
+        d_background = None
+        if d_image is not None:
+            if any(ctx.needs_input_grad[:5]):
+                total = list(engine.gradients(splats, shot, d_image))
+            if ctx.needs_input_grad[5]:
+                d_background = (d_image * T[..., None]).sum((0, 1))
+        if d_T is not None and any(ctx.needs_input_grad[:4]):  # T = 1 - the image of white splats
+            white = Splats(*splats.tensors[:4], torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device))
+            d_white = torch.zeros((*d_T.shape, 3), device=d_T.device)
+            d_white[..., 0] = -d_T
+            of_T = engine.gradients(white, Shot(shot.camera, 0, np.zeros(3, np.float32), shot.near), d_white)
+            total = [b if a is None else a + b for a, b in zip(total[:4], of_T)] + total[4:]
+        return *total, d_background, None, None

@@ -1,0 +1,146 @@
+"""What a run does beside its training: order, bounded memory, errors, and the clock of a command's parts."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from hardsplat.errors import UserError
+from hardsplat.io.scene import View
+from hardsplat.parts import Parts, process_began
+from hardsplat.train.background import Background
+from hardsplat.train.trainer import train
+from tests.training import settings
+
+
+def test_tasks_of_a_line_keep_their_order_and_others_do_not_wait_for_them():
+    background, done, gate = Background(), [], threading.Event()
+    background.do("first", lambda: (gate.wait(10), done.append(1)), line="files")
+    background.do("second", lambda: done.append(2), line="files")
+    background.do("beside", lambda: done.append(3)).result(timeout=10)
+    assert done == [3]
+    gate.set()
+    background.finish(quiet=True)
+    assert done == [3, 1, 2]
+    background.close()
+
+
+def test_memory_of_waiting_tasks_is_bounded():
+    background, held, most = Background(room=100, workers=4), [0], [0]
+    lock = threading.Lock()
+
+    def work():
+        time.sleep(0.01)
+        with lock:
+            held[0] -= 60
+
+    for _ in range(5):
+        with lock:
+            held[0] += 60
+        background.do("a", work, nbytes=60)
+        with lock:
+            most[0] = max(most[0], held[0])
+    background.finish(quiet=True)
+    assert most[0] <= 120  # one at work, one handed over
+    background.do("larger than all the room", lambda: None, nbytes=1000).result(timeout=10)
+    background.close()
+
+
+def test_an_error_is_raised_once_after_the_others_are_done():
+    background, done = Background(), []
+
+    def fail():
+        raise UserError("disk full")
+
+    background.do("bad", fail).exception()
+    with pytest.raises(UserError, match="disk full"):
+        background.check()
+    background.check()
+    background.do("bad", fail)
+    background.do("good", lambda: (time.sleep(0.05), done.append(1)))
+    with pytest.raises(UserError, match="disk full"):
+        background.finish(quiet=True)
+    assert done == [1]
+    background.close()
+
+
+def test_close_drops_what_has_not_begun():
+    background, done, gate = Background(), [], threading.Event()
+    background.do("at work", lambda: gate.wait(10), line="files")
+    background.do("waiting", lambda: done.append(1), line="files")
+    threading.Timer(0.05, gate.set).start()
+    background.close()
+    assert done == []
+
+
+def test_long_waits_have_a_progress_line(capfd, monkeypatch):
+    monkeypatch.setattr("hardsplat.train.background._PATIENCE", 0.0)
+    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    background = Background()
+    background.do("checkpoint", lambda: time.sleep(0.4))
+    background.finish()
+    background.close()
+    assert "finishing" in capfd.readouterr().err
+
+
+# -- the clock -------------------------------------------------------------------------------------------------------------------
+
+
+def test_parts_add_up(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("hardsplat.parts.time.perf_counter", lambda: now[0])
+    compiled = [0.0]
+    parts = Parts("imports", begun=-1.0)
+    parts.compiling = lambda: compiled[0]
+
+    def passes(seconds):
+        now[0] += seconds
+
+    passes(1)
+    parts.begin("training")
+    passes(5)
+    with parts.within("measuring"):
+        passes(2)
+        with parts.within("files"):
+            passes(1)
+        compiled[0] += 0.5
+        passes(1)
+    passes(4)
+    assert parts.read() == {"imports": 2.0, "training": 9.0, "measuring": 2.5, "files": 1.0, "compile": 0.5, "total": 15.0}
+    thread = threading.Thread(target=lambda: parts.within("other").__enter__())  # of another thread: no part
+    thread.start()
+    thread.join()
+    assert "other" not in parts.read() and parts.total() == 15.0
+
+
+def test_the_process_began_before_its_first_line():
+    assert 0 < time.perf_counter() - process_began() < 3600
+
+
+# -- with a run ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_reads_each_photograph_once_and_knows_where_its_time_went(on_device, scene, tmp_path, monkeypatch):
+    read, load = [], View.load
+    monkeypatch.setattr(View, "load", lambda self: (read.append(self.name), load(self))[1])
+    metrics = train(settings(scene, tmp_path, eval_steps=(10, 20)))
+    assert len(read) == len(set(read)) > 0 and len(metrics["evaluations"]) == 3
+    seconds = metrics["seconds"]["parts"]
+    assert {"load", "device", "setup", "training", "measuring", "files", "total"} <= set(seconds)
+    assert np.isclose(sum(seconds.values()) - seconds["total"], seconds["total"])
+    assert abs(seconds["training"] - metrics["seconds"]["training"]) < 0.2
+
+
+def test_a_damaged_held_out_photograph_is_said_before_the_training_is_over(on_device, scene, tmp_path, monkeypatch):
+    load = View.load
+
+    def damaged(self):
+        if self.name == "view_0008.jpg":
+            raise UserError("view_0008.jpg: not a readable image")
+        return load(self)
+
+    monkeypatch.setattr(View, "load", damaged)
+    with pytest.raises(UserError, match="view_0008.jpg: not a readable image .step"):
+        train(settings(scene, tmp_path, max_steps=60))

@@ -1,0 +1,89 @@
+"""--log: rows as a run goes, also of a run that goes on; pictures of TensorBoard."""
+
+import csv
+import json
+import sys
+
+import pytest
+
+from hardsplat.errors import UserError
+from hardsplat.train import logs, trainer
+from hardsplat.train.trainer import train
+from tests.training import settings
+
+
+@pytest.fixture(autouse=True)
+def batches_of_five(on_device, monkeypatch):
+    monkeypatch.setattr(trainer, "BATCH_SECONDS", 1e9)
+
+
+def json_rows(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def csv_rows(run):
+    with (run / "metrics.csv").open(newline="") as file:
+        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("log, read", [("jsonl", json_rows), ("csv", csv_rows)])
+def test_rows_are_those_of_the_run(scene, tmp_path, log, read):
+    run = tmp_path / "run"
+    metrics = train(settings(scene, run, max_steps=10, eval_steps=(5,), log=log))
+    rows = read(run)
+    batches, measured = [r for r in rows if "loss" in r], [r for r in rows if "eval_psnr" in r]
+    curve = metrics["curve"]
+    assert [(r["step"], r["loss"], r["psnr"], r["splats"], r["seconds"]) for r in batches] == list(
+        zip(curve["step"], curve["loss"], curve["psnr"], curve["splats"], curve["seconds"])
+    )
+    assert [(r["step"], r["eval_psnr"], r["eval_ssim"]) for r in measured] == [(e["step"], e["psnr"], e["ssim"]) for e in metrics["evaluations"]]
+    assert all(r["steps_per_second"] > 0 for r in batches)
+
+
+@pytest.mark.parametrize("log, read", [("jsonl", json_rows), ("csv", csv_rows)])
+def test_a_run_that_goes_on_keeps_the_rows_up_to_its_step(scene, tmp_path, log, read):
+    run = tmp_path / "run"
+    train(settings(scene, run, max_steps=10, log=log))
+    first = read(run)
+    with (run / f"metrics.{log}").open("a") as file:  # of a part that was lost, and of a crash in the middle of a row
+        file.write('{"step": 15, "loss": 1.0}\nnot a row\n{"step": 12' if log == "jsonl" else "15,1.0,1.0,1.0,1,1.0,,\nnot a row\n12,1.")
+    train(settings(scene, run, max_steps=20, resume=True, log=log))
+    rows = read(run)
+    assert rows[: len(first)] == first and [r["step"] for r in rows if "loss" in r] == [5, 10, 15, 20]
+    train(settings(scene, run, max_steps=5, log=log))  # another run, which moves the first one aside
+    assert [r["step"] for r in read(run) if "loss" in r] == [5] and read(run / "earlier_1") == rows
+
+
+def test_tensorboard_gets_scalars_and_pictures(scene, tmp_path, monkeypatch):
+    pytest.importorskip("tensorboardX", reason="--log tensorboard takes tensorboardX: pip install 'hardsplat[tensorboard]'")
+    monkeypatch.setattr(logs, "PICTURE_SECONDS", 0.0)
+    run = tmp_path / "run"
+    metrics = train(settings(scene, run, max_steps=10, log="tensorboard"))
+    from tensorboardX.proto.event_pb2 import Event
+    from tensorboardX.record_writer import masked_crc32c
+
+    values, (file,) = [], (run / "tensorboard").iterdir()
+    data = file.read_bytes()
+    while data:  # records: length, its checksum, the event, its checksum
+        size = int.from_bytes(data[:8], "little")
+        assert int.from_bytes(data[8:12], "little") == masked_crc32c(data[:8])
+        event = Event.FromString(data[12 : 12 + size])
+        values += [(v.tag, event.step, v.simple_value, v.image) for v in event.summary.value]
+        data = data[16 + size :]
+    scalars = {(tag, step): value for tag, step, value, image in values if not image.width}
+    assert scalars["held-out/psnr", 10] == pytest.approx(metrics["evaluations"][-1]["psnr"])
+    assert [scalars["train/loss", step] for step in metrics["curve"]["step"]] == pytest.approx(metrics["curve"]["loss"])
+    pictures = {step: (image.height, image.width) for tag, step, _, image in values if tag == "held-out/view_0000.jpg"}
+    assert len(pictures) > 1 and set(pictures.values()) == {(24, 64)}
+
+
+def test_without_a_log(scene, tmp_path):
+    train(settings(scene, tmp_path / "run", max_steps=5, log="none"))
+    assert not list((tmp_path / "run").glob("metrics.?sv")) and not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
+def test_without_tensorboard_it_says_what_to_install(scene, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(UserError, match="pip install 'hardsplat\\[tensorboard\\]'"):
+        train(settings(scene, tmp_path / "run", log="tensorboard"))
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,242 @@
+"""hardsplat.torch: against gsplat's recordings, the oracle and central differences; memory that two APIs share; what is not offered."""
+
+import mmap
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hardsplat.errors import UserError
+from hardsplat.gaussians import SH_C0
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2
+
+torch = pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'")
+
+from hardsplat.torch import configure, engines, rasterization  # noqa: E402
+from hardsplat.torch.engine import Engine  # noqa: E402
+from hardsplat.torch.links import Shared  # noqa: E402
+
+PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
+
+
+@pytest.fixture(autouse=True)
+def shared_device(device):
+    configure(device)
+    yield device
+    engines.close()
+
+
+def tensors(scene: dict, grad: bool = True) -> list:
+    return [torch.tensor(scene[name], requires_grad=grad) for name in PARAMETERS]
+
+
+def cameras(scene: dict, *shifts: float) -> tuple:
+    """viewmats and Ks of one camera, or of several that stand beside it."""
+    viewmats = np.stack([scene["w2c"] @ (np.eye(4) + shift * np.eye(4, k=3)) for shift in shifts or (0.0,)])
+    return torch.tensor(viewmats), torch.tensor(np.stack([scene["K"]] * len(viewmats)))
+
+
+@pytest.mark.parametrize("name", golden_names())
+def test_images_and_gradients_are_those_of_gsplat(name):
+    golden = load_golden(name)
+    given = tensors(golden)
+    colors, alphas, meta = rasterization(*given, *cameras(golden), golden["width"], golden["height"], sh_degree=golden["sh_degree"])
+    assert relative_l2(colors[0].detach(), golden["gsplat_image"]) < 3e-5
+    assert alphas.shape == (1, golden["height"], golden["width"], 1) and meta["n_cameras"] == 1
+    (colors[0] * torch.tensor(golden["weight"])).sum().backward()
+    for parameter, t in zip(PARAMETERS, given):
+        assert relative_l2(t.grad, golden[f"gsplat_d_{parameter}"]) < 5e-5, parameter
+
+
+def broad_scene(n=3) -> list:
+    """Splats whose alpha is between its limits in every pixel, so that central differences cross no threshold; float64 for gradcheck."""
+    rng = np.random.default_rng(3)
+    means = np.column_stack([rng.uniform(-0.4, 0.4, (n, 2)), np.linspace(2, 4, n)])
+    given = [means, rng.normal(size=(n, 4)), rng.uniform(1.5, 2.5, (n, 3)), rng.uniform(0.3, 0.7, n), rng.uniform(-0.5, 1, (n, 2)), rng.uniform(0, 1, (1, 2))]
+    return [torch.tensor(values, requires_grad=True) for values in given]
+
+
+@pytest.mark.parametrize("mode, rasterize_mode", [("RGB+ED", "antialiased"), ("D", "classic")])
+def test_gradients_against_central_differences(mode, rasterize_mode):
+    """The renderer computes in float32: differences are as wide as their truncation allows."""
+    viewmats = torch.eye(4)[None]
+    viewmats[0, 0, 3] = 0.2
+    K = torch.tensor([[[9.0, 0, 5], [0, 9, 4], [0, 0, 1]]])
+    rng = np.random.default_rng(0)
+    weights = [torch.tensor(rng.normal(size=(3, 1, 8, 10, channels)) / 10) for channels in (3 if mode != "D" else 1, 1)]
+
+    def sums(means, quats, scales, opacities, colors, backgrounds):
+        image, alphas, _ = rasterization(means, quats, scales, opacities, colors, viewmats, K, 10, 8, backgrounds=backgrounds, render_mode=mode, rasterize_mode=rasterize_mode)
+        return (weights[0] * image).sum((1, 2, 3, 4)) + (weights[1] * alphas).sum((1, 2, 3, 4))
+
+    assert torch.autograd.gradcheck(sums, broad_scene(), eps=5e-3, atol=3e-4, rtol=5e-3)
+
+
+def test_channels_depth_and_backgrounds():
+    """Five colours, some below 0, and the depth: sums of weights times what a splat has, whatever that is."""
+    scene = random_scene(2, 40, 24, 16, 0)
+    means, quats, scales, opacities, _ = tensors(scene, grad=False)
+    viewmats, Ks = cameras(scene, 0.0, 0.4)
+    colors = torch.tensor(np.random.default_rng(1).normal(size=(2, 40, 5)), dtype=torch.float32)
+    backgrounds = torch.tensor(np.random.default_rng(2).normal(size=(2, 5)), dtype=torch.float32)
+    image, alphas, _ = rasterization(means, quats, scales, opacities, colors, viewmats, Ks, 24, 16, backgrounds=backgrounds, render_mode="RGB+ED")
+    assert image.shape == (2, 16, 24, 6)
+    for c in range(2):
+        depths = means @ viewmats[c, 2, :3].float() + viewmats[c, 2, 3].float()
+        for channel, values in enumerate((*colors[c].T, depths)):
+            sh = ((values[:, None, None].expand(-1, 1, 3) + 9 - 0.5) / SH_C0).contiguous()  # far above 0
+            alone, alpha, _ = rasterization(means, quats, scales, opacities, sh, viewmats[c : c + 1], Ks[:1], 24, 16, sh_degree=0)
+            wanted = alone[0, ..., 0] - 9 * alpha[0, ..., 0]
+            wanted = wanted / alpha[0, ..., 0].clamp(min=1e-10) if channel == 5 else wanted + (1 - alpha[0, ..., 0]) * backgrounds[c, channel]
+            seen = alpha[0, ..., 0] > 0.05
+            assert (image[c, ..., channel] - wanted)[seen].abs().max() < 1e-4, (c, channel)
+            assert torch.equal(alphas[c], alpha[0])
+
+
+def test_calls_may_overlap():
+    """Backward passes in another order than their forward passes, views of other sizes, parameters changed in place between steps."""
+    scene = random_scene(3, 30, 32, 24, 1)
+    given, (viewmats, Ks) = tensors(scene), cameras(scene)
+    weight = torch.tensor(scene["weight"])
+
+    def gradients(size, *, then=lambda: None):
+        image = rasterization(*given, viewmats, Ks, *size, sh_degree=1)[0]
+        then()
+        return torch.autograd.grad((image[0] * weight[: size[1], : size[0]]).sum(), given)
+
+    alone = {size: gradients(size) for size in ((32, 24), (16, 20))}
+    overlapped = gradients((16, 20), then=lambda: gradients((32, 24)))
+    for a, b in zip(overlapped, alone[16, 20]):
+        assert relative_l2(a, b) < 1e-5
+    before = rasterization(*given, viewmats, Ks, 32, 24, sh_degree=1)[0].detach()
+    with torch.no_grad():
+        given[4] += 0.1
+    after = rasterization(*given, viewmats, Ks, 32, 24, sh_degree=1)[0].detach()
+    assert (after - before).abs().max() > 0.01
+    with torch.inference_mode():
+        assert torch.equal(rasterization(*given, viewmats, Ks, 32, 24, sh_degree=1)[0], after)
+
+
+def test_no_splats_and_none_in_view():
+    scene = random_scene(3, 4, 16, 16, 0)
+    given, (viewmats, Ks) = tensors(scene), cameras(scene)
+    image, alphas, _ = rasterization(*(t[:0] for t in given), viewmats, Ks, 16, 16, sh_degree=0, backgrounds=torch.ones(1, 3))
+    assert (image == 1).all() and (alphas == 0).all()
+    viewmats[0, 2, 3] -= 100
+    image, alphas, _ = rasterization(*given, viewmats, Ks, 16, 16, sh_degree=0)
+    image.sum().backward()
+    assert (image == 0).all() and all((t.grad == 0).all() for t in given)
+
+
+class Mapped:
+    """The peer of lavapipe, whose exported memory can be mapped. The driver's own header comes first: the first buffer begins where the poison of fresh memory does."""
+
+    tensor_device = torch.device("cpu")
+
+    def __init__(self):
+        self.imported = self.synchronized = self.header = 0
+
+    def tensor(self, fd, nbytes):
+        self.imported += 1
+        mapped = mmap.mmap(fd, 0)
+        os.close(fd)
+        self.header = self.header or mapped.find(b"\xff" * 16)
+        return torch.frombuffer(mapped, dtype=torch.float32, count=nbytes // 4, offset=self.header)
+
+    def semaphore(self, fd):
+        raise AssertionError("this driver exports none")
+
+    def synchronize(self):
+        self.synchronized += 1
+
+    def free(self): ...
+    def close(self): ...
+
+
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
+    """All but CUDA itself: exported planes, image and gradients, written and read in place."""
+    if "memory_fd" not in shared_device.capabilities or "semaphore_fd" in shared_device.capabilities or shared_device.physical.kind != "CPU":
+        pytest.skip("takes a driver on the CPU that exports memory")
+    scene = random_scene(4, 200, 48, 32, 2)
+    configure(shared_device, rasterizer)
+    results = []
+    for link in (None, Shared(shared_device, Mapped())):
+        engine = engines.engine_for(torch.device("cpu"), False)
+        if link:
+            engine = engines._engines["cpu", False] = Engine(link, engine._backend, engine._options)
+        given = tensors(scene)
+        images = []
+        for _ in range(2):  # the second with other numbers in the same memory
+            image = rasterization(*given, *cameras(scene), 48, 32, sh_degree=2)[0][0]
+            (image * torch.tensor(scene["weight"])).sum().backward()
+            images.append(image.detach())
+            with torch.no_grad():
+                given[0] += 0.05
+        results.append([*images, *(t.grad for t in given)])
+        if link:
+            assert link.peer.imported == 2 * (4 + 1 + 8) + 2 and link.peer.synchronized >= 4
+    for copied, shared in zip(*results):
+        assert relative_l2(shared, copied) < 1e-5
+
+
+def arguments(**changes) -> dict:
+    scene = random_scene(1, 4, 16, 16, 0)
+    given = dict(zip(("means", "quats", "scales", "opacities", "colors"), tensors(scene)), sh_degree=0, width=16, height=16)
+    given["viewmats"], given["Ks"] = cameras(scene)
+    return {**given, **changes}
+
+
+@pytest.mark.parametrize(
+    "change, error, said",
+    [
+        ({"absgrad": True}, NotImplementedError, "absgrad: hardsplat.torch offers only False"),
+        ({"camera_model": "fisheye"}, NotImplementedError, "camera_model: hardsplat.torch offers only 'pinhole'"),
+        ({"covars": torch.zeros(4, 6)}, NotImplementedError, "covars: hardsplat.torch offers only None"),
+        ({"far_plane": 10.0}, NotImplementedError, "far_plane"),
+        ({"viewmats": torch.eye(4)[None].requires_grad_()}, NotImplementedError, "gradients of viewmats"),
+        ({"means": torch.zeros(2, 4, 3)}, NotImplementedError, "several scenes"),
+        ({"colors": torch.zeros(1, 4, 1, 3)}, NotImplementedError, "differ by camera"),
+        ({"no_such": 1}, TypeError, "no argument no_such"),
+        ({"render_mode": "XYZ"}, ValueError, "render_mode 'XYZ'"),
+        ({"rasterize_mode": "soft"}, ValueError, "rasterize_mode 'soft'"),
+        ({"near_plane": 0.0}, ValueError, "near_plane 0.0"),
+        ({"quats": torch.zeros(4, 3)}, ValueError, "quats has shape \\(4, 3\\), expected \\(4, 4\\)"),
+        ({"opacities": torch.zeros(4, 1)}, ValueError, "opacities has shape"),
+        ({"colors": torch.zeros(4, 4, 3), "sh_degree": 2}, ValueError, "at least 9 coefficients"),
+        ({"colors": torch.zeros(3, 3), "sh_degree": None}, ValueError, "expected \\(4, D\\)"),
+        ({"sh_degree": 4}, ValueError, "sh_degree 4"),
+        ({"backgrounds": torch.zeros(3)}, ValueError, "backgrounds has shape \\(3,\\), expected \\(1, 3\\)"),
+        ({"means": np.zeros((4, 3))}, ValueError, "means is a ndarray"),
+        ({"means": torch.zeros(4, 3, dtype=torch.int32)}, ValueError, "dtype torch.int32"),
+        ({"viewmats": 2 * torch.eye(4)[None]}, ValueError, "rigid"),
+        ({"means": torch.zeros(4, 3, device="meta")}, UserError, "must be on one device"),
+    ],
+)
+def test_what_is_not_offered_and_what_does_not_fit(change, error, said):
+    with pytest.raises(error, match=said):
+        rasterization(**arguments(**change))
+
+
+def test_meta_names_what_it_lacks():
+    meta = rasterization(**arguments(packed=False, tile_size=8))[2]
+    assert meta["width"] == 16
+    with pytest.raises(KeyError, match="means2d: hardsplat.torch does not offer it"):
+        meta["means2d"]
+
+
+def test_options_are_checked(shared_device):
+    with pytest.raises(UserError, match="no_such: there is no such option; there are"):
+        configure(shared_device, "tiled", no_such=1)
+    with pytest.raises(UserError, match="rasterizer nowhere"):
+        configure(shared_device, "nowhere")
+
+
+def test_without_pytorch_it_says_what_to_install():
+    code = (
+        "import sys; sys.modules['torch'] = None\nimport hardsplat\nfrom hardsplat.errors import UserError\ntry:\n    import hardsplat.torch\nexcept UserError as e:\n    print(e)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "pip install 'hardsplat[torch]'" in out.stdout, out.stderr
