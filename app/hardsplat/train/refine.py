@@ -14,7 +14,7 @@ from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-GROUP = contract.CONSTANTS["GROUP"]
+GROUP = int(contract.CONSTANTS["GROUP"])
 RANKS = ("flags", "flag_sums")
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
 WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
@@ -87,6 +87,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     row["extent"], row["noise_lr"] = extent, config.noise_lr / extent**2
     row["budget"], row["first_step"], row["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     row["grow_absolute"], row["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
+    row["thinned"], row["thin_until"] = config.prune_to, config.prune_to_iter
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
         row[name] = getattr(config, name)
     row["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0
@@ -95,7 +96,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
 
 def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
     """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat. ticket_counts is zero."""
-    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": contract.CONSTANTS["TICKETS"], "admitted": 1}
+    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": int(contract.CONSTANTS["TICKETS"]), "admitted": 1}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     buffers["ticket_counts"].fill(0)
     return buffers

@@ -55,6 +55,10 @@ class Strategy:
         """Splats there are, and those that the next "densify" may leave, at most."""
         return session.bound, session.bound
 
+    def reached(self, config: TrainConfig) -> int:
+        """Splats that growth is sure to reach, for which room is made at once; 0 where nobody knows."""
+        return 0
+
     def scored(self, config: TrainConfig, step: int) -> bool:
         """Whether the step after so many steps draws scores."""
         return False
