@@ -281,8 +281,8 @@ def test_after_an_interrupt_nothing_is_measured(on_device, scene, tmp_path, monk
     """Neither what was due nor the rest of what was begun; a run whose steps are all done still ends whole."""
     before = trainer.measure_all
 
-    def measured(*arguments):
-        for m in before(*arguments):
+    def measured(*arguments, **how):
+        for m in before(*arguments, **how):
             signal.raise_signal(signal.SIGINT)
             yield m
 

@@ -224,7 +224,7 @@ def _read(root, data_factor) -> Source:
 
 def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
     """Which camera took each photograph, counted from 0: those of the model; by the size of pictures where the model has one for almost every photograph."""
-    keys = [(posed.lens.id,) for posed in photographs]
+    keys = [(posed.lens.id, 0) for posed in photographs]
     if FEWEST_OF_A_CAMERA * len(set(keys)) > len(keys):
         keys = [(posed.lens.width, posed.lens.height) for posed in photographs]
     numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,7 @@ class Lpips:
         self.variant = VARIANTS[name]
         self.named = {"variant": name, "version": VERSION, "what": self.variant.note}  # what a result says that it is
         try:
-            import lpips
-            import torch
+            lpips, torch = import_module("lpips"), import_module("torch")
         except ImportError as error:
             raise UserError(f"--lpips needs {error.name}: pip install 'hardsplat[lpips]'") from None
         self._torch = torch

@@ -301,7 +301,8 @@ class Session(BatchedSession):
             options = backend.first(self.device, options)
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
         self._parts = [self.raster]
-        self._scratch = scratch = allocate_refine(self.device, self.parameters.capacity)
+        scratch: dict[str, Buffer | Image] = {**allocate_refine(self.device, self.parameters.capacity)}
+        self._scratch = scratch
         self._parts += scratch.values()
         terms = self._terms(self.parameters.capacity)
         self._shared["loss_terms"].upload(terms)
