@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hardsplat import contract
+from hardsplat import Camera, contract
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import build_all
 from hardsplat.io.scene import load_scene
@@ -262,13 +262,15 @@ def test_a_run_is_thinned_out(on_device, scene, tmp_path):
 
 
 def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
-    """Where --cap-max says nothing: a splat for so many pixels, within limits, and never fewer than there are at the start."""
-    assert [budget_for(n) for n in (0, 255 * 800 * 533, 10**12)] == [50_000, 988_472, 4_000_000]
+    """Where --cap-max says nothing: so many for a photograph, within limits, and never fewer than there are at the start."""
+    camera = Camera(np.eye(4), np.array([[800, 0, 400], [0, 800, 266], [0, 0, 1.0]]), 800, 533)
+    assert [budget_for([camera] * n) for n in (1, 255, 5000)] == [20_000, 1_020_000, 4_000_000]
+    assert budget_for([camera.resized(80, 60)] * 100) == 48_000
     run = Run(settings(scene, tmp_path / "run", **BUDGET | {"cap_max": 0}))
-    assert run.config.cap_max == run.session.capacity == 50_000
+    assert run.config.cap_max == run.session.capacity == 20_000
     run.close()
-    crowd = Run(settings(scene, tmp_path / "crowd", **BUDGET | {"cap_max": 0}, init_type="random", init_num_pts=60_000))
-    assert crowd.config.cap_max == 60_000
+    crowd = Run(settings(scene, tmp_path / "crowd", **BUDGET | {"cap_max": 0}, init_type="random", init_num_pts=30_000))
+    assert crowd.config.cap_max == 30_000
     crowd.close()
 
 

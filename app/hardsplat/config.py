@@ -135,7 +135,7 @@ class Rasterizing:
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
-    cap_max: int = option(0, "most splats, which budget grows to; 0: what fits (budget: by the photographs' pixels; mcmc: 1 000 000)", unit="splats", aka="max_splats")
+    cap_max: int = option(0, "most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000)", unit="splats", aka="max_splats")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, THINNINGS, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
-PIXELS_PER_SPLAT, FEWEST, MOST = 110, 50_000, 4_000_000  # of the photographs together, where --cap-max leaves the budget to the scene
+SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 4_000, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
 _IN_HOLES = {"tickets": "holes"}
 _TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "grow_stats")
 
@@ -65,7 +65,7 @@ class Budget(Refining):
         return min([super().next_due(config, step), *(n for n in thinnings(config) if n > step)])
 
     def settled(self, config: TrainConfig, cameras: Sequence[Camera], splats: int) -> TrainConfig:
-        return config if config.cap_max else replace(config, cap_max=max(budget_for(sum(c.width * c.height for c in cameras)), splats))
+        return config if config.cap_max else replace(config, cap_max=max(budget_for(cameras), splats))
 
     def reached(self, config: TrainConfig) -> int:
         return budget_of(config)
@@ -109,9 +109,10 @@ def thinnings(config: TrainConfig) -> list[int]:
     return sorted({first + round((last - first) * i / THINNINGS) for i in range(1, THINNINGS + 1)})
 
 
-def budget_for(pixels: int) -> int:
-    """Splats for photographs of so many pixels together, where nobody says how many."""
-    return min(max(pixels // PIXELS_PER_SPLAT, FEWEST), MOST)
+def budget_for(cameras: Sequence[Camera]) -> int:
+    """Splats for these photographs, where nobody says how many: by their number, since more than that learns few of them by heart, and no more than so many pixels allow."""
+    pixels = sum(c.width * c.height for c in cameras)
+    return min(max(min(len(cameras) * SPLATS_A_PHOTOGRAPH, pixels // PIXELS_A_SPLAT), FEWEST), MOST)
 
 
 def budget_of(config: TrainConfig) -> int:
