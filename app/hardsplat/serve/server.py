@@ -22,7 +22,7 @@ from hardsplat.setting import Setting
 from hardsplat.view.screen import Layout, Look, Screen
 
 REFRESH = 1 / 30  # s between frames, at least
-RESTING, TOUCHED = 0.02, 0.5  # share of the time that frames may take while others use the GPU, and while somebody moves a camera
+RESTING, TOUCHED = 0.03, 0.5  # share of the time that frames may take while others use the GPU, and while somebody moves a camera
 COARSE_MS = (50.0, 200.0)  # frames that take longer than this are drawn in larger pixels while they move
 KEPT = 10.0  # s for which what draws a picture that nobody looks at any more is kept
 FONT = 12  # of text that is never shown
