@@ -17,7 +17,7 @@ from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.queue import Fence, submit
 from hardsplat.raster.parameters import Parameters
 from hardsplat.serve.clients import Client, fov_of, wxyz_of
-from hardsplat.serve.door import Address, open_server
+from hardsplat.serve.door import Address, open_server, quiet
 from hardsplat.setting import Setting
 from hardsplat.view.screen import Layout, Look, Screen
 
@@ -200,7 +200,8 @@ class Frames:
         if self.closed:
             return
         self.closed = True
-        self.server.stop()
+        with quiet():
+            self.server.stop()
         self._sender.shutdown()
         if self._flying is not None:
             with suppress(DeviceLost):
