@@ -30,7 +30,7 @@ class Feature:
 
 
 FEATURES: tuple[Feature, ...] = (
-    Feature("push_descriptor", "VK_KHR_push_descriptor", required=True),
+    Feature("push_descriptor", "VK_KHR_push_descriptor"),
     Feature("scalar_layout", None, "VkPhysicalDeviceVulkan12Features", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, "scalarBlockLayout", True),
     Feature(
         "device_address",
