@@ -10,7 +10,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import build_all
 from hardsplat.io.scene import load_scene
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.budget import record_densify, target
+from hardsplat.train.strategies.budget import THINNINGS, record_densify, record_thin, target, thinnings
 from hardsplat.train.trainer import train
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
@@ -29,9 +29,10 @@ class Splitter(Refining):
         super().__init__(device, capacity, planes, moments)
         run = build_all(device, STRATEGIES["budget"].passes(moments, 4))
         self.record("densify", lambda r: record_densify(r, run))
+        self.record("thin", lambda r: record_thin(r, run))
 
-    def __call__(self, state: dict, stats: np.ndarray, step: int = 1500, config: TrainConfig = CONFIG) -> dict:
-        got = self.run("densify", state, stats, config, step=step)
+    def __call__(self, state: dict, stats: np.ndarray, step: int = 1500, config: TrainConfig = CONFIG, what: str = "densify") -> dict:
+        got = self.run(what, state, stats, config, step=step)
         assert not self.resources["ticket_counts"].download(np.uint32).any(), "the counts are left clean"
         return got
 
@@ -162,6 +163,33 @@ def test_numbers_that_are_not_finite(make):
     assert splitter.splats == n - 1 and 7 not in got["sh"][0, :, 0]
 
 
+@pytest.mark.parametrize("step, share", [(2500, 1.0), (3000, 0.5), (3500, 0.25), (9000, 0.25)])
+def test_thinning_leaves_those_that_show_most(make, step, share):
+    """From the budget of 3000 to 750 along a geometric curve; classes are 1/64 octave wide."""
+    n, config = 2900, TrainConfig(**{**vars(CONFIG), "prune_to": 750, "prune_to_iter": 3500})
+    state, stats = random_state(n, 1), random_stats(n)
+    splitter = make(4000)
+    got = splitter(state, stats, step, config, "thin")
+    left = np.zeros(n, bool)
+    left[got["sh"][0, :, 0].astype(int)] = True
+    wanted = min(int(3000 * share), n)
+    assert wanted <= splitter.splats == left.sum() <= wanted + (stats[:, 5] == 0).sum() * (wanted == n) + 60
+    if splitter.splats < n:
+        assert np.log2(stats[left, 5].min()) >= np.log2(stats[~left, 5].max()) - 0.02
+        for name in STATE:
+            assert got[name].tobytes() == state[name][:, got["sh"][0, :, 0].astype(int)].tobytes(), name
+
+
+def test_when_splats_are_thinned_out():
+    config = TrainConfig(strategy="budget", refine_stop_iter=1000, prune_to=10, prune_to_iter=2000, max_steps=3000)
+    assert thinnings(config) == [1200, 1400, 1600, 1800, 2000] and len(thinnings(config)) == THINNINGS
+    strategy = STRATEGIES["budget"]
+    assert [strategy.due(config, step) for step in (1000, 1200, 1300, 2000)] == [[], ["thin"], [], ["thin"]]
+    assert strategy.next_due(config, 1200) == 1400 and strategy.next_due(config, 2000) == 3000
+    assert strategy.scored(config, 1999) and not strategy.scored(config, 2009)
+    assert thinnings(TrainConfig(strategy="budget")) == thinnings(TrainConfig(prune_to=10, max_steps=900)) == []
+
+
 # -- scores ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -226,6 +254,11 @@ def test_a_run_grows_to_its_budget(on_device, scene, tmp_path):
     assert 600 < metrics["splats"] <= 700
     curve = metrics["curve"]["splats"]
     assert all(a <= b for a, b in itertools.pairwise(curve))
+
+
+def test_a_run_is_thinned_out(on_device, scene, tmp_path):
+    metrics = train(settings(scene, tmp_path / "run", **BUDGET, max_steps=60, refine_every=5, prune_to=350, prune_to_iter=50))
+    assert max(metrics["curve"]["splats"]) > 600 and 350 <= metrics["splats"] < 370
 
 
 def test_deterministic_runs_leave_the_same_splats(device, scene):

@@ -206,3 +206,32 @@ def test_resume_takes_the_settings_of_the_run(monkeypatch, tmp_path, given):
 def test_resume_needs_a_run():
     with pytest.raises(UserError, match="nothing to resume"):
         load_config(overrides={"resume": True})
+
+
+# -- schedules ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "preset, flags, found",
+    [
+        (None, {"max_steps": 30_000}, (500, 15_000, 4_000, 1_000)),
+        (None, {"max_steps": 10_000}, (167, 5_000, 1_500, 333)),  # resets no closer than 1500 steps
+        (None, {"max_steps": 100_000}, (1_667, 50_000, 13_333, 3_333)),
+        (None, {"max_steps": 1_000}, (100, 500, 1_500, 33)),  # growth begins no earlier than step 100
+        (None, {"max_steps": 10_000, "refine_stop_iter": 7_000}, (167, 7_000, 1_500, 333)),  # what a flag names stands
+        ("quick", {}, (200, 900, 0, 500)),
+        ("quick", {"max_steps": 2_400}, (400, 1_800, 0, 1_000)),
+        ("mcmc", {"max_steps": 15_000}, (250, 12_500, 2_000, 500)),
+    ],
+)
+def test_schedules_stretch_with_the_run(preset, flags, found):
+    config = load_config(preset, flags)
+    assert (config.refine_start_iter, config.refine_stop_iter, config.reset_every, config.sh_degree_interval) == found
+    assert config.refine_every == 100
+
+
+def test_steps_of_a_preset_belong_to_its_own_run(toml):
+    """A file without max_steps counts in the steps of what lies below it; a saved one repeats its run."""
+    assert load_config(toml("refine_stop_iter = 6000"), {"max_steps": 15_000}).refine_stop_iter == 3_000
+    assert load_config(toml("max_steps = 7000\nrefine_stop_iter = 6000"), {"max_steps": 14_000}).refine_stop_iter == 12_000
+    assert load_config(toml("max_steps = 7000\nrefine_stop_iter = 6000")).sh_degree_interval == 233

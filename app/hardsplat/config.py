@@ -34,15 +34,25 @@ DETERMINISTIC = {"rasterizer": "tiled", "tile_backward": "gather"}  # what that 
 
 
 def option(
-    default: T, help: str, *, unit: str = "", choices: Sequence[str] = (), min: float = 0, max: float = 2**32 - 1, shown: str | None = None, aka: str = ""
+    default: T,
+    help: str,
+    *,
+    unit: str = "",
+    choices: Sequence[str] = (),
+    min: float = 0,
+    max: float = 2**32 - 1,
+    shown: str | None = None,
+    aka: str = "",
+    scales: int | None = None,
 ) -> T:
     """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
 
     shown: what help prints as the default where the value alone says too little.
     aka:   names that the Inria trainer and Brush use for it, offered when somebody types one of those.
+    scales: the value is a step of a run of max_steps; in a longer or shorter run it is as much later or earlier, but no earlier than this.
     """
     return field(default=default, metadata=dict(
-        help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split())))
+        help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split()), scales=scales))
 
 
 def variant(registry: Iterable[str], help: str, auto: str = "the fastest here") -> str:
@@ -129,10 +139,10 @@ class Rasterizing:
 class Learning:
     """model, loss and Adam"""
 
-    resolution_schedule: int = option(0, "steps after which the photographs' resolution doubles, from a quarter to full; 0: full from the start",
-        unit="steps")
+    resolution_schedule: int = option(0, "steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start",
+        unit="steps", scales=0)
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
-    sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1)
+    sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1, scales=1)
     ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")
     # The rate of means falls exponentially, so neither of its ends can be 0.
     means_lr: float = option(1.6e-4, "rate of means at the first step",
@@ -176,9 +186,9 @@ class Densifying:
 
     strategy: str = option("adaptive", "budget: split what is drawn by scores, towards --cap-max splats; adaptive: clone, split and prune as published; mcmc: relocate and "
         "add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats", choices=STRATEGIES)
-    refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter")
+    refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter", scales=100)
     refine_stop_iter: int = option(15_000, "no densification or reset from here on",
-        unit="steps", aka="densify_until_iter growth_stop_iter")
+        unit="steps", aka="densify_until_iter growth_stop_iter", scales=0)
     refine_every: int = option(100, "steps between densifications", unit="steps", min=1, aka="densification_interval")
     grow_grad2d: float = option(2.2e-4, "mean gradient of the 2D position above which a splat grows (published: 0.0002)",
         unit="NDC", aka="densify_grad_threshold growth_grad_threshold")
@@ -188,7 +198,7 @@ class Densifying:
     prune_scale3d: float = option(0.1, "scale above which a splat is removed, after the first reset", unit="scene extents")
     prune_screen: float = option(0.0, "radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat",
         unit="px")
-    reset_every: int = option(4_000, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval")
+    reset_every: int = option(4_000, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval", scales=1500)
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     grow_absolute: float = option(3e-4, "budget: mean absolute gradient of the 2D position above which a splat may be split", unit="NDC")
     grow_weight: str = option("edges", "budget: what candidates are drawn by", choices=("edges", "errors", "gradient", "alike", "product"))
@@ -198,6 +208,9 @@ class Densifying:
     split_long: float = option(0.55, "budget: children's longest scale over their parent's", min=1e-3, max=1)
     split_short: float = option(0.893, "budget: children's other scales over their parent's", min=1e-3, max=1)
     split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
+    grow_noise: float = option(0.0, "budget: noise of the means, over that of mcmc", max=1e6)
+    prune_to: int = option(0, "budget: splats that are left of the grown ones, those that show most; 0: all", unit="splats")
+    prune_to_iter: int = option(22_500, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)

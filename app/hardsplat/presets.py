@@ -20,19 +20,22 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
     """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
 
     A strategy with a preset of its own, mcmc, has that one's values as its defaults; so have stochastic gradients.
+    Settings that are steps of a run (`scales`) stretch with max_steps, but for those that `overrides` name: each belongs to the max_steps of where it stands.
     With `resume` and no preset, the settings saved in the result folder take the preset's place.
     Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
     """
     values = dict(overrides or {})
-    if values.get("resume") and not preset:
+    layers: list[dict[str, Any]] = []  # from the highest to the lowest
+    resumed = values.get("resume") and not preset
+    if resumed:
         values = _continued(values)
     elif preset:
-        values = read_settings(_find_preset(preset)) | values
-    if values.get("gradient") == "stochastic":  # whose noise wants other rates
-        values = read_settings(PRESETS / "stochastic.toml") | values
-    if values.get("strategy") == "mcmc":  # its settings belong together
-        values = read_settings(PRESETS / "mcmc.toml") | values
-    config = TrainConfig(**values)
+        layers.append(read_settings(_find_preset(preset)))
+    if _told("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
+        layers.append(read_settings(PRESETS / "stochastic.toml"))
+    if _told("strategy", values, *layers) == "mcmc":  # its settings belong together
+        layers.append(read_settings(PRESETS / "mcmc.toml"))
+    config = TrainConfig(**(values if resumed else _stretched(values, layers)))
     check_gradient(config)
     if config.deterministic:
         check_deterministic(overrides or {})  # a flag may name a default, which the config alone cannot tell
@@ -40,6 +43,28 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
         return config
     data_dir = Path(os.path.abspath(config.data_dir))  # so that the saved file holds from any folder
     return replace(config, data_dir=data_dir, result_dir=config.result_dir or _default_result_dir(data_dir))
+
+
+def _told(name: str, *layers: Mapping[str, Any]) -> Any:
+    """What the first layer says that names the setting, None where none does."""
+    return next((layer[name] for layer in layers if name in layer), None)
+
+
+def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> dict[str, Any]:
+    """All layers, the first one on top, and `overrides` over them. Steps that a layer names, or the defaults, are those of a run of the max_steps below it."""
+    default = {name: f.default for name, f in FIELDS.items() if f.metadata["scales"] is not None}
+    values: dict[str, Any] = {}
+    steps = {name: (value, FIELDS["max_steps"].default) for name, value in default.items()}
+    length = FIELDS["max_steps"].default
+    for layer in reversed(layers):
+        length = layer.get("max_steps", length)
+        values |= layer
+        steps |= {name: (layer[name], length) for name in default if name in layer}
+    length = checked("max_steps", overrides.get("max_steps", length), "max_steps")
+    for name, (value, of) in steps.items():
+        if value and of != length:
+            values[name] = max(round(value * length / of), min(value, FIELDS[name].metadata["scales"]))
+    return values | dict(overrides)
 
 
 def config_from_file(path: str | Path) -> TrainConfig:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
+RasterizerName = Literal["hardware", "tiled"]
+
 
 class TrainSettings(TypedDict, total=False):
     """Settings of `hardsplat.train`, all of them optional."""
@@ -135,7 +137,7 @@ class TrainSettings(TypedDict, total=False):
     """most splats; 0: what fits on the device (mcmc: 1 000 000) (default: 0 splats)"""
 
     resolution_schedule: int
-    """steps after which the photographs' resolution doubles, from a quarter to full; 0: full from the start (default: 0 steps)"""
+    """steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start (default: 0 steps)"""
 
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
@@ -283,6 +285,15 @@ class TrainSettings(TypedDict, total=False):
 
     split_opacity: float
     """budget: children's opacity over their parent's (default: 0.6)"""
+
+    grow_noise: float
+    """budget: noise of the means, over that of mcmc (default: 0.0)"""
+
+    prune_to: int
+    """budget: splats that are left of the grown ones, those that show most; 0: all (default: 0 splats)"""
+
+    prune_to_iter: int
+    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 22500 steps)"""
 
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""

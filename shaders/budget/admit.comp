@@ -1,10 +1,11 @@
-// How many classes of tickets win: as many as lead to no more splats than the budget has by now, which grows as the square root of progress
-// (Deng et al. 2025, "Improved-GS"). One workgroup; it leaves the counts clean.
+// How many classes of tickets win. Growth: as many as lead to no more splats than the budget has by now, which grows as the square root of progress
+// (Deng et al. 2025, "Improved-GS"). Thinning: as many as leave no fewer splats than there are to be by now. One workgroup; it leaves the counts clean.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "scan.glsl"
 
 layout(local_size_x = GROUP) in;
+layout(constant_id = 0) const bool THINS = false;
 BUFFER_refine_settings(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
@@ -13,20 +14,27 @@ BUFFER_admitted(writeonly)
 
 shared uint winning;
 
-uint target() {
-    float t = float(frame.step - min(frame.step, refine_settings.first_step)) / float(max(refine_settings.last_step - refine_settings.first_step, 1u));
-    return min(uint(float(refine_settings.budget) * sqrt(min(t, 1.0))), counts.capacity);
+// How far it is from step `first` to step `last`, 0..1.
+float progress(uint first, uint last) { return min(float(frame.step - min(frame.step, first)) / float(max(last, first + 1u) - first), 1.0); }
+
+uint difference(uint more, uint less) { return more - min(more, less); }
+
+uint room() {
+    float budget = float(refine_settings.budget);
+    if (!THINS) return difference(min(uint(budget * sqrt(progress(refine_settings.first_step, refine_settings.last_step))), counts.capacity), counts.splats);
+    float share = float(refine_settings.thinned) / budget, t = progress(refine_settings.last_step, refine_settings.thin_until);
+    return difference(counts.splats, max(uint(budget * pow(share, t)), refine_settings.thinned));
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, room = target() - min(target(), counts.splats), before = 0u;
+    uint t = gl_LocalInvocationID.x, before = 0u;
     if (t == 0u) winning = 0u;
     barrier();
     for (uint first = 0u; first < TICKETS; first += GROUP) {
         uint mine = ticket_counts[first + t], total;
         ticket_counts[first + t] = 0u;
         uint behind = before + scan_group(mine, total) + mine;
-        if (behind <= room) atomicMax(winning, first + t + 1u);
+        if (behind <= room()) atomicMax(winning, first + t + 1u);
         before += total;
     }
     barrier();

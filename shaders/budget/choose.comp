@@ -1,8 +1,9 @@
-// Flags the splats whose tickets win.
+// Flags the splats whose tickets win, or with THINS those that live on.
 #include "common.glsl"
 #include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
+layout(constant_id = 0) const bool THINS = false;
 BUFFER_counts(readonly)
 BUFFER_tickets(readonly)
 BUFFER_admitted(readonly)
@@ -10,5 +11,5 @@ BUFFER_admitted(readonly)
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
-    mark(g, counts.splats, g < counts.splats && tickets[g] < admitted[0]);
+    mark(g, counts.splats, g < counts.splats && (tickets[g] < admitted[0]) != THINS);
 }

@@ -40,6 +40,8 @@ REFINE = Subsystem(
             Field("split_short", "float", "budget: scale of a child along the other axes over its parent's"),
             Field("split_opacity", "float", "budget: opacity of a child over its parent's"),
             Field("stats_kept", "float", "budget: share of the statistics that a refinement leaves"),
+            Field("thinned", "uint", "budget: splats that thinning leaves at last; 0 for no thinning"),
+            Field("thin_until", "uint", "budget: step at which it has left them; it begins at last_step"),
             Field("weight_by", "uint", "budget: what candidates are drawn by: 0 edges, 1 errors, 2 absolute gradient, 3 alike, 4 edges times errors"),
         ),
     },

@@ -14,9 +14,15 @@ from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-GROUP = contract.CONSTANTS["GROUP"]
+GROUP = int(contract.CONSTANTS["GROUP"])
 RANKS = ("flags", "flag_sums")
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
+NOISE = ComputePass(
+    name="noise",
+    shader="mcmc/noise.comp",
+    reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
+    writes=("means",),
+)
 WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
 
 
@@ -76,6 +82,11 @@ def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["reset opacity"], indirect="splat_groups")
 
 
+def record_noise(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
+    recorder.run(run["noise"], indirect="splat_groups")
+
+
 def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     """The contract's RefineSettings struct. extent: scene radius, world units.
 
@@ -84,9 +95,11 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     row = np.zeros((), contract.dtype("RefineSettings"))
     for name in ("grow_grad2d", "grow_scale3d", "prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity"):
         row[name] = getattr(config, name)
-    row["extent"], row["noise_lr"] = extent, config.noise_lr / extent**2
+    noise = config.noise_lr * (config.grow_noise if config.strategy == "budget" else 1.0)
+    row["extent"], row["noise_lr"] = extent, noise / extent**2
     row["budget"], row["first_step"], row["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     row["grow_absolute"], row["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
+    row["thinned"], row["thin_until"] = config.prune_to, config.prune_to_iter
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
         row[name] = getattr(config, name)
     row["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0
@@ -95,7 +108,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
 
 def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
     """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat. ticket_counts is zero."""
-    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": contract.CONSTANTS["TICKETS"], "admitted": 1}
+    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": int(contract.CONSTANTS["TICKETS"]), "admitted": 1}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     buffers["ticket_counts"].fill(0)
     return buffers

@@ -131,11 +131,12 @@ class Session(BatchedSession):
             self._allocate(n)
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
-        if checkpoint.step == 0:  # moments and statistics are zeros, which need no copy
+        zeros: set[str] = set()
+        if checkpoint.fresh:
             self.parameters.forget()
-        learned = {*STATISTICS, *(name for kind in trained.ORDER for name in trained.moments(kind))} if checkpoint.step == 0 else set()
+            zeros = {*STATISTICS, *(name for kind in trained.ORDER for name in trained.moments(kind))}
         for name, values in checkpoint.buffers.items():
-            if name not in learned:
+            if name not in zeros:
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
 
@@ -236,7 +237,7 @@ class Session(BatchedSession):
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
-        capacity = min(roomy(n), fitting(self.device, self.config, self.photos))
+        capacity = min(max(roomy(n), self.strategy.reached(self.config)), fitting(self.device, self.config, self.photos))
         c = self.config
         gradients: Gradients = "none" if self.estimates else "written"
         self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, STATISTICS)
@@ -302,7 +303,7 @@ class Session(BatchedSession):
             record_others(recorder, self.raster.pipelines, self.items)
             if scores:
                 self.strategy.record_scores(recorder, run, self.raster)
-            self.strategy.record_step(recorder, run)
+            self.strategy.record_step(recorder, run, self.config)
             record_end(recorder, run)
 
         def with_run(record: Record) -> Callable[[Recorder], None]:

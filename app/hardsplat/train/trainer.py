@@ -22,7 +22,6 @@ from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.masks import downsampled
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
@@ -37,6 +36,7 @@ from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, meas
 from hardsplat.train.logs import log_of
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, set_aside, stage_table
+from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import REPORT, Results, is_complete
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
@@ -44,7 +44,6 @@ from hardsplat.train.stop import StopRequest
 from hardsplat.train.watch import Watcher, Watchers
 
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
-DOUBLINGS = 2  # of the resolution, with --resolution-schedule
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 _log = logging.getLogger("hardsplat")
 
@@ -108,7 +107,7 @@ class Run:
         self.parts.begin("setup")
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch, len(self._auto.names) < 2)
         self._open = True
-        self._full, self._divisor = ([v.camera for v in views], images) if config.resolution_schedule else None, 1
+        self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
@@ -262,24 +261,21 @@ class Run:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
-        stops += [n * c.resolution_schedule for n in range(1, DOUBLINGS + 1) if n * c.resolution_schedule > step]
+        stops.append(self._resolutions.next_change(step, c.max_steps))
         stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
         return min(*stops, self.session.strategy.next_due(c, step))
 
     def _resize(self, step: int) -> None:
         """Photographs and cameras of the size that --resolution-schedule has at this step."""
-        every = self.config.resolution_schedule
-        divisor = 2 ** max(DOUBLINGS - step // every, 0) if every else 1
-        if self._full and divisor != self._divisor:
-            sizes = [[max(1, round(side / divisor)) for side in (c.width, c.height)] for c in self._full[0]]
-            self.session.show([c.resized(*size) for c, size in zip(self._full[0], sizes)], [downsampled(i, *size) for i, size in zip(self._full[1], sizes)])
-            self._divisor = divisor
+        changed = self._resolutions.at(step)
+        if changed:
+            self.session.show(*changed)
 
     def _choose(self, stop: int) -> None:
         """Asks, where it is time to, which rasterizer is the fastest: the steps that tell it are steps of the run."""
         if len(self._auto.names) < 2:
             return
-        work = (self.log.splats[-1] if self.log.splats else self._safe.splats) * (self.session.width * self.session.height / self._divisor**2)
+        work = (self.log.splats[-1] if self.log.splats else self._safe.splats) * (self.session.width * self.session.height / self._resolutions.divisor**2)
         if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self._aside("auto"))):
             trial = self._auto.trials[-1]
             timed = ", ".join(f"{name} {ms:.3g} ms" for name, ms in sorted(trial["ms"].items(), key=lambda item: item[1]))

@@ -8,6 +8,8 @@ refinements a share of these statistics stays, so that a splat is judged by more
 
 At a refinement, splats whose mean absolute gradient is large enough are candidates; as many of them are drawn, with probabilities by weight, as the budget has room for by
 now, and split. The host waits for nothing: it knows the budget.
+
+With `prune_to`, splats are thinned out after growth, in THINNINGS steps: those go that showed least of themselves in the views scored since the last time.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.train.refine import GROUP, RANKS, SCAN, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
+from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
+THINNINGS = 5  # so many times splats are thinned out
 _IN_HOLES = {"tickets": "holes"}
 _TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "grow_stats")
 
@@ -37,8 +40,8 @@ class Budget(Refining):
             ComputePass(
                 "densify tickets", "budget/tickets.comp", ("refine_settings", "frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES
             ),
-            ComputePass("densify admit", "budget/admit.comp", ("refine_settings", "frame", "counts", "ticket_counts"), ("ticket_counts", "admitted")),
-            ComputePass("densify choose", "budget/choose.comp", ("counts", "tickets", "admitted"), RANKS, bind=_IN_HOLES),
+            ComputePass("thin rank", "budget/rank.comp", ("counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
             ComputePass(
                 name="densify split", shader="budget/split.comp", reads=("refine_settings", "counts", *RANKS, *row), writes=("grow_stats", *row), slots=slots_of(moments)
@@ -47,10 +50,20 @@ class Budget(Refining):
             ComputePass("densify survey", "budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
             *pruning_passes(moments),
             reset_pass(moments),
+            NOISE,
         )
 
     def recordings(self) -> Mapping[str, Record]:
-        return {"densify": record_densify, "reset": record_reset}
+        return {"densify": record_densify, "reset": record_reset, "thin": record_thin}
+
+    def due(self, config: TrainConfig, step: int) -> list[str]:
+        return [*super().due(config, step), *["thin"] * (step in thinnings(config))]
+
+    def next_due(self, config: TrainConfig, step: int) -> int:
+        return min([super().next_due(config, step), *(n for n in thinnings(config) if n > step)])
+
+    def reached(self, config: TrainConfig) -> int:
+        return budget_of(config)
 
     def growth(self, session: Growing) -> tuple[int, int]:
         wanted = max(session.bound, target(session.config, session.step))
@@ -60,14 +73,35 @@ class Budget(Refining):
         return n, min(wanted, 2 * n)
 
     def scored(self, config: TrainConfig, step: int) -> bool:
-        begin = config.refine_start_iter - config.refine_every
-        return begin <= step < min(config.refine_stop_iter, config.max_steps) and step % config.score_every == config.score_every - 1
+        begin, end = config.refine_start_iter - config.refine_every, max([config.refine_stop_iter, *thinnings(config)])
+        return begin <= step < min(end, config.max_steps) and step % config.score_every == config.score_every - 1
+
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig) -> None:
+        if config.grow_noise:
+            record_noise(recorder, run)
 
     def record_scores(self, recorder: Recorder, run: Mapping[str, Pipeline], raster: Rasterizer) -> None:
         recorder.run(run["weigh pixels"], threads=(raster.width, raster.height))
         for score in ("absolute", "weighted"):
             raster.record_score(recorder, score)
             recorder.run(run[f"take {score}"], indirect="splat_groups")
+
+
+def _elections(what: str) -> tuple[ComputePass, ...]:
+    """What turns tickets into flags: to "densify", or to "thin"."""
+    spec = {"THINS": what == "thin"}
+    return (
+        ComputePass(f"{what} admit", "budget/admit.comp", ("refine_settings", "frame", "counts", "ticket_counts"), ("ticket_counts", "admitted"), spec),
+        ComputePass(f"{what} choose", "budget/choose.comp", ("counts", "tickets", "admitted"), RANKS, spec, bind=_IN_HOLES),
+    )
+
+
+def thinnings(config: TrainConfig) -> list[int]:
+    """Steps after which splats are thinned out."""
+    first, last = config.refine_stop_iter, min(config.prune_to_iter, config.max_steps - 1)
+    if not config.prune_to or last <= first:
+        return []
+    return sorted({first + round((last - first) * i / THINNINGS) for i in range(1, THINNINGS + 1)})
 
 
 def budget_of(config: TrainConfig) -> int:
@@ -90,4 +124,12 @@ def record_densify(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["densify split"], indirect="splat_groups")
     recorder.run(run["densify grown"], threads=(1,))
     recorder.run(run["densify survey"], indirect="splat_groups")
+    record_pruning(recorder, run)
+
+
+def record_thin(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    """As record_densify: without the splats that showed least."""
+    recorder.run(run["thin rank"], indirect="splat_groups")
+    recorder.run(run["thin admit"], threads=(GROUP,))
+    recorder.run(run["thin choose"], indirect="splat_groups")
     record_pruning(recorder, run)

@@ -55,6 +55,10 @@ class Strategy:
         """Splats there are, and those that the next "densify" may leave, at most."""
         return session.bound, session.bound
 
+    def reached(self, config: TrainConfig) -> int:
+        """Splats that growth is sure to reach, for which room is made at once; 0 where nobody knows."""
+        return 0
+
     def scored(self, config: TrainConfig, step: int) -> bool:
         """Whether the step after so many steps draws scores."""
         return False
@@ -62,7 +66,7 @@ class Strategy:
     def record_scores(self, recorder: Recorder, run: Mapping[str, Pipeline], raster: Rasterizer) -> None:
         """Last of a step that draws scores."""
 
-    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig) -> None:
         """Last of every step, after Adam."""
 
 

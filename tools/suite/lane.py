@@ -1,0 +1,133 @@
+"""A lane: one process on one device that takes runs of a plan, one after the other, until none is left.
+
+Several lanes share a queue, a folder with a file for each run: it is locked while the run is made, and says so when it is done. What came of a run is one line of the
+lane's `results_K.jsonl`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.scene import Picture, Scene, load_images, load_scene
+from hardsplat.train.report import write_metrics
+from hardsplat.train.trainer import Run as Training
+from tools.suite.plan import Plan, Run
+
+
+class Measuring(Training):
+    """A training that leaves its numbers alone: no splats, checkpoints or pictures."""
+
+    def _save_ply(self, step: int) -> None:
+        pass
+
+    def _keep(self, step: int) -> None:
+        pass
+
+    def _evaluate(self, step: int, save: bool) -> None:
+        super()._evaluate(step, save=False)
+
+    def _finish(self) -> dict:
+        metrics = write_metrics(self.folder, self.config, self.device, self.session, self.log)
+        self.close()
+        return metrics
+
+
+def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: float) -> int:
+    """Takes runs until none is left or so many minutes have passed; a run that has begun is ended. Returns how many it made."""
+    begun, device, made, scenes = time.monotonic(), open_device(None), 0, {}
+    for run, claim in _claimed(plan.runs, out, queue):
+        if time.monotonic() - begun > 60 * minutes:
+            break
+        if run.scene not in scenes:
+            scenes[run.scene] = loaded(data / plan.folders[run.scene])
+        result = train(run, device, scenes[run.scene], data / plan.folders[run.scene])
+        with open(out / f"results_{lane}.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(result) + "\n")
+        if "error" not in result:
+            claim.write("done")
+        made += 1
+        print(f"lane {lane}, {time.monotonic() - begun:.0f} s: {run.key} {result.get('psnr', result.get('error'))}", flush=True)
+    return made
+
+
+def loaded(folder: Path) -> Scene:
+    """The scene with all photographs in memory."""
+    scene = load_scene(folder)
+    images = load_images(scene.views, progress=False)
+    return replace(scene, views=[Picture(v.name, v.camera, v.path, image=image) for v, image in zip(scene.views, images)])
+
+
+def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
+    """The numbers of one run, or its error."""
+    result = Path(tempfile.mkdtemp(prefix="suite_"))
+    numbers = {"key": run.key, "preset": run.preset, "scene": run.scene, "seed": run.seed, "config": run.config, "overrides": run.overrides}
+    begun = time.perf_counter()
+    try:
+        metrics = Measuring(run.settings(folder, result), device=device, scene=scene).train()
+    except UserError as error:
+        return numbers | {"error": str(error)}
+    except Exception as error:  # whatever it is, the other runs go on
+        traceback.print_exc()
+        return numbers | {"error": f"{type(error).__name__}: {error}"}
+    finally:
+        shutil.rmtree(result, ignore_errors=True)
+    evaluations = [{name: e[name] for name in ("step", "psnr", "ssim", "splats", "training_seconds")} for e in metrics["evaluations"]]
+    last = evaluations[-1]
+    return numbers | {
+        "device": device.name,
+        "psnr": last["psnr"],
+        "ssim": last["ssim"],
+        "splats": metrics["splats"],
+        "steps": metrics["steps"],
+        "training_seconds": metrics["seconds"]["training"],
+        "wall_seconds": time.perf_counter() - begun,
+        "step_ms": metrics["step_ms"],
+        "stage_ms": metrics["stage_ms"],
+        "gpu_idle": metrics["gpu_idle"],
+        "memory_bytes": sum(metrics["memory_bytes"].values()),
+        "train_psnr": metrics["curve"]["psnr"][-5:],
+        "evaluations": evaluations,
+    }
+
+
+def done(out: Path) -> set[str]:
+    """Keys of the runs that have a result."""
+    return {line["key"] for line in results(out) if "error" not in line}
+
+
+def results(out: Path) -> list[dict]:
+    """All lines of results; one that was cut short is left out."""
+    found = []
+    for path in sorted(out.glob("results_*.jsonl")):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except ValueError:
+                continue
+    return found
+
+
+def _claimed(runs: list[Run], out: Path, queue: Path) -> Iterator[tuple[Run, TextIO]]:
+    """Runs that nobody has done or does, each with its file in the queue, which stays locked while the run is being made."""
+    queue.mkdir(parents=True, exist_ok=True)
+    for run in runs:
+        with open(queue / run.key, "a+", encoding="utf-8") as claim:
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            claim.seek(0)
+            if not claim.read() and run.key not in done(out):
+                yield run, claim
