@@ -46,7 +46,7 @@ class Steps:
         c, planes = config, trained.plane_count("splat")
         told = step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane)
         self.resources["step_settings"].upload(told)
-        self.resources["rate_plans"].upload(rate_plans(config, EXTENT))
+        self.resources["rate_plans"].upload(rate_plans(config, EXTENT)[:planes])
         self.resources["loss_terms"].upload(loss_terms(config, EXTENT, sh_degree=c.sh_degree))
         counts = np.zeros((), contract.dtype("Counts"))
         counts["splats"] = 70_000
