@@ -21,7 +21,7 @@ GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
 
 def started(device, scene, rasterizer="hardware", **changes):
     """A session of SH degrees 0, 1, 2 at steps 0, 1, 2 with momentum in what is in use, and a third of its splats too faint to be seen."""
-    config = settings(scene, sh_degree=2, sh_degree_interval=1, strategy="none", rasterizer=rasterizer, **changes)
+    config = settings(scene, sh_degree=2, sh_degree_interval=1, strategy="adaptive", refine_start_iter=1000, rasterizer=rasterizer, **changes)
     session = open_session(device, config)
     state, rng = session.snapshot(), np.random.default_rng(3)
     state.buffers["logit_opacities"][:, rng.random(state.splats) < 1 / 3] = -8.0

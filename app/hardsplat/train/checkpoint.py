@@ -40,13 +40,14 @@ def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]
 class Checkpoint:
     """step: steps done. buffers: float32 arrays with the shapes of `shapes`: parameters, moments, statistics.
 
-    log: what the run had written down by then, as Log.history gives it.
+    log: what the run had written down by then, as Log.history gives it. fresh: moments and statistics are the zeros of a beginning, which nobody needs to copy.
     """
 
     step: int
     sh_degree: int
     buffers: dict[str, np.ndarray]
     log: dict = field(default_factory=dict)
+    fresh: bool = False
 
     @property
     def splats(self) -> int:
@@ -60,7 +61,7 @@ class Checkpoint:
         for q in trained.QUANTITIES.values():
             if q.of != "splat":
                 buffers[q.name] += np.float32(q.first)
-        return cls(0, sh_degree, buffers | gaussians.planes(sh_degree))
+        return cls(0, sh_degree, buffers | gaussians.planes(sh_degree), fresh=True)
 
 
 def path_of(result_dir: Path, step: int) -> Path:

@@ -131,11 +131,12 @@ class Session(BatchedSession):
             self._allocate(n)
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
-        if checkpoint.step == 0:  # moments and statistics are zeros, which need no copy
+        zeros: set[str] = set()
+        if checkpoint.fresh:
             self.parameters.forget()
-        learned = {*STATISTICS, *(name for kind in trained.ORDER for name in trained.moments(kind))} if checkpoint.step == 0 else set()
+            zeros = {*STATISTICS, *(name for kind in trained.ORDER for name in trained.moments(kind))}
         for name, values in checkpoint.buffers.items():
-            if name not in learned:
+            if name not in zeros:
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
 
