@@ -43,6 +43,7 @@ from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.watch import Watcher, Watchers
 
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 _log = logging.getLogger("hardsplat")
@@ -154,13 +155,16 @@ class Run:
     def train(self) -> dict:
         c, s = self.config, self.session
         self.parts.begin("training")
-        self.bar = bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
+        self.bar = bar = tqdm(total=c.max_steps, initial=s.step, unit="", desc=self.scene.name, disable=c.quiet, smoothing=0.05, bar_format=BAR, dynamic_ncols=True)
         try:
             with self.stopping:
                 with self.log.training():
                     self._train()
                 bar.close()
                 metrics = self._write_results()
+                self._say(metrics)
+                while self.watchers.lingering and not self.stopping.asked:
+                    self.watchers.turn(self, wait=True)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
             raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
         finally:
@@ -169,12 +173,9 @@ class Run:
             self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
             self.results.close()
             self._lock.release()
-        if metrics["steps"] < c.max_steps:
-            tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
-            if self.stopping.asked:
-                raise KeyboardInterrupt(self.stopping.asked)
+        if metrics["steps"] < c.max_steps and self.stopping.asked:
+            raise KeyboardInterrupt(self.stopping.asked)
         self.close()
-        self._say(metrics)
         return metrics
 
     def _train(self) -> None:
@@ -328,8 +329,7 @@ class Run:
         self.log.batch(result, self.session.weights)
         self.watchers.batch(self)
         if self.bar is not None:
-            shown = {"loss": f"{self.log.losses[-1]:.4f}", "PSNR": f"{self.log.psnrs[-1]:.2f}", "splats": self.log.splats[-1]}
-            self.bar.set_postfix(shown, refresh=False)
+            self.bar.set_postfix_str(f"{self.log.psnrs[-1]:.1f} dB, {self.log.splats[-1] / 1000:.0f}k splats", refresh=False)
             self.bar.update(len(result.records))
 
     # -- results ----------------------------------------------------------------------------------------------------------------
@@ -397,6 +397,10 @@ class Run:
 
     def _say(self, metrics: dict) -> None:
         """The last lines: how it went, where it is, how to look at it."""
+        if metrics["steps"] < self.config.max_steps:
+            tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
+            if self.stopping.asked:
+                return
         if self.config.profile:
             print(stage_table(metrics["stage_ms"]))
         last = next((e for e in self.log.evaluations if e["step"] == metrics["steps"]), None)
