@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
+RasterizerName = Literal["hardware", "tiled"]
+
 
 class TrainSettings(TypedDict, total=False):
     """Settings of `hardsplat.train`, all of them optional."""

@@ -186,7 +186,7 @@ class Engine:
     def release(self) -> None:
         """Frees what it holds on the device."""
         with self.lock:
-            self._out = self._d = None
+            self._out = self._d = torch.empty(0)
             self.link.forget()
             for part in reversed(self._parts):
                 part.destroy()

@@ -106,7 +106,8 @@ class _OneView:
 
     def render(self, colors: Tensor, sh_degree: int | None, background: Tensor | None, mode: str) -> tuple[Tensor, Tensor]:
         """(H, W, channels) of the mode, alpha (H, W, 1)."""
-        found, T = [], None
+        found: list[Tensor] = []
+        T: Tensor | None = None
         if "RGB" in mode:
             if sh_degree is not None:
                 image, T = self._pass(colors, sh_degree, background)
@@ -118,6 +119,8 @@ class _OneView:
             depth, weight = image[..., :1], image[..., 1:]
             found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
             T = T_of_depth if T is None else T
+        if T is None:
+            raise ValueError(f"render_mode {mode} draws nothing")
         return torch.cat(found, dim=2), (1 - T)[..., None]
 
     def _depths(self) -> Tensor:
@@ -127,13 +130,16 @@ class _OneView:
 
     def _channels(self, colors: Tensor, background: Tensor | None) -> tuple[Tensor, Tensor]:
         """Colours (N, D) as they are -> (H, W, D), T."""
-        images, T = [], None
+        images: list[Tensor] = []
+        T: Tensor | None = None
         for first in range(0, colors.shape[1], 3):
             part = colors[:, first : first + 3]
             behind = torch.zeros(part.shape[1], device=colors.device) if background is None else background[first : first + 3]
             image, T_of_pass = self._shifted(part, behind)
             images.append(image)
             T = T_of_pass if T is None else T
+        if T is None:
+            raise ValueError("colors have no channel")
         return torch.cat(images, dim=2), T
 
     def _shifted(self, colors: Tensor, background: Tensor) -> tuple[Tensor, Tensor]:
