@@ -87,7 +87,7 @@ class Refining:
         self.resources["frame"].upload(values)
         moved = np.zeros((), contract.dtype("PlaneList"))
         moved["count"], moved["at"] = in_use, np.arange(64)
-        rates = rate_plans(config, EXTENT)["first"].copy()
+        rates = rate_plans(config, EXTENT)["first"][: trained.plane_count("splat")].copy()
         rates[rates == 0] = np.finfo(np.float32).tiny  # a rate of 0 would leave the moments at rest
         terms = loss_terms(config, EXTENT, sh_degree=self.parameters.sh_degree, capacity=self.capacity)
         told = {"refine_settings": refine_settings(config, EXTENT), "adam_settings": adam_settings(config.adam_beta1, config.adam_beta2, config.adam_eps)}

@@ -96,7 +96,7 @@ def test_restoring_changes_no_bit(device, scene, tmp_path):
 def test_the_first_state_is_a_checkpoint_too(device, scene):
     config = settings(scene)
     session = open_session(device, config)
-    initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 1)
+    initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 1, session.items)
     assert same_state(session.snapshot(), initial)
     assert not any(values.any() for name, values in initial.buffers.items() if name.startswith(("adam", "grow")))
     session.destroy()
@@ -281,8 +281,8 @@ def test_after_an_interrupt_nothing_is_measured(on_device, scene, tmp_path, monk
     """Neither what was due nor the rest of what was begun; a run whose steps are all done still ends whole."""
     before = trainer.measure_all
 
-    def measured(*arguments):
-        for m in before(*arguments):
+    def measured(*arguments, **how):
+        for m in before(*arguments, **how):
             signal.raise_signal(signal.SIGINT)
             yield m
 

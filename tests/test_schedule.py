@@ -46,7 +46,7 @@ class Steps:
         c, planes = config, trained.plane_count("splat")
         told = step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane)
         self.resources["step_settings"].upload(told)
-        self.resources["rate_plans"].upload(rate_plans(config, EXTENT))
+        self.resources["rate_plans"].upload(rate_plans(config, EXTENT)[:planes])
         self.resources["loss_terms"].upload(loss_terms(config, EXTENT, sh_degree=c.sh_degree))
         counts = np.zeros((), contract.dtype("Counts"))
         counts["splats"] = 70_000
@@ -152,7 +152,7 @@ def test_zero_steps_of_schedule(steps):
 
 def test_settings_hold_the_config():
     """Every field of every struct that the GPU is told, of settings none of which is 0."""
-    budget = {"strategy": "budget", "grow_weight": "errors", "prune_to": 500}
+    budget = {"strategy": "budget", "grow_weight": "errors", "prune_to": 500, "grow_noise": 1.0}
     config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, **budget)
     step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane)
     refine, terms, adam = refine_settings(config, EXTENT), loss_terms(config, EXTENT, sh_degree=3, capacity=1000), adam_settings(0.9, 0.999, 1e-15)

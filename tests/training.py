@@ -21,11 +21,11 @@ def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainCon
 
 def open_session(device, config: TrainConfig, batches: list | None = None) -> Session:
     """A session with the scene's first splats at step 0. batches: gets the BatchResult of each."""
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     views = [scene.views[i] for i in scene.train]
     photos = Photos(device, [v.load() for v in views], config.images, ring=2 * config.batch_steps)
     on_batch = (lambda result: None) if batches is None else batches.append
-    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, on_batch)
+    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, on_batch, numbers=[v.number for v in views])
     session.start(initial_gaussians(config, scene))
     return session
 

@@ -15,6 +15,7 @@ from hardsplat.errors import UserError
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.gradients import GRADIENTS, finds_statistics
@@ -73,6 +74,8 @@ class Scene:
         choices=("auto", "gpu", "stream"), aka="data_device")
     background: str = option("black", "colour behind the splats",
         choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
+    mask_mode: str = option("ignore", "pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, "
+        "which takes --background random", choices=("ignore", "transparent", "opacity"))
     near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
     init_type: str = option("sfm", "start from the scene's points, if it has any, or from random ones", choices=("sfm", "random"))
     init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
@@ -125,8 +128,9 @@ class Rasterizing:
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
-    segments: int = option(1, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less",
-        min=1)
+    segments: int = option(0, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here")
+    least_transmittance: float = option(1e-4, "transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default "
+        "is faster, and gradients of what is hardly seen are missing", max=0.5)
     tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
@@ -180,6 +184,24 @@ class Learning:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Capture:
+    """photographs that differ"""
+
+    exposure: str = option("none", "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
+        choices=tuple(EXPOSURES))
+    affine_lr: float = option(0.01, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
+    affine_lr_final: float = option(0.001, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
+    ppisp_lr: float = option(2e-3, "rate of ppisp at the first step", min=1e-15)
+    ppisp_lr_final: float = option(2e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
+    ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps")
+    pose_opt: bool = option(False, "poses of photographs are refined too, the mean of all staying where it is")
+    pose_lr: float = option(1e-4, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
+    pose_lr_final: float = option(1e-6, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
+    pose_warm_up: int = option(1_000, "steps over which the rate of poses rises from 0", unit="steps")
+    exposure_reg: float = option(1.0, "ppisp: weights of what keeps vignetting and response plain, over those published", max=1e6)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Densifying:
     """densification"""
 
@@ -207,6 +229,7 @@ class Densifying:
     split_long: float = option(0.55, "budget: children's longest scale over their parent's", min=1e-3, max=1)
     split_short: float = option(0.893, "budget: children's other scales over their parent's", min=1e-3, max=1)
     split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
+    grow_noise: float = option(0.0, "budget: noise of the means, over that of mcmc", max=1e6)
     prune_to: int = option(0, "budget: splats that are left of the grown ones, those that show most; 0: all", unit="splats")
     prune_to_iter: int = option(22_500, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
@@ -216,7 +239,7 @@ class Densifying:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
+class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
     """All settings of one run, checked: a value of the wrong type or out of range raises UserError."""
 
     def __post_init__(self):
@@ -224,6 +247,10 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Densifying):
             object.__setattr__(self, name, checked(name, getattr(self, name), where=name))
         if self.resume and self.ckpt:
             raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
+        if self.mask_mode == "opacity":
+            if self.background == "white":
+                raise UserError("mask_mode opacity takes background random, not white: leave out one of the two")
+            object.__setattr__(self, "background", "random")
         if self.deterministic:
             check_deterministic({name: value for name in DETERMINISTIC if (value := getattr(self, name)) != FIELDS[name].default})
             for name, needed in DETERMINISTIC.items():
@@ -253,7 +280,10 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
 
 
 def check_gradient(config: TrainConfig) -> None:
-    """UserError where splats would grow by statistics that the gradients do not come with."""
+    """UserError where splats would grow by statistics that the gradients do not come with, or quantities of photographs would have none."""
+    if config.gradient == "stochastic" and (config.exposure != "none" or config.pose_opt):
+        flag = "--exposure none" if config.exposure != "none" else "--no-pose-opt"
+        raise UserError(f"gradient stochastic finds no gradients of exposures and poses: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
 

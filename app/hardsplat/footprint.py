@@ -38,8 +38,8 @@ def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tu
         out[q.moments] = Need(2 * planes * q.width * moment_bytes, q.width * moment_bytes, True)
         if q.gradient == "plane" and not estimates:
             out[q.d] = Need(planes * item, item, True)
-    sizes = _PER_SPLAT | {"pairs of images": float(estimates), "terms": float(len(LOSS_TERMS))}
-    absent = {*without, *(ANALYTIC if estimates else STOCHASTIC)}
+    sizes = _PER_SPLAT | {"pairs of images": float(estimates), "terms": float(sum(term.of in trained.values("splat") for term in LOSS_TERMS.values()))}
+    absent = {"pose_sums", *without, *(ANALYTIC if estimates else STOCHASTIC)}
     for buffer in contract.BUFFERS.values():
         if buffer.name not in absent and set(buffer.axes) & _PER_SPLAT.keys():
             nbytes = contract.itemsize(buffer.name) * math.prod(a if isinstance(a, int) else sizes[a] for a in buffer.axes)
@@ -73,12 +73,12 @@ def purposes() -> dict[str, tuple[str, ...]]:
             *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
         ),
         "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
-        "state": ("state", "blocks", "nearest", "next", "sample_depths"),
+        "state": ("state", "blocks", "unfinished", "nearest", "next", "sample_depths"),
         "gradients": (
-            *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "mean_steps", "splat_differences"),
+            *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "pose_sums", "mean_steps", "splat_differences"),
             *(name for kind in kinds for name in trained.gradients(kind, stored=True)),
         ),
-        "loss": ("ssim_grads", "loss_sums", "loss_differences"),
+        "loss": ("ssim_grads", "loss_sums", "loss_differences", "exposed", "exposure_sums"),
         "photographs": ("photos",),
         "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),
     }

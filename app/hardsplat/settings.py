@@ -25,6 +25,9 @@ class TrainSettings(TypedDict, total=False):
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
 
+    mask_mode: Literal["ignore", "transparent", "opacity"]
+    """pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, which takes --background random (default: ignore)"""
+
     near_plane: float
     """splats nearer to the camera are skipped (gsplat: 0.01) (default: 0.2 world units)"""
 
@@ -116,7 +119,10 @@ class TrainSettings(TypedDict, total=False):
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
     segments: int
-    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less (default: 1)"""
+    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
+
+    least_transmittance: float
+    """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
 
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
@@ -226,6 +232,39 @@ class TrainSettings(TypedDict, total=False):
     visible_adam: bool
     """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
 
+    exposure: Literal["none", "affine", "ppisp"]
+    """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response (default: none)"""
+
+    affine_lr: float
+    """rate of affine exposures at the first step (default: 0.01)"""
+
+    affine_lr_final: float
+    """rate of affine exposures at max_steps, reached exponentially (default: 0.001)"""
+
+    ppisp_lr: float
+    """rate of ppisp at the first step (default: 0.002)"""
+
+    ppisp_lr_final: float
+    """rate of ppisp at max_steps, reached exponentially (default: 2e-05)"""
+
+    ppisp_warm_up: int
+    """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""
+
+    pose_opt: bool
+    """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
+
+    pose_lr: float
+    """rate of poses at the first step (default: 0.0001 rad, and scene extents)"""
+
+    pose_lr_final: float
+    """rate of poses at max_steps, reached exponentially (default: 1e-06 rad, and scene extents)"""
+
+    pose_warm_up: int
+    """steps over which the rate of poses rises from 0 (default: 1000 steps)"""
+
+    exposure_reg: float
+    """ppisp: weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
+
     strategy: Literal["budget", "adaptive", "mcmc", "none"]
     """budget: split what is drawn by scores, towards --cap-max splats; adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats (default: adaptive)"""
 
@@ -282,6 +321,9 @@ class TrainSettings(TypedDict, total=False):
 
     split_opacity: float
     """budget: children's opacity over their parent's (default: 0.6)"""
+
+    grow_noise: float
+    """budget: noise of the means, over that of mcmc (default: 0.0)"""
 
     prune_to: int
     """budget: splats that are left of the grown ones, those that show most; 0: all (default: 0 splats)"""
@@ -412,7 +454,10 @@ class RasterizerOptions(TypedDict, total=False):
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
     segments: int
-    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less (default: 1)"""
+    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
+
+    least_transmittance: float
+    """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
 
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""

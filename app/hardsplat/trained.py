@@ -48,6 +48,7 @@ class Quantity:
     activation: what turns the trained numbers into what they stand for. gradient: `plane`, written by a pass; `sh`, d_colors times the basis, computed when it is
     needed; `none`, only terms of the loss move it. joins: the SH degree from which a plane is in use. perturbation: setting of the size of its perturbations with
     stochastic gradients, None where they leave it alone. properties: names of its numbers in PLY files, plane by plane; `{}` stands for a running number.
+    chosen: a setting and the value with which the quantity is trained; with other values it rests. None: always trained. centred: its mean over all items is kept at 0.
     """
 
     name: str
@@ -61,6 +62,8 @@ class Quantity:
     joins: Callable[[int], int] = from_start
     perturbation: str | None = None
     properties: tuple[str, ...] = ()
+    chosen: tuple[str, object] | None = None
+    centred: bool = False
 
     def shape(self, items: int, sh_degree: int) -> tuple[int, int, int]:
         """(planes, items, width) of its values."""
@@ -88,6 +91,12 @@ def _degree_of(plane: int) -> int:
     return 1 if plane < 3 else 2 if plane < 8 else 3
 
 
+def _planes(count: int) -> Callable[[int], int]:
+    return lambda degree: count
+
+
+_PPISP = Rate("ppisp_lr", last="ppisp_lr_final", warm_up="ppisp_warm_up")
+
 QUANTITIES: dict[str, Quantity] = {
     q.name: q
     for q in (
@@ -109,6 +118,17 @@ QUANTITIES: dict[str, Quantity] = {
             perturbation="shN_perturbation",
             properties=("f_rest_{}",),
         ),
+        # Exposure and colour, see shaders/exposure: every number is 0 where the image stays as it is. Of a camera's numbers the fourth is shared by red, green
+        # and blue, which add their own.
+        Quantity("affine", "photograph", 4, Rate("affine_lr", last="affine_lr_final"), planes=_planes(3), chosen=("exposure", "affine"), centred=True),
+        Quantity("exposure", "photograph", 1, _PPISP, chosen=("exposure", "ppisp"), centred=True),
+        Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2), chosen=("exposure", "ppisp"), centred=True),
+        # A photograph's pose, see train/poses.py.
+        Quantity("turn", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up"), chosen=("pose_opt", True)),
+        Quantity("shift", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up", per_extent=True), chosen=("pose_opt", True)),
+        Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=("exposure", "ppisp")),
+        Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=("exposure", "ppisp")),
+        Quantity("response", "camera", 4, _PPISP, planes=_planes(4), chosen=("exposure", "ppisp")),
     )
 }
 
@@ -126,6 +146,16 @@ class Place:
 def of(kind: Of) -> list[Quantity]:
     """The quantities of splats, photographs, cameras or the scene, in the order of the table."""
     return [q for q in QUANTITIES.values() if q.of == kind]
+
+
+def is_chosen(quantity: Quantity, settings: object) -> bool:
+    """Whether settings, such as a TrainConfig, train a quantity."""
+    return quantity.chosen is None or getattr(settings, quantity.chosen[0], None) == quantity.chosen[1]
+
+
+def chosen(kind: Of, settings: object) -> list[Quantity]:
+    """The quantities of one kind that are trained with these settings."""
+    return [q for q in of(kind) if is_chosen(q, settings)]
 
 
 def most_planes(quantity: Quantity) -> int:

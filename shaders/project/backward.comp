@@ -29,6 +29,7 @@ BUFFER_directions(writeonly)
 #include <stats>
 
 shared uint visible[GROUP], found;
+#include <listing>
 
 void differentiate(uint g) {
     // All that is read comes before anything is written: a compiler that cannot know that buffers do not overlap keeps that order, and waits.
@@ -60,7 +61,9 @@ void differentiate(uint g) {
     d_rows(o, conic, d_conic, d_a0, d_a1);
     if (ANTIALIASED) d_compensation(o, m[0] * opacity, d_a0, d_a1);
     d_project(camera, o, quat / len, scale, d_mean2d, d_a0, d_a1, d_mean, d_unit, d_scale);
+    vec3 d_geometric = d_mean;
     d_mean += d_normalize(n, distance, d_n);
+    add_to_camera(away, d_mean, d_geometric, quat / len, d_unit);
     float d_logit = m[0] * opacity / (1.0 + exp(logit));  // o (1 - o): near 1 the difference has no digits
     d_means(g) = d_mean;
     d_quats(g) = d_normalize(quat / len, len, d_unit);
@@ -70,11 +73,9 @@ void differentiate(uint g) {
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, first = group_index() * GROUP;
-    if (t == 0u) found = 0u;
-    barrier();
-    for (uint g = first + t; g < min(first + GROUP, counts.splats); g += LANES)
-        if (seen[g] != 0u) visible[atomicAdd(found, 1u)] = g;
-    barrier();
+    uint t = gl_LocalInvocationID.x;
+    list_visible(group_index() * GROUP, t);
+    begin_camera();
     for (uint i = t; i < found; i += LANES) differentiate(visible[i]);
+    end_camera();
 }

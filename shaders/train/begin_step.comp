@@ -13,6 +13,7 @@ BUFFER_camera(writeonly)
 BUFFER_frame(restrict)
 BUFFER_rates(writeonly)
 #include <moved>
+#include <pose>
 
 const uint WHITE = 1u, RANDOM = 2u;
 
@@ -35,7 +36,7 @@ void main() {
     list_moved(t < step_settings.splat_planes && rate != 0.0);
     if (t > 0u) return;
     uvec2 scheduled = schedule[step % HISTORY];
-    Camera view = views[scheduled.x];
+    Camera view = posed(views[scheduled.x], scheduled.x);
     view.photo = scheduled.y;
     camera = view;
     frame.background = background(step);

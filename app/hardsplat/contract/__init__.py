@@ -15,12 +15,14 @@ import numpy as np
 
 from hardsplat.contract.core import CORE
 from hardsplat.contract.draw import DRAW
+from hardsplat.contract.exposure import EXPOSURE
 from hardsplat.contract.fit import FIT
 from hardsplat.contract.image import IMAGE
 from hardsplat.contract.layout import AXES, BufferSpec, Field, ImageSpec, Subsystem, dtype_of
 from hardsplat.contract.loss import LOSS
 from hardsplat.contract.mesh import MESH
 from hardsplat.contract.picture import PICTURE
+from hardsplat.contract.pose import POSE
 from hardsplat.contract.probe import PROBE
 from hardsplat.contract.refine import REFINE
 from hardsplat.contract.samples import SAMPLES
@@ -50,7 +52,7 @@ __all__ = [
 ]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, POSE, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
 }
 CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
 FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from hardsplat import trained
 from hardsplat.contract import SUBSYSTEMS
 from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
-from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
+from hardsplat.trained import Of
+from hardsplat.variants.loss_terms import LOSS_TERMS, ordered, pixel_terms
 
 FOLDER = "contract/"  # of the names that shaders include
 _EXTENSIONS = ("GL_EXT_scalar_block_layout", "GL_EXT_samplerless_texture_functions", "GL_EXT_buffer_reference", "GL_EXT_buffer_reference_uvec2")
@@ -127,20 +129,21 @@ def _d_pixel_terms() -> Iterator[str]:
         yield f"{returned} {function}(Compared c) {{ return {total}; }}"
 
 
-def _parameter_terms() -> Iterator[str]:
-    """The terms of the loss that parameters have: values and derivatives of four numbers of a plane, weighted and unweighted."""
-    numbered = [(i, name, LOSS_TERMS[name]) for i, name in enumerate(ordered()) if LOSS_TERMS[name].of != PIXELS]
-    yield "// parameter_terms: the terms of the loss that parameters have. Written by hardsplat.contract.glsl from hardsplat.variants.loss_terms."
+def _parameter_terms(kind: Of) -> Iterator[str]:
+    """The terms of the loss that quantities of one kind have: values and derivatives of four numbers of a plane, weighted and unweighted."""
+    numbered = [(i, name, LOSS_TERMS[name]) for i, name in enumerate(ordered()) if LOSS_TERMS[name].of in trained.values(kind)]
+    yield f"// parameter_terms_{kind}: the terms of the loss that a {kind} has. Written by hardsplat.contract.glsl from hardsplat.variants.loss_terms."
     yield f'#include "{FOLDER}loss.glsl"'
-    yield from (f'#include "{term.slot}"' for _, _, term in numbered)
-    yield f"const uint FIRST_PARAMETER_TERM = {len(pixel_terms())}u, LOSS_TERMS = {len(ordered())}u;"
+    yield from (f'#include "{slot}"' for slot in dict.fromkeys(term.slot for _, _, term in numbered))
+    first, end = (numbered[0][0], numbered[-1][0] + 1) if numbered else (0, 0)
+    yield f"const uint FIRST_PARAMETER_TERM = {first}u, PARAMETER_TERMS_END = {end}u;"
     yield "UNIFORM_loss_terms"
     yield "// The share of a number of the plane in dL/d parameter. A weight of 0 is not multiplied: what it weighs may be infinite."
     yield "vec4 d_parameter_terms(Plane plane, vec4 p, uint items) {"
     yield "    vec4 d = vec4(0.0);"
     for i, name, term in numbered:
         share = f"loss_terms.weight[{i}u] / (float(plane.width) * float(items))"
-        yield f"    if (plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0) d += {share} * d_{name}_of(p);"
+        yield f"    if (plane.quantity == QUANTITY_{term.of} && loss_terms.weight[{i}u] != 0.0) d += {share} * d_{term.named(name)}_of(p);"
     yield "    return d;"
     yield "}"
     yield "// Whether term t is one of this plane's quantity and has a weight."
@@ -149,7 +152,7 @@ def _parameter_terms() -> Iterator[str]:
     yield f"    return {' || '.join(conditions) or 'false'};"
     yield "}"
     yield "vec4 term_value(uint t, vec4 p) {"
-    yield from (f"    if (t == {i}u) return {name}_of(p);" for i, name, _ in numbered)
+    yield from (f"    if (t == {i}u) return {term.named(name)}_of(p);" for i, name, term in numbered)
     yield "    return vec4(0.0);"
     yield "}"
 
@@ -158,5 +161,5 @@ _TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "trained": _planes,
     "pixel_terms": _pixel_terms,
     "d_pixel_terms": _d_pixel_terms,
-    "parameter_terms": _parameter_terms,
+    **{f"parameter_terms_{kind}": functools.partial(_parameter_terms, kind) for kind in trained.ORDER},
 }

@@ -28,6 +28,7 @@ SPLATS = Subsystem(
             Field("number", "uint", "numbers of an item in all planes before this one"),
             Field("within", "uint", "planes of its quantity before this one"),
             Field("items", "uint", "items; of splats 0, whose number is counts.splats"),
+            Field("centred", "uint", "1 where the mean over all items is kept at 0"),
             Field("perturbation", "float", "stochastic gradients: what a number moves by; of means a share of the splat's shorter half axis on screen"),
         ),
         "Planes": (

@@ -82,6 +82,20 @@ def fitted(image: np.ndarray, width: int, height: int, lens: Lens | None) -> np.
     return lens.undistort(image) if lens else image
 
 
+MODES = {
+    "ignore": "what a mask leaves out has no say",
+    "transparent": "it is transparent, as in pictures that were cut out: it shows the background",
+    "opacity": "transparent before backgrounds of random colours, so that nothing may stand there, whatever its colour",
+}
+
+
+def cut_out(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """(H, W, 4) uint8, premultiplied, from an image of read_pixels: transparent where keep (H, W) is black, and in between where it was resampled."""
+    rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
+    rgba[..., : image.shape[2]] = image
+    return ((rgba * keep[..., None].astype(np.uint16) + 127) // 255).astype(np.uint8)
+
+
 def masked(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
     """(H, W, 4) uint8 from an image of read_pixels: the word IGNORED where keep (H, W), resampled from a mask, is not all white."""
     rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
@@ -97,6 +111,11 @@ def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
         return small
     keep = np.where((image != _IGNORED).any(axis=2), np.uint8(255), np.uint8(0))
     return masked(small, cv2.resize(keep, (width, height), interpolation=cv2.INTER_AREA))
+
+
+def kept(image: np.ndarray) -> np.ndarray:
+    """(H, W) bool: which pixels of an image of View.load() count."""
+    return (image != _IGNORED).any(axis=2) if image.shape[2] == 4 else np.ones(image.shape[:2], bool)
 
 
 def kept_pixels(image: np.ndarray) -> int:

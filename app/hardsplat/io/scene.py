@@ -15,7 +15,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,13 +24,15 @@ from tqdm import tqdm
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.io.colmap import read_model
+from hardsplat.io.colmap_model import ColmapCamera
 from hardsplat.io.images import image_size, read_pixels
 from hardsplat.io.lens import Lens, intrinsics
-from hardsplat.io.masks import FOLDER, Masks, fitted, masked, read_kept
+from hardsplat.io.masks import FOLDER, Masks, cut_out, fitted, masked, read_kept
 from hardsplat.io.source import Posed, Source, stays_below
 from hardsplat.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
+FEWEST_OF_A_CAMERA = 4  # photographs for each camera of a model, on average, below which cameras are told apart by size alone
 SMALL = 200  # px of the longer side of the largest photograph, below which --data-factor is likely a mistake
 
 
@@ -40,6 +42,8 @@ class View:
 
     name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
     the camera's. lens: how the photograph is distorted, None for a pinhole. mask: the picture of what counts, None where all does.
+    number: which of the scene's physical cameras took it, counted from 0. original: the camera of the full-size photograph as the scene's files have it.
+    mask_mode: what becomes of pixels that the mask leaves out, a key of MODES in masks.py.
     """
 
     name: str
@@ -48,6 +52,9 @@ class View:
     stored: tuple[int, int] | None = None
     lens: Lens | None = None
     mask: Path | None = None
+    number: int = 0
+    original: ColmapCamera | None = field(default=None, compare=False)
+    mask_mode: str = "ignore"
 
     def load(self) -> np.ndarray:
         """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has transparent pixels: down-sampled by area,
@@ -61,7 +68,9 @@ class View:
         if found != expected:
             raise UserError(f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed since the scene was opened")
         image = fitted(image, *size, self.lens)
-        return masked(image, read_kept(self.mask, *size, self.lens)) if self.mask else image
+        if self.mask is None:
+            return image
+        return (masked if self.mask_mode == "ignore" else cut_out)(image, read_kept(self.mask, *size, self.lens))
 
 
 @dataclass(frozen=True)
@@ -132,11 +141,12 @@ class Scene:
         return cls(name, views, points, colors, train, test, _extent([views[i] for i in train], name))
 
 
-def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) -> Scene:
+def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8, mask_mode: str = "ignore") -> Scene:
     """Opens a scene; photographs are only looked at for their size.
 
     data_factor: train on photographs this many times smaller, from images_<data_factor> or else by resampling those in images.
     test_every: hold out every n-th view by sorted name, starting with the first; 0 or less: none. A scene with a test split of its own keeps that.
+    mask_mode: what becomes of pixels that masks leave out, a key of MODES in masks.py.
     Raises UserError for anything missing, damaged or contradictory.
     """
     root = Path(data_dir)
@@ -145,7 +155,8 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
     if data_factor < 1:
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
     source = _read(root, data_factor)
-    views = [_view(posed, data_factor) for posed in sorted(source.photographs, key=lambda posed: posed.name)]
+    photographs = sorted(source.photographs, key=lambda posed: posed.name)
+    views = [replace(_view(posed, data_factor), number=number, original=posed.lens, mask_mode=mask_mode) for posed, number in zip(photographs, _physical_cameras(photographs))]
 
     every = range(0, len(views), test_every) if test_every > 0 else []
     test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]
@@ -153,7 +164,7 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8) 
     extent = _extent([views[i] for i in train], source.label)
     if (root / FOLDER).is_dir() and not any(view.mask for view in views):
         raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
-    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views, data_factor)))
+    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views, data_factor, mask_mode)))
 
 
 def _others(views: Sequence[View], test: Sequence[int], label: str) -> list[int]:
@@ -211,6 +222,15 @@ def _read(root, data_factor) -> Source:
     return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
 
 
+def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
+    """Which camera took each photograph, counted from 0: those of the model; by the size of pictures where the model has one for almost every photograph."""
+    keys = [(posed.lens.id, 0) for posed in photographs]
+    if FEWEST_OF_A_CAMERA * len(set(keys)) > len(keys):
+        keys = [(posed.lens.width, posed.lens.height) for posed in photographs]
+    numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    return [numbers[key] for key in keys]
+
+
 def _image_folder(root, data_factor, name):
     """The folder to read and how many times smaller than the model's cameras its pictures are. name: of one of them."""
     if data_factor > 1 and (root / f"images_{data_factor}").is_dir():
@@ -259,12 +279,12 @@ def _view(posed: Posed, data_factor: int) -> View:
     return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
 
 
-def _notes(views, data_factor):
+def _notes(views, data_factor, mask_mode):
     small = max(views, key=lambda view: max(view.camera.width, view.camera.height)).camera if data_factor > 1 else None
     resampled = [view for view in views if view.stored]
     distorted = [view for view in views if view.lens]
     with_mask = sum(view.mask is not None for view in views)
-    notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are ignored"] if with_mask else []
+    notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are {'ignored' if mask_mode == 'ignore' else 'transparent'}"] if with_mask else []
     if small and max(small.width, small.height) < SMALL:
         notes.append(f"--data-factor {data_factor} leaves photographs of {_by((small.width, small.height))} pixels; a smaller factor shows more")
     if resampled:

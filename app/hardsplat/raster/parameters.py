@@ -117,6 +117,7 @@ class Parameters:
                 row["width"], row["quantity"], row["number"], row["within"] = q.width, place.index, place.number + k * q.width, k
                 row["source"] = trained.GRADIENTS[f"GRADIENT_{q.gradient.upper()}"]
                 row["band"] = k + 1 if q.name == "shN" else 0
+                row["centred"] = q.centred
                 row["items"] = 0 if q.of == "splat" else planes.capacity
         self._fixed["planes"].upload(table)
         self._table = table

@@ -115,14 +115,15 @@ class Perspective(Plain):
         gradients, stats = trained.gradients("splat"), ("grow_stats",) if sink.grows else ()
         kept = tuple(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
         own = tuple(trained.QUANTITIES[name].d for name in GEOMETRY)
+        poses, listing = (("pose_sums",), "in_order") if sink.poses else ((), "any")
         return [
             ComputePass(
                 name="project backward",
                 shader="project/backward.comp",
                 reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *kept, *stats),
-                writes=("d_splats2d", "d_colors", "directions", *own, *stats),
+                writes=("d_splats2d", "d_colors", "directions", *own, *stats, *poses),
                 spec={"ANTIALIASED": self.antialiased},
-                slots={"stats": f"optim/{'grow' if sink.grows else 'no'}_stats.glsl"},
+                slots={"stats": f"optim/{'grow' if sink.grows else 'no'}_stats.glsl", "listing": f"project/visible_{listing}.glsl"},
             ),
             splats_pass(sink, "optim/analytic.glsl", ("d_colors", "directions", *gradients)),
             *other_passes(sink),
@@ -130,7 +131,10 @@ class Perspective(Plain):
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         names = ("seen", "d_colors", "directions") if self.sink else ()
-        return allocate_drawn(device, capacity, self.sink, {name: capacity * contract.itemsize(name) for name in names} | sort_bytes(capacity))
+        sizes = {name: capacity * contract.itemsize(name) for name in names} | sort_bytes(capacity)
+        if self.sink and self.sink.poses:
+            sizes["pose_sums"] = 6 * (-(-capacity // contract.CONSTANTS["GROUP"]) + 1) * contract.itemsize("pose_sums")
+        return allocate_drawn(device, capacity, self.sink, sizes)
 
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """parameters, camera, frame, counts -> splats2d, order."""

@@ -22,6 +22,7 @@ class Sink:
     """stores: gradients are left for the Python API, and nobody else makes `d_image`. slots, reads, writes: what the last pass of the backward pass takes for it.
 
     visible_only: splats that were not visible are left alone. grows: the statistics of densification are wanted. scores: draws of SCORES will be asked for.
+    poses: what the camera gets is summed too.
     """
 
     stores: bool
@@ -31,6 +32,7 @@ class Sink:
     visible_only: bool = False
     grows: bool = False
     scores: bool = False
+    poses: bool = False
     own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
 
 
@@ -41,11 +43,19 @@ SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {"absolute": ({"ABSOL
 STORE = Sink(True, {"sink": "optim/store.glsl"}, own=("gradients",))
 
 
-def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False) -> Sink:
+def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, poses: bool = False) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/step.glsl", "moments": MOMENT_FORMATS[moments].slot}
     return Sink(
-        False, slots, reads=("adam_settings", "rates", "loss_terms"), writes=("term_sums",), visible_only=visible_only, grows=grows, scores=scores, own=("values", "moments")
+        False,
+        slots,
+        reads=("adam_settings", "rates", "loss_terms"),
+        writes=("term_sums",),
+        visible_only=visible_only,
+        grows=grows,
+        scores=scores,
+        poses=poses,
+        own=("values", "moments"),
     )
 
 
@@ -59,6 +69,10 @@ def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
     return tuple(name for what in sink.own for name in names[what])
 
 
+def _slots(sink: Sink, kind: Of) -> dict[str, str]:
+    return {**sink.slots, **({} if sink.stores else {"terms": f"contract/parameter_terms_{kind}.glsl"})}
+
+
 def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping[str, int | float] = {}) -> ComputePass:
     """The gradients of all planes of splats -> the sink. gradient: the file that fills <gradient>; reads: what that needs."""
     owned, listed = _owned(sink, "splat"), () if sink.stores else ("moved_planes",)
@@ -68,7 +82,7 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
         reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
         writes=(*owned, *sink.writes),
         spec={"VISIBLE_ONLY": sink.visible_only, **spec},
-        slots={**sink.slots, "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
+        slots={**_slots(sink, "splat"), "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
     )
 
 
@@ -81,7 +95,9 @@ def record_splats(recorder: Recorder, run: Mapping[str, Pipeline], sink: Sink, c
 
 
 def other_passes(sink: Sink) -> list[ComputePass]:
-    """Adam for quantities of photographs, cameras and the scene, a pass for each kind that has any. Their gradients are written by other passes."""
+    """Adam for quantities of photographs, cameras and the scene, a pass for each kind that has any. Their gradients are written by other passes.
+
+    A step moves the photograph that it sees and no other, moments included: one that is seen once in hundreds of steps would drift by its momentum."""
     return [_other(sink, kind) for kind in trained.ORDER[1:] if trained.of(kind) and not sink.stores]
 
 
@@ -92,15 +108,15 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
         shader="optim/planes.comp",
         reads=("frame", *trained.gradients(kind), *sink.reads, *owned),
         writes=(*owned, *sink.writes),
-        spec={"FIRST_PLANE": first},
-        slots={**sink.slots, "gradient": "optim/plane_gradients.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
+        spec={"FIRST_PLANE": first, "VISIBLE_ONLY": kind == "photograph"},
+        slots={**_slots(sink, kind), "gradient": "optim/plane_gradients.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
     )
 
 
 def record_others(recorder: Recorder, run: Mapping[str, Pipeline], items: Mapping[Of, int]) -> None:
-    """A step of Adam for photographs, cameras and the scene. items: how many there are of each kind."""
+    """A step of Adam for photographs, cameras and the scene. items: how many there are of each kind; kinds that it lacks rest."""
     for kind in trained.ORDER[1:]:
-        if f"adam {_ITEMS[kind]}" in run:
+        if items.get(kind) and f"adam {_ITEMS[kind]}" in run:
             recorder.run(run[f"adam {_ITEMS[kind]}"], groups=plane_groups(trained.plane_count(kind), items[kind]))
 
 

@@ -81,7 +81,7 @@ def _lacking(config: TrainConfig) -> str | None:
 
 def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     """Gradient error of the trained splats on the first held-out view, with the variants of the run."""
-    scene = load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every)
+    scene = load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
     view = scene.views[(scene.test or scene.train)[0]]
     rasterizer = config_from_file(folder / SAVED_NAME).rasterizer
     known = {f.name for f in fields(BACKENDS[rasterizer].options)}

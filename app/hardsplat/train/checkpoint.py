@@ -127,7 +127,8 @@ def load(path: Path) -> Checkpoint:
             if int(data["version"]) != VERSION:
                 raise UserError(f"{path}: checkpoint version {int(data['version'])}, this hardsplat reads {VERSION}")
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
-            buffers = {name: data[name] for name in shapes(0, dict.fromkeys(trained.ORDER, 0))}
+            needed = shapes(0, dict.fromkeys(trained.ORDER, 0)).keys() - {n for kind in trained.ORDER[1:] for n in (*trained.values(kind), *trained.moments(kind))}
+            buffers = {name: data[name] for name in shapes(0, dict.fromkeys(trained.ORDER, 0)) if name in needed or name in data}
             checkpoint = Checkpoint(step, sh_degree, buffers, _history(json.loads(str(data["log"]))))
             if step < 0 or not 0 <= sh_degree <= 3:
                 raise ValueError(f"step {step} of SH degree {sh_degree}")
@@ -138,8 +139,10 @@ def load(path: Path) -> Checkpoint:
     except Exception as error:  # the parser raises almost anything on a damaged file
         text = str(error).splitlines()
         raise UserError(f"{path}: not a usable checkpoint ({text[0] if text else type(error).__name__}); give another with --ckpt") from None
-    items = {kind: next((buffers[q.name].shape[1] for q in trained.of(kind) if buffers[q.name].ndim == 3), 0) for kind in trained.ORDER}
+    items = {kind: next((buffers[q.name].shape[1] for q in trained.of(kind) if q.name in buffers and buffers[q.name].ndim == 3), 0) for kind in trained.ORDER}
     for name, expected in shapes(sh_degree, items).items():
+        if name not in buffers:
+            continue  # a quantity of photographs or cameras that was not there yet: it begins at its first values
         if buffers[name].dtype != np.float32 or buffers[name].shape != expected or not items["splat"]:
             raise UserError(f"{path}: {name} is {buffers[name].dtype} {buffers[name].shape}, expected float32 {expected}; give another with --ckpt")
     return checkpoint

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,14 @@ from hardsplat.api import finished
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.images import over
-from hardsplat.io.masks import kept_pixels
+from hardsplat.io.masks import kept, kept_pixels
 from hardsplat.io.scene import Scene, load_images, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
@@ -28,10 +29,13 @@ from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.train.fitted import color_fitted
 from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
+from hardsplat.train.lpips import Lpips
 from hardsplat.train.photos import pack
 from hardsplat.train.report import check_folder, make_folder, write_json
 from hardsplat.train.result import find_model
+from hardsplat.variants.formats import FORMATS
 
 BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
 
@@ -43,6 +47,8 @@ class Measured:
     ssim: float
     image: np.ndarray | None  # (H, W, 3) float32, not clamped; None where it was not asked for
     photo: np.ndarray  # (H, W, 3) uint8, over the background
+    fitted_psnr: float | None = None  # after a fit of colours, where that was asked for
+    fitted_ssim: float | None = None
 
 
 class Evaluator:
@@ -53,6 +59,7 @@ class Evaluator:
         self._own = {n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}
         self._own["photos"] = Buffer(device, width * height * 4, "photos")
         self._own |= allocate_metrics(device, width, height)
+        self._fitted: Image | None = None  # made when it is asked for
         self._record()
 
     def _record(self) -> None:
@@ -62,8 +69,8 @@ class Evaluator:
         record_metrics(self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
         self._recorder.end()
 
-    def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray, picture: bool = True) -> Measured:
-        """frame: a contract Frame row (SH degree, background, near plane). picture: the image is wanted, not its measures alone."""
+    def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray, picture: bool = True, fitted: bool = False) -> Measured:
+        """frame: a contract Frame row (SH degree, background, near plane). picture: the image is wanted, not its measures alone. fitted: also after a fit of colours."""
         self.resources["camera"].upload(camera_row(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo))
@@ -72,12 +79,30 @@ class Evaluator:
             self._recorder.destroy()
             self._record()
             self._recorder.run_once()
-        image = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])[0] if picture else None
+        image = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])[0] if picture or fitted else None
         psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
-        return Measured(name, psnr, ssim, image, over(photo, frame["background"]))
+        shown = over(photo, frame["background"])
+        after = self._measure_fitted(color_fitted(image, shown, kept(photo)), camera, kept_pixels(photo)) if fitted and image is not None else (None, None)
+        return Measured(name, psnr, ssim, image, shown, *after)
+
+    def _measure_fitted(self, image: np.ndarray, camera: Camera, pixels: int) -> tuple[float, float]:
+        """(PSNR, SSIM) of an image in the place of the render, against the photograph that was measured last."""
+        if self._fitted is None:
+            self._fitted = Image(self.device, self.width, self.height, FORMATS["float32"].vk, np.float32, "fitted")
+        texels = np.zeros((self.height, self.width, 4), np.float32)
+        texels[: camera.height, : camera.width, :3] = image
+        self._fitted.upload(texels)
+        recorder = Recorder(self.device, {**self.resources, "target": self._fitted})
+        record_metrics(recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
+        recorder.end()
+        recorder.run_once()
+        recorder.destroy()
+        return read_metrics(self.resources, camera, pixels)
 
     def destroy(self) -> None:
         self._recorder.destroy()
+        if self._fitted is not None:
+            self._fitted.destroy()
         for resource in self._own.values():
             resource.destroy()
 
@@ -95,25 +120,27 @@ def measure_all(
     quiet: bool,
     photos: Iterable[np.ndarray] | None = None,
     pictures: bool = True,
+    cameras: Sequence[Camera] | None = None,
+    fitted: bool = False,
 ) -> Iterator[Measured]:
-    """Views one by one. The canvas must hold the largest of them. photos: of these views, where they have been read already. pictures: of all views, or else of the first alone."""
+    """Views one by one. The canvas must hold the largest of them. photos: of these views, where they have been read already. pictures: of all views, or else of the first alone.
+
+    cameras: in the place of those of the views. fitted: also after a fit of colours."""
     views = [scene.views[i] for i in indices]
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
         for i, (view, photo) in enumerate(zip(tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet), photographs)):
-            yield evaluator.measure(view.name, view.camera, photo, frame, pictures or i == 0)
+            yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted)
     finally:
         evaluator.destroy()
 
 
-def summary(measured: list[tuple[str, float, float]]) -> dict:
-    """Means and the table of views, as it goes into JSON."""
-    return {
-        "psnr": float(np.mean([m[1] for m in measured])),
-        "ssim": float(np.mean([m[2] for m in measured])),
-        "views": [{"name": n, "psnr": p, "ssim": s} for n, p, s in measured],
-    }
+def summary(measured: Sequence[Measured]) -> dict:
+    """Means and the table of views, as it goes into JSON. fitted_psnr, fitted_ssim: after a fit of colours, where that was measured."""
+    names = [name for name in ("psnr", "ssim", "fitted_psnr", "fitted_ssim") if measured and getattr(measured[0], name) is not None]
+    views = [{"name": m.name, **{name: getattr(m, name) for name in names}} for m in measured]
+    return {**{name: float(np.mean([view[name] for view in views])) for name in names}, "views": views}
 
 
 def canvas_of(scene: Scene) -> tuple[int, int]:
@@ -129,14 +156,29 @@ def save_comparison(folder: Path, m: Measured) -> None:
     write_comparison(folder, m.name, m.image, m.photo)
 
 
-def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None) -> dict:
-    """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons."""
+def _refined(gpu: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene) -> list[Camera]:
+    """The cameras of the held-out views where the splats show most of them."""
+    from hardsplat.train.held_out import refine_held_out  # a session, which most measurements do without
+
+    gradient = "analytic" if config.gradient == "stochastic" else config.gradient
+    config = replace(config, rasterizer=fastest(gpu, config), gradient=gradient)
+    return refine_held_out(gpu, config, gaussians, scene, scene.test)
+
+
+def evaluate_run(
+    result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None, pose_opt: bool = False, lpips: str | None = None
+) -> dict:
+    """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons.
+
+    pose_opt: also from refined poses of those views, which a run with that setting has anyhow. lpips: a variant of VARIANTS in lpips.py, measured too.
+    """
     ply, config = find_model(result, data_dir, device)
     if config.data_dir is None:
         raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")
+    distance = Lpips(lpips) if lpips else None
     out = Path(result_dir) if result_dir else ply.parent
     check_folder(out)
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
     gaussians = load_splats(ply)
@@ -147,16 +189,31 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     backend = BACKENDS[fastest(gpu, config)]
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink=None)
     frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
-    rows = []
-    for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet):
-        rows.append((m.name, m.psnr, m.ssim))
+    rows, distances = [], []
+    for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet, fitted=True):
+        rows.append(replace(m, image=None))
+        if distance and m.image is not None:
+            distances.append(distance(m.image, m.photo))
         save_comparison(out / "renders", m)
+    table = {**summary(rows), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
+    if pose_opt or config.pose_opt:
+        cameras = _refined(gpu, config, gaussians, scene)
+        again = measure_all(gpu, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True)
+        table["refined"] = summary([replace(m, image=None) for m in again])
     raster.destroy()
     parameters.destroy()
-    table = {**summary(rows), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
+    if distance:
+        table["lpips"] = {"mean": float(np.mean(distances)), "views": distances, **distance.named}
     write_json(out / "eval.json", table)
-    for name, psnr, ssim in rows:
-        print(f"{name:32s} PSNR {psnr:6.2f} dB  SSIM {ssim:.4f}")
-    print(f"{'mean of ' + str(len(rows)) + ' held-out views':32s} PSNR {table['psnr']:6.2f} dB  SSIM {table['ssim']:.4f}")
+    _say(table)
     print(f"written: {out / 'eval.json'}, renders and their photographs in {out / 'renders'}")
     return table
+
+
+def _say(table: dict) -> None:
+    lines = [*table["views"], {**table, "name": f"mean of {len(table['views'])} held-out views"}]
+    lines += [{**table["refined"], "name": "mean with refined poses"}] if "refined" in table else []
+    for row in lines:
+        print(f"{row['name']:32s} PSNR {row['psnr']:6.2f} dB  SSIM {row['ssim']:.4f}   with colours fitted {row['fitted_psnr']:6.2f} dB  {row['fitted_ssim']:.4f}")
+    if lpips := table.get("lpips"):
+        print(f"LPIPS {lpips['mean']:.4f} ({lpips['variant']}: {lpips['what']}; version {lpips['version']})")

@@ -130,9 +130,8 @@ class TensorBoard(Watcher):
             from tensorboardX import SummaryWriter
         except ImportError:
             raise UserError("--log tensorboard needs tensorboardX: pip install 'hardsplat[tensorboard]'") from None
-        self._make: Any = SummaryWriter
-        self._writer: Any = None  # from open() on
-        self._pictured = 0.0
+        self._make, self._pictured = SummaryWriter, 0.0
+        self._writer: Any = None
 
     def open(self, run: Running) -> None:
         try:

@@ -34,15 +34,18 @@ _GROUP = contract.CONSTANTS["GROUP"]
 _COMPARED = ("target", "photos", "camera", "frame")
 
 
-def loss_passes(photo_bytes: int = 4, differences: bool = False) -> tuple[ComputePass, ...]:
-    """photo_bytes: of a pixel in `photos`, 3 or 4. differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
+def loss_passes(photo_bytes: int = 4, differences: bool = False, exposed: bool = False) -> tuple[ComputePass, ...]:
+    """photo_bytes: of a pixel in `photos`, 3 or 4. exposed: the photograph is compared with `exposed`, not with `target`.
+
+    differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
     the derivative; the record is of `target`."""
     spec = {"PHOTO_BYTES": photo_bytes}
     result = ("target_minus",), ("loss_differences",), {"result": "loss/difference.glsl"}
     more, writes, slots = result if differences else ((), ("d_image",), {"result": "loss/derivative.glsl"})
+    bind = {"target": "exposed"} if exposed else {}
     return (
-        ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec),
-        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "loss_terms", *more), writes=writes, spec=spec, slots=slots),
+        ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec, bind=bind),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "loss_terms", *more), writes=writes, spec=spec, slots=slots, bind=bind),
         ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
     )
 

@@ -29,6 +29,8 @@ OF_A_RUN = (
     "splats.ply",
     "splats_[0-9]*.ply",
     "eval.json",
+    "exposures.json",
+    "poses",
     "renders",
     "ckpts",
 )

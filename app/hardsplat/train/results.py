@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.images import over, save_png, to_uint8
@@ -115,6 +116,13 @@ class Results:
             checkpoints.prune(self.folder, self.config.save_steps)
 
         return self.background.do("checkpoint", work, sum(values.nbytes for values in state.buffers.values()), line="checkpoint")
+
+    def learnt(self, state: Checkpoint, held_out: Sequence[Camera]) -> None:
+        """What was learnt of photographs, where anything was. held_out: refined cameras of the held-out views, if there are any."""
+        from hardsplat.train.learnt import save_learnt
+
+        if self.config.exposure != "none" or self.config.pose_opt:
+            self.background.do("learnt", lambda: save_learnt(self.folder, self.config, self.scene, state, held_out))
 
     def viewer(self, gaussians: Gaussians, name: str | None) -> None:
         """The report's viewer, which begins at the held-out view `name`, shown before. Made from memory while held-out views are measured."""

@@ -19,17 +19,18 @@ _END = ComputePass(name="end step", shader="train/end_step.comp", reads=("frame"
 _END_FIT = ComputePass(name="end step", shader="train/end_fit_step.comp", reads=("frame",), writes=("frame",))
 
 
-def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()) -> ComputePass:
+def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), pose: str = "pose/given.glsl") -> ComputePass:
     return ComputePass(
         name="begin step",
         shader="train/begin_step.comp",
         reads=("step_settings", "schedule", "views", "rate_plans", "frame", *reads),
         writes=("camera", "frame", "rates", *writes),
-        slots={"moved": moved},
+        slots={"moved": moved, "pose": pose},
     )
 
 
 SCHEDULE_PASSES = (_begin("train/moved_planes.glsl", ("counts",), ("indirect", "moved_planes")), _END)
+POSED_PASSES = (_begin("train/moved_planes.glsl", ("counts", "turn", "shift"), ("indirect", "moved_planes"), "pose/refined.glsl"), _END)  # poses are trained
 FIT_SCHEDULE_PASSES = (_begin("train/no_planes.glsl"), _END_FIT)  # of fits that have no planes of splats
 
 
@@ -51,11 +52,16 @@ def rate_plan(first: float, last: float | None = None, until: int = 1, every: in
     return row
 
 
-def rate_plans(config: TrainConfig, extent: float) -> np.ndarray:
-    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest. extent: scene radius, world units."""
+def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.ndarray:
+    """The RatePlan of every plane of the trained table; planes that the SH degree lacks rest, and quantities that the settings do not train.
+
+    extent: scene radius, world units. frozen: splats rest too.
+    """
     plans = np.zeros(sum(trained.plane_count(kind) for kind in trained.ORDER), contract.dtype("RatePlan"))
     for place in trained.places():
         q, rate = place.quantity, place.quantity.rate
+        if not trained.is_chosen(q, config) or (frozen and q.of == "splat"):
+            continue
         every = getattr(config, rate.every) if rate.every else 1
         scale = (extent if rate.per_extent else 1.0) * every  # as far as in as many steps
         first = np.float32(getattr(config, rate.setting) * scale)

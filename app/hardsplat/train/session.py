@@ -6,7 +6,7 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
-from hardsplat.errors import OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
@@ -25,15 +25,16 @@ from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row
 from hardsplat.raster.parameters import Gradients, Parameters
-from hardsplat.raster.sinks import Sink, adam, record_others, resolve_moments
+from hardsplat.raster.sinks import Sink, adam, resolve_moments
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
+from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import STATISTICS, Checkpoint
 from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss, term_sums_bytes
 from hardsplat.train.photos import Photos
 from hardsplat.train.refine import allocate_refine, refine_settings
-from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
+from hardsplat.train.schedule import adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Record
 from hardsplat.trained import Of
@@ -46,6 +47,7 @@ GROUP = contract.CONSTANTS["GROUP"]
 class Session(BatchedSession):
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order. timed_rows: see `use`.
 
+    numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all. frozen: the splats stay as they are.
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
 
@@ -62,10 +64,14 @@ class Session(BatchedSession):
         extent: float,
         on_batch: Callable[[BatchResult], None],
         timed_rows: bool = True,
+        numbers: Sequence[int] | None = None,
+        frozen: bool = False,
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         (self.width, self.height), self.extent = canvas, extent
-        self.items: dict[Of, int] = {"photograph": len(views), "camera": 1, "scene": 1}
+        self.numbers = list(numbers or [0] * len(views))
+        self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
+        self.capture = Capture(config, self.items, extent, frozen)
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
@@ -93,10 +99,10 @@ class Session(BatchedSession):
                 c.seed, c.adam_beta1, c.adam_beta2, c.background, splat_planes, c.sh_degree, c.sh_degree_interval, c.near_plane
             ),
             "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
-            "rate_plans": rate_plans(c, self.extent),
+            "rate_plans": rate_plans(c, self.extent, self.capture.frozen),
             "loss_terms": terms,
             "refine_settings": refine_settings(c, self.extent),
-            "views": np.stack([camera_row(v) for v in self.views]),
+            "views": self._rows(self.views),
         }
         sizes = {name: values.size for name, values in told.items()} | {"rates": told["rate_plans"].size, "moved_planes": 1}
         sizes |= {"schedule": HISTORY, "history": HISTORY}
@@ -108,6 +114,10 @@ class Session(BatchedSession):
         if self.strategy.scores:
             self._shared["weights"] = Image(device, self.width, self.height, FORMATS["float32"].vk, np.float32, "weights")
         self._batches = Batches(device, buffer_in(self._shared, "history"), self._on_batch)
+
+    def _rows(self, views: list[Camera]) -> np.ndarray:
+        """The contract's Camera struct of each view."""
+        return np.stack([camera_row(v, number=number) for v, number in zip(views, self.numbers, strict=True)])
 
     def _terms(self, capacity: int = 0) -> np.ndarray:
         return loss_terms(self.config, self.extent, self.items, self.config.sh_degree, capacity)
@@ -123,8 +133,9 @@ class Session(BatchedSession):
         return Checkpoint.initial(gaussians, self.config.sh_degree, self.items)
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Goes on where the checkpoint was made. Raises OutOfMemory like start."""
+        """Goes on where the checkpoint was made. Raises OutOfMemory like start, UserError where it is of other photographs than the session's."""
         n = checkpoint.splats
+        others = self._of_other_items(checkpoint)
         self.drain()
         self.check_fit(n)
         try:
@@ -136,9 +147,19 @@ class Session(BatchedSession):
             self.parameters.forget()
             zeros = {*STATISTICS, *(name for kind in trained.ORDER for name in trained.moments(kind))}
         for name, values in checkpoint.buffers.items():
-            if name not in zeros:
+            if name not in others and name not in zeros:
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
+
+    def _of_other_items(self, checkpoint: Checkpoint) -> set[str]:
+        """Names of arrays of a checkpoint that are of other photographs or cameras, and rest in this run. Raises UserError where they are trained."""
+        found: set[str] = set()
+        for q in (q for kind in trained.ORDER[1:] for q in trained.of(kind)):
+            items = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else self.items[q.of]
+            if items != self.items[q.of] and trained.is_chosen(q, self.config):
+                raise UserError(f"the checkpoint knows {items} {q.of}s, the scene has {self.items[q.of]}: train on the photographs that it was made with")
+            found |= {q.name, q.moments} if items != self.items[q.of] else set()
+        return found
 
     def snapshot(self) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight."""
@@ -164,7 +185,7 @@ class Session(BatchedSession):
     def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
         """Trains on the same views at another size, none larger than at first, from the next step on."""
         self.drain()
-        self._shared["views"].upload(np.stack([camera_row(v) for v in views]))
+        self._shared["views"].upload(self._rows(views))
         self.photos.show(images)
 
     # -- running ---------------------------------------------------------------------------------------------------------------
@@ -271,7 +292,7 @@ class Session(BatchedSession):
 
     def _sink(self) -> Sink:
         has_statistics = finds_statistics(self.config.gradient)
-        return adam(self.config.moments, self.config.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics)
+        return adam(self.config.moments, self.config.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics, self.config.pose_opt)
 
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
@@ -280,12 +301,16 @@ class Session(BatchedSession):
             options = backend.first(self.device, options)
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
         self._parts = [self.raster]
-        self._scratch = scratch = allocate_refine(self.device, self.parameters.capacity)
+        scratch: dict[str, Buffer | Image] = {**allocate_refine(self.device, self.parameters.capacity)}
+        self._scratch = scratch
         self._parts += scratch.values()
         terms = self._terms(self.parameters.capacity)
         self._shared["loss_terms"].upload(terms)
         scratch["term_sums"] = Buffer(self.device, term_sums_bytes(terms), "term_sums")
         self._parts.append(scratch["term_sums"])
+        capturing = self.capture.allocate(self.device, self.raster)
+        scratch |= capturing
+        self._parts += capturing.values()
         self._pairs.make(self.raster, new=True)
         self._record_commands()
 
@@ -295,15 +320,19 @@ class Session(BatchedSession):
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
         self._recorded = recorded = Recordings(self.device, self.resources)
         refining = self.strategy.passes(self.config.moments, self.photos.pixel_bytes)
-        run = build_all(self.device, [*SCHEDULE_PASSES, *loss_passes(self.photos.pixel_bytes, differences=self.estimates > 0), *SORT_PASSES[:1], *refining])
+        losses = loss_passes(self.photos.pixel_bytes, self.estimates > 0, self.capture.exposed)
+        run = build_all(self.device, [*losses, *self.capture.passes(), *SORT_PASSES[:1], *refining])
+
+        def compare(recorder: Recorder) -> None:
+            self.capture.record_compared(recorder, run, lambda r: record_loss(r, run, self.width, self.height))
 
         def step(recorder: Recorder, scores: bool = False) -> None:
             record_begin(recorder, run)
-            self.raster.record_step(recorder, lambda r: record_loss(r, run, self.width, self.height))
-            record_others(recorder, self.raster.pipelines, self.items)
+            self.raster.record_step(recorder, compare)
+            self.capture.record_moved(recorder, run, self.raster.pipelines)
             if scores:
                 self.strategy.record_scores(recorder, run, self.raster)
-            self.strategy.record_step(recorder, run)
+            self.strategy.record_step(recorder, run, self.config)
             record_end(recorder, run)
 
         def with_run(record: Record) -> Callable[[Recorder], None]:

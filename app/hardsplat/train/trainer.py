@@ -17,6 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat import trained
+from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gaussians import Gaussians
@@ -33,6 +34,7 @@ from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, summary
+from hardsplat.train.learnt import measure_refined, uneven, unevenness
 from hardsplat.train.logs import log_of
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, set_aside, stage_table
@@ -72,11 +74,12 @@ class Run:
         self.bar: tqdm | None = None
         self.parts, self._open = parts or Parts("load"), False
         self._stopped = self._measuring = self._warned = False  # stopped: by a watcher
+        self._held_out: list[Camera] = []  # refined cameras of the held-out views
         self.folder = Path(config.result_dir or Path("results") / (scene.name if scene else scene_folder(config.data_dir).name))
         check_folder(self.folder)
         self.parts.begin("load")
         start = self._checkpoint_to_resume()
-        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every)
+        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
@@ -106,7 +109,9 @@ class Run:
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas_of(self.scene), self.scene.extent, self._on_batch, len(self._auto.names) < 2)
+        canvas, numbers = canvas_of(self.scene), [v.number for v in views]
+        timed_rows = len(self._auto.names) < 2
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start)
@@ -311,6 +316,7 @@ class Run:
         gaussians = splats_of(self._safe)
         self.results.splats(gaussians, "splats.ply")
         self._evaluate(step, gaussians)
+        self.results.learnt(self._safe, self._held_out)
         self._safe.log = self.log.history()  # with that measurement
         self.results.checkpoint(self._safe)
 
@@ -339,32 +345,53 @@ class Run:
         shown: Measured | None = None
         if self.scene.test and not self.stopping.asked:
             with self._aside("measuring"):
-                rows: list[tuple[str, float, float]] = []
+                rows: list[Measured] = []
+                gains: list[float] = []
                 self._measuring, every = True, gaussians is not None
+                fitted = self.config.exposure != "none"
+                photos = self.results.held_out()
                 try:
-                    for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet, self.results.held_out(), every):
+                    for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet, photos, every, fitted=fitted):
                         if self.stopping.asked:
                             break
                         self.watchers.turn(self)
-                        rows.append((m.name, m.psnr, m.ssim))
+                        rows.append(replace(m, image=None))
                         if shown is None:
                             shown = m
                         if gaussians is not None:
+                            gains += [] if fitted else [unevenness(m)]
                             self.results.comparison(m)
                             if len(rows) == 1:
                                 self.results.viewer(gaussians, m.name)
                 finally:
                     self._measuring = False
                 if shown is not None and len(rows) == len(self.scene.test):
-                    self._tell(step, rows, shown)
+                    self._tell(step, rows, shown, gaussians if self.config.pose_opt else None)
+                    if note := uneven(gains):
+                        tqdm.write(note)
         if gaussians is not None and shown is None:
             self.results.viewer(gaussians, None)
 
-    def _tell(self, step: int, rows: list[tuple[str, float, float]], example: Measured) -> None:
+    def _tell(self, step: int, rows: list[Measured], example: Measured, refined: Gaussians | None) -> None:
+        """refined: the splats against which the poses of held-out views are refined, to measure them from there too."""
         result = {"step": step, "splats": self.session.count(), "training_seconds": self.log.training_seconds, **summary(rows)}
         self.log.evaluations[:] = [e for e in self.log.evaluations if e["step"] != step] + [result]  # a resumed run may measure again
         self.watchers.measured(self, result, example)
-        tqdm.write(f"step {step}: held-out PSNR {result['psnr']:.2f} dB, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
+        tqdm.write(f"step {step}: held-out PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
+        if refined is not None:
+            result["refined"] = self._measure_refined(refined)
+
+    def _measure_refined(self, gaussians: Gaussians) -> dict:
+        """The summary of held-out views from refined poses; empty where there is no memory for that, or the run is to end."""
+        try:
+            how = self.device, self.config, gaussians, self.scene, self.session.raster, self._frame()
+            self._held_out, result = measure_refined(*how, lambda: bool(self.stopping.asked))
+        except OutOfMemory as error:
+            tqdm.write(f"note: held-out views are measured from their own poses alone: {error}")
+            return {}
+        if result:
+            tqdm.write(f"from refined poses of held-out views: PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}")
+        return result
 
     def _frame(self) -> np.ndarray:
         """The contract's Frame of a measurement now."""
@@ -409,6 +436,11 @@ class Run:
             quality = f"interrupted, so not measured (hardsplat eval {shlex.quote(str(self.folder))} does it); "
         print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}, {self.parts.total():.1f} s in all")
         print(f"result: {self.folder}  report: {self.folder / REPORT}\nlook around in it: hardsplat view {shlex.quote(str(self.folder))}")
+
+
+def _decibels(result: dict) -> str:
+    fitted = f" ({result['fitted_psnr']:.2f} with colours fitted)" if "fitted_psnr" in result else ""
+    return f"{result['psnr']:.2f} dB{fitted}"
 
 
 def splats_of(state: Checkpoint) -> Gaussians:

@@ -70,7 +70,7 @@ def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:
     if config.data_dir is None:
         return {}
     try:
-        scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+        scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     except UserError as error:
         if asked:
             raise

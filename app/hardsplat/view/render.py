@@ -207,7 +207,7 @@ def _scene(config: TrainConfig, path: str, file: Path) -> Scene | None:
         if config.data_dir:
             log.info("%s is not there: the orbit is around the splats, without the scene's cameras", config.data_dir)
         return None
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     if path == "held-out" and not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); use --path train")
     return scene

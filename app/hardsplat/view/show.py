@@ -60,7 +60,7 @@ def find(target: str | Path, data_dir: str | Path | None = None, data_factor: in
     file, config = find_model(path, data_dir)
     config = replace(config, data_factor=data_factor or config.data_factor)
     if config.data_dir is not None and (data_dir or config.data_dir.is_dir()):
-        scene = load_scene(config.data_dir, config.data_factor, config.test_every)
+        scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     elif config.data_dir is not None:
         tqdm.write(f"note: {config.data_dir}, the scene of this run, is not there; --data-dir SCENE shows its cameras and photographs")
     else:

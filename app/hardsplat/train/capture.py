@@ -1,0 +1,62 @@
+"""What a training step does for photographs that differ: passes around the loss, and after Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from hardsplat import trained
+from hardsplat.config import TrainConfig
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.raster.sinks import record_others
+from hardsplat.train.exposure import allocate_exposure, centre_pass, exposure_passes, record_centred, record_exposed, record_exposed_backward
+from hardsplat.train.poses import pose_passes, record_pose_gradients, record_settled
+from hardsplat.train.schedule import POSED_PASSES, SCHEDULE_PASSES
+from hardsplat.trained import Of
+
+
+class Capture:
+    """items: how many photographs and cameras there are. extent: of the scene, world units. frozen: the splats stay as they are, poses alone move."""
+
+    def __init__(self, config: TrainConfig, items: Mapping[Of, int], extent: float, frozen: bool = False):
+        self.config, self.frozen = config, frozen
+        self.moving = {kind: n for kind, n in items.items() if trained.chosen(kind, config)}  # kinds of which something is trained
+        self._exposing = exposure_passes(config.exposure)
+        self._posing = pose_passes(extent, frozen) if config.pose_opt else ()
+        self._centred = any(q.centred for q in trained.chosen("photograph", config))
+
+    @property
+    def exposed(self) -> bool:
+        """The loss compares `exposed` with the photograph."""
+        return bool(self._exposing)
+
+    def passes(self) -> list[ComputePass]:
+        """With those that begin and end a step."""
+        return [*(POSED_PASSES if self._posing else SCHEDULE_PASSES), *self._posing, *self._exposing, *([centre_pass()] if self._centred else [])]
+
+    def allocate(self, device: Device, raster: Rasterizer) -> dict[str, Buffer | Image]:
+        """What the passes need beside what a session has."""
+        target = raster.resources["target"]
+        assert isinstance(target, Image)
+        return allocate_exposure(device, target) if self._exposing else {}
+
+    def record_compared(self, recorder: Recorder, run: Mapping[str, Pipeline], record_loss: Callable[[Recorder], None]) -> None:
+        """target -> the loss -> d_image."""
+        if self._exposing:
+            record_exposed(recorder, run)
+        record_loss(recorder)
+        if self._exposing:
+            record_exposed_backward(recorder, run)
+
+    def record_moved(self, recorder: Recorder, run: Mapping[str, Pipeline], adam: Mapping[str, Pipeline]) -> None:
+        """A step of Adam for photographs and cameras. adam: the pipelines of the rasterizer."""
+        if self._posing:
+            record_pose_gradients(recorder, run)
+        record_others(recorder, adam, self.moving)
+        if self._posing:
+            record_settled(recorder, run)
+        if self._centred:
+            record_centred(recorder, run)

@@ -1,0 +1,64 @@
+"""What a run has learnt of its photographs: exposures.json and poses/, and held-out views measured from refined poses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.context import Device
+from hardsplat.io.poses import FOLDER as POSES
+from hardsplat.io.poses import save_poses
+from hardsplat.io.scene import Scene
+from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.train.evaluate import Measured, measure_all, summary
+from hardsplat.train.exposure import NAME, save_exposures
+from hardsplat.train.fitted import LEARNT, UNEVEN, gain
+from hardsplat.train.held_out import refine_held_out
+from hardsplat.train.poses import moved
+
+
+def save_learnt(folder: Path, config: TrainConfig, scene: Scene, state: Checkpoint, held_out: Sequence[Camera]) -> None:
+    """held_out: refined cameras of the held-out views; with none, they stay as they are. Raises UserError where a file cannot be written."""
+    if config.exposure != "none":
+        save_exposures(folder / NAME, config.exposure, state.buffers, [scene.views[i].name for i in scene.train])
+    if config.pose_opt:
+        cameras = [view.camera for view in scene.views]
+        found = moved([cameras[i] for i in scene.train], state.buffers)
+        for i, camera in zip([*scene.train, *(scene.test if held_out else ())], [*found, *held_out], strict=True):
+            cameras[i] = camera
+        save_poses(folder / POSES, scene, cameras, config.data_dir)
+
+
+def measure_refined(
+    device: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene, raster: Rasterizer, frame: np.ndarray, stopped: Callable[[], bool]
+) -> tuple[list[Camera], dict]:
+    """The cameras of held-out views where the splats show most of them, and the summary of their measurement from there; nothing once `stopped` says so.
+
+    Raises OutOfMemory where a second session does not fit.
+    """
+    cameras = refine_held_out(device, config, gaussians, scene, scene.test, stopped)
+    rows = []
+    for m in measure_all(device, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True) if cameras else ():
+        rows.append(replace(m, image=None))
+        if stopped():
+            return [], {}
+    return cameras, summary(rows) if rows else {}
+
+
+def unevenness(m: Measured) -> float:
+    """dB that fitted colours gain in a view, 0 where that says little: of a scene that has hardly been learnt, any map of colours is a gain."""
+    before, after = gain(m.image, m.photo) if m.image is not None else (0.0, 0.0)
+    return after - before if after > LEARNT else 0.0
+
+
+def uneven(gains: Sequence[float]) -> str:
+    """The note on photographs that differ in exposure, "" where they do not seem to."""
+    mean = float(np.mean(gains)) if gains else 0.0
+    return f"note: fitted colours gain {mean:.1f} dB, so photographs seem to differ in exposure: try --exposure ppisp" if mean > UNEVEN else ""

@@ -1,0 +1,36 @@
+"""How a photograph's exposure and colour make its image of the rendered one: files in shaders/exposure, and the quantities that they train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hardsplat import trained
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """slot: the file that fills <exposure>, with the image and its gradient; "" where the image stays as it is. chain: the file that fills <chain>, from sums over
+    the pixels to gradients of quantities."""
+
+    slot: str
+    chain: str
+    note: str
+
+    @property
+    def quantities(self) -> tuple[trained.Quantity, ...]:
+        """What it trains, of photographs and of cameras."""
+        name = next(name for name, row in EXPOSURES.items() if row is self)
+        return tuple(q for q in trained.QUANTITIES.values() if q.chosen == ("exposure", name))
+
+
+EXPOSURES = {
+    "none": Exposure("", "", "one set of colours explains all photographs"),
+    "affine": Exposure(
+        "exposure/affine.glsl", "exposure/affine_chain.glsl", "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure compensation of their code)"
+    ),
+    "ppisp": Exposure(
+        "exposure/ppisp.glsl",
+        "exposure/ppisp_chain.glsl",
+        "exposure and white balance for each photograph, vignetting and response for each camera (PPISP, arXiv 2601.18336)",
+    ),
+}

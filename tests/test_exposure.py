@@ -1,0 +1,259 @@
+"""Exposure and colour of photographs: images and gradients against the float64 oracle, and what a run does with them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hardsplat import contract, trained
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.presets import load_config
+from hardsplat.raster.parameters import Parameters
+from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.exposure import allocate_exposure, exposure_passes, record_exposed, record_exposed_backward, save_exposures
+from hardsplat.variants.exposures import EXPOSURES
+from hardsplat.variants.formats import FORMATS
+from tests.oracle import exposure as oracle
+from tests.training import open_session, same_state, settings
+
+WIDTH, HEIGHT, CANVAS = 37, 23, (48, 32)
+BACKGROUND = np.array([0.2, 0.1, 0.3])
+PHOTOGRAPH, CAMERA = 2, 1  # which of 4 photographs and 3 cameras
+
+
+def random_numbers(name: str, rng) -> dict[str, np.ndarray]:
+    """(planes, width) of each quantity of a variant: far enough from 0 that everything matters, dark enough that few pixels end at 1."""
+    out = {q.name: rng.normal(0, 0.15, (q.planes(0), q.width)) for q in EXPOSURES[name].quantities}
+    if name == "ppisp":
+        out["exposure"] -= 0.3
+        out["white_balance"] *= 5
+        out["vignette_falloff"] = 0.3 * out["vignette_falloff"] - 0.2  # darker edges
+        out["response"] *= 3
+    return out
+
+
+def exposed(name: str, image: np.ndarray, numbers: dict) -> np.ndarray:
+    return oracle.affine(image, numbers["affine"]) if name == "affine" else oracle.ppisp(image, **numbers)
+
+
+def central(f, at: np.ndarray, step: float = 1e-6) -> np.ndarray:
+    """Central differences of a number by each of `at`."""
+    out = np.zeros(at.size)
+    for i in range(at.size):
+        sides = [at.copy().reshape(-1) for _ in range(2)]
+        sides[0][i] += step
+        sides[1][i] -= step
+        out[i] = (f(sides[0].reshape(at.shape)) - f(sides[1].reshape(at.shape))) / (2 * step)
+    return out.reshape(at.shape)
+
+
+class Exposing:
+    """The passes of a variant on one image."""
+
+    def __init__(self, device, name: str, numbers: dict):
+        self.name = name
+        self.parameters = Parameters(device, 1, 0, gradients="written", items={"photograph": 4, "camera": 3})
+        for q in EXPOSURES[name].quantities:
+            n, which = (4, PHOTOGRAPH) if q.of == "photograph" else (3, CAMERA)
+            values = np.full((q.planes(0), n, q.width), 9.0, np.float32)  # of others, which must not matter
+            values[:, which] = numbers[q.name]
+            self.parameters.write(q.name, values)
+        target, d_image = (Image(device, *CANVAS, FORMATS["float32"].vk, np.float32, what) for what in ("target", "d_image"))
+        self.own = {"target": target, "d_image": d_image, **{n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}, **allocate_exposure(device, target)}
+        run = build_all(device, exposure_passes(name))
+        self.recorders = [Recorder(device, {**self.parameters.all, **self.own}) for _ in range(2)]
+        record_exposed(self.recorders[0], run)
+        record_exposed_backward(self.recorders[1], run)
+        for recorder in self.recorders:
+            recorder.end()
+
+    def __call__(self, image: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict]:
+        """The exposed image, the gradient by `image`, and those by the numbers."""
+        camera, frame = np.zeros((), contract.dtype("Camera")), np.zeros((), contract.dtype("Frame"))
+        camera["size"] = WIDTH, HEIGHT
+        frame["view"], frame["camera"], frame["background"] = PHOTOGRAPH, CAMERA, BACKGROUND
+        self.own["camera"].upload(camera)
+        self.own["frame"].upload(frame)
+        T = np.random.default_rng(1).uniform(0, 0.4, image.shape[:2])
+        for name, rgb, a in (("target", image - T[..., None] * BACKGROUND, T), ("d_image", d, 0)):
+            texels = np.zeros((*CANVAS[::-1], 4), np.float32)
+            texels[:HEIGHT, :WIDTH, :3], texels[:HEIGHT, :WIDTH, 3] = rgb, a
+            self.own[name].upload(texels)
+        for recorder in self.recorders:
+            recorder.run_once()
+        which = {"photograph": PHOTOGRAPH, "camera": CAMERA}
+        gradients = {q.name: self.parameters.read(q.d, self.parameters.items(q.name, 0))[:, which[q.of]] for q in EXPOSURES[self.name].quantities}
+        return *(self.own[n].download()[:HEIGHT, :WIDTH, :3].astype(np.float64) for n in ("exposed", "d_image")), gradients
+
+    def destroy(self) -> None:
+        for part in (*self.recorders, self.parameters, *self.own.values()):
+            part.destroy()
+
+
+@pytest.mark.parametrize("name", ["affine", "ppisp"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_image_and_gradients_against_the_oracle(device, name, seed):
+    rng = np.random.default_rng(seed)
+    numbers, image, d = random_numbers(name, rng), rng.uniform(0.02, 0.9, (HEIGHT, WIDTH, 3)), rng.normal(0, 1, (HEIGHT, WIDTH, 3))
+    wanted = exposed(name, image, numbers)
+    inside = np.all((wanted > 1e-3) & (wanted < 1 - 1e-3), axis=-1, keepdims=True)  # at an end the derivative is ours, see below
+    assert inside.mean() > 0.6, seed
+    d = d * inside
+    exposing = Exposing(device, name, numbers)
+    found, d_found, gradients = exposing(image, d)
+    exposing.destroy()
+    assert np.abs(found - wanted).max() < 3e-6, seed
+    per_channel = []
+    for channel in range(3):  # a pixel depends on itself alone
+        step = np.zeros(3)
+        step[channel] = 1e-6
+        per_channel.append(np.sum(d * (exposed(name, image + step, numbers) - exposed(name, image - step, numbers)), axis=-1) / 2e-6)
+    d_wanted = np.stack(per_channel, axis=-1)
+    assert np.abs(d_found - d_wanted).max() < 2e-5 * np.abs(d_wanted).max(), seed
+    for q in EXPOSURES[name].quantities:
+        central_d = central(lambda values: np.sum(d * exposed(name, image, {**numbers, q.name: values})), numbers[q.name])
+        assert np.abs(central_d).max() > 1e-2
+        assert np.abs(gradients[q.name] - central_d).max() < 1e-4 * np.abs(central_d).max() + 1e-4, (seed, q.name)
+
+
+@pytest.mark.parametrize("name", ["affine", "ppisp"])
+def test_nothing_changes_where_all_numbers_are_0(device, name):
+    image = np.random.default_rng(3).uniform(0, 1, (HEIGHT, WIDTH, 3))
+    image[:2] = 0
+    exposing = Exposing(device, name, {q.name: np.zeros((q.planes(0), q.width)) for q in EXPOSURES[name].quantities})
+    found, d_found, _ = exposing(image, np.ones_like(image))
+    exposing.destroy()
+    assert np.abs(found - image).max() < 2e-6 and np.abs(d_found - 1)[2:].max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["affine", "ppisp"])
+def test_beyond_white_only_descent_passes(device, name):
+    """A pixel brighter than white looks like white; it gets darker where the photograph is, and is otherwise left alone."""
+    numbers = {q.name: np.zeros((q.planes(0), q.width)) for q in EXPOSURES[name].quantities}
+    image, d = np.full((HEIGHT, WIDTH, 3), 1.5), np.ones((HEIGHT, WIDTH, 3))
+    d[:, ::2] = -1
+    exposing = Exposing(device, name, numbers)
+    found, d_found, _ = exposing(image, d)
+    exposing.destroy()
+    assert np.allclose(found, 1, atol=1e-6)
+    assert not d_found[:, ::2].any() and np.abs(d_found[:, 1::2] - 1).max() < 1e-5
+
+
+# -- in a run ----------------------------------------------------------------------------------------------------------------------
+
+
+def numbers_of(session) -> dict[str, np.ndarray]:
+    return {q.name: session.snapshot().buffers[q.name] for q in EXPOSURES[session.config.exposure].quantities}
+
+
+@pytest.mark.parametrize("name", ["affine", "ppisp"])
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_a_step_moves_the_photograph_that_it_sees(device, scene, name, rasterizer):
+    """Its moments are the only ones that change; all numbers together keep a mean of 0, and cameras move with every step."""
+    session = open_session(device, settings(scene, exposure=name, rasterizer=rasterizer, ppisp_warm_up=1, strategy="none"))
+    seen, before = set(), session.snapshot().buffers
+    for _ in range(4):
+        session.run(1)
+        after = session.snapshot().buffers
+        view = int(session.resources["frame"].download(contract.dtype("Frame"))[0]["view"])
+        seen.add(view)
+        for q in EXPOSURES[name].quantities:
+            moved = np.flatnonzero(np.any(after[q.moments] != before[q.moments], axis=(0, 1, 3)))
+            if q.name != "vignette_centre":  # which has no gradient as long as there is no vignetting
+                assert moved.tolist() == ([view] if q.of == "photograph" else [0]), q.name
+            if q.of == "photograph":
+                assert np.abs(after[q.name].mean(axis=1)).max() < 1e-7 and after[q.name][:, view].any()
+        resting = [q for q in trained.QUANTITIES.values() if q.chosen and q.chosen != ("exposure", name)]
+        assert resting and not any(after[q.name].any() or after[q.moments].any() for q in resting)
+        before = after
+    assert len(seen) > 1
+    session.destroy()
+
+
+@pytest.mark.parametrize("name", ["affine", "ppisp"])
+def test_gains_of_photographs_are_found(device, scene, name):
+    """Photographs of one scene, some brighter and some darker: what is learnt goes with their gains."""
+    rates = dict(ppisp_lr=0.05, ppisp_lr_final=0.05, ppisp_warm_up=1, affine_lr=0.02)
+    session = open_session(device, settings(scene, exposure=name, max_steps=100, strategy="none", batch_steps=50, **rates))
+    raw = session.photos.buffer.download(np.uint8)
+    starts = session.photos._starts
+    gains = np.array([0.6, 0.9, 0.75, 0.6, 0.9, 0.75, 0.6, 0.9])[: len(starts) - 1]
+    for i, gain in enumerate(gains):
+        part = raw[3 * starts[i] : 3 * starts[i + 1]]
+        part[:] = np.round(part * gain)
+    session.photos.buffer.upload(raw)
+    for _ in range(2):
+        session.run(50)
+    buffers = session.snapshot().buffers
+    if name == "affine":
+        learnt = np.log2(1 + np.mean([buffers["affine"][k, :, k] for k in range(3)], axis=0) + buffers["affine"][:, :, 3].mean(axis=0))
+    else:
+        learnt = buffers["exposure"][0, :, 0]
+    session.destroy()
+    assert np.corrcoef(learnt, np.log2(gains))[0, 1] > 0.8, learnt
+
+
+@pytest.mark.parametrize("name", ["affine", "ppisp"])
+def test_deterministic_and_resumed_exactly(device, scene, tmp_path, name):
+    config = settings(scene, exposure=name, rasterizer="tiled", deterministic=True, ppisp_warm_up=3)
+    runs = [open_session(device, config) for _ in range(2)]
+    for session in runs:
+        session.run(4)
+    path = checkpoints.path_of(tmp_path, 4)
+    checkpoints.save(path, runs[0].snapshot())
+    runs[1].start(runs[1].gaussians())  # other numbers
+    runs[1].restore(checkpoints.load(path))
+    assert same_state(*(session.snapshot() for session in runs))
+    for session in runs:
+        session.run(4)
+        assert any(v.any() for v in numbers_of(session).values())
+    assert same_state(*(session.snapshot() for session in runs))
+    for session in runs:
+        session.destroy()
+
+
+def test_what_was_learnt_is_saved(device, scene, tmp_path):
+    session = open_session(device, settings(scene, exposure="ppisp", ppisp_warm_up=1))
+    session.run(3)
+    session.drain()
+    names = [f"{i}.jpg" for i in range(session.items["photograph"])]
+    save_exposures(tmp_path / "exposures.json", "ppisp", session.snapshot().buffers, names)
+    table, buffers = json.loads((tmp_path / "exposures.json").read_text()), session.snapshot().buffers
+    session.destroy()
+    assert list(table["photographs"]) == names and len(table["cameras"]) == 1
+    assert np.allclose(table["photographs"]["2.jpg"]["white_balance"], buffers["white_balance"][:, 2])
+    assert np.allclose(table["cameras"][0]["response"], buffers["response"][:, 0])
+    with pytest.raises(UserError, match="cannot write"):
+        save_exposures(tmp_path, "none", {}, [])
+
+
+def test_stochastic_gradients_have_none_of_exposures():
+    with pytest.raises(UserError, match="--exposure none or --gradient analytic"):
+        load_config(overrides={"exposure": "ppisp", "gradient": "stochastic", "strategy": "none"})
+    assert TrainConfig().exposure == "none"
+
+
+def test_checkpoints_of_other_photographs(device, scene, tmp_path):
+    """One made before these quantities were there begins them anew; one of other photographs is refused where their numbers are trained."""
+    session = open_session(device, settings(scene, exposure="affine"))
+    session.run(2)
+    state, path = session.snapshot(), tmp_path / "ckpt_2.npz"
+    for q in (q for kind in trained.ORDER[1:] for q in trained.of(kind)):
+        del state.buffers[q.name], state.buffers[q.moments]
+    checkpoints.save(path, state)
+    session.restore(checkpoints.load(path))
+    assert not session.snapshot().buffers["affine"].any()
+    session.destroy()
+    fewer = open_session(device, settings(scene, exposure="affine", test_every=2))
+    state = fewer.snapshot()
+    other = open_session(device, settings(scene, exposure="affine"))
+    with pytest.raises(UserError, match="knows 4 photographs, the scene has 7"):
+        other.restore(state)
+    plain = open_session(device, settings(scene))
+    plain.restore(state)
+    for session in (fewer, other, plain):
+        session.destroy()

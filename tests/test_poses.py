@@ -1,0 +1,181 @@
+"""Gradients of poses against central differences of the float64 oracle, and what a run does with poses."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.io.poses import save_poses
+from hardsplat.io.scene import Scene, load_scene
+from hardsplat.presets import load_config
+from hardsplat.raster.frame import frame_row
+from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.evaluate import Evaluator
+from hardsplat.train.photos import Photos
+from hardsplat.train.poses import MOST_SHIFT, MOST_TURN, moved, refined
+from hardsplat.train.session import Session
+from tests.goldens import random_scene
+from tests.oracle import loss as oracle_loss
+from tests.oracle.render import render
+from tests.training import open_session, same_state, settings
+
+WIDTH, HEIGHT, SPLATS = 48, 32, 60
+
+
+def session_of(device, **changes):
+    """A session of two photographs of noise, of splats that none shows, at a pose that has been refined already; and the oracle's inputs."""
+    rng = np.random.default_rng(7)
+    s = random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
+    base = Camera(s["w2c"], s["K"], WIDTH, HEIGHT)
+    cameras = [base, refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))]
+    photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
+    base_settings = dict(sh_degree=2, sh_degree_interval=1, strategy="none", pose_opt=True, format="float32", pose_warm_up=1, near_plane=0.01)
+    config = TrainConfig(**{**base_settings, **changes})
+    session = Session(device, config, cameras, Photos(device, photos, "gpu", 2), (WIDTH, HEIGHT), 1.0, lambda batch: None, frozen=True)
+    session.start(Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh"))))
+    state = session.snapshot()
+    state.step = 2  # all bands of colour are in use
+    state.buffers["turn"][0] = rng.normal(0, 0.2, (2, 3))
+    state.buffers["shift"][0] = rng.normal(0, 0.05, (2, 3))
+    session.restore(state)
+    return session, s, cameras, photos, state
+
+
+@pytest.mark.parametrize(
+    "rasterizer, options",
+    [
+        ("hardware", {"block": "1x1", "state_format": "float32"}),
+        ("hardware", {"antialiased": True, "state_format": "float32"}),
+        ("tiled", {}),
+        ("tiled", {"tile_backward": "gather", "antialiased": True}),
+    ],
+)
+def test_gradients_against_central_differences(device, rasterizer, options):
+    """Of the loss by turn and shift, in float64: the kernels' conventions (clamp at 0.99, clamped Jacobian, view direction) are those of the oracle."""
+    session, s, cameras, photos, state = session_of(device, rasterizer=rasterizer, **options)
+    session.run(1)
+    session.drain()
+    view = int(session.resources["frame"].download(contract.dtype("Frame"))[0]["view"])
+    found = np.concatenate([session.parameters.read(f"d_{name}", 2)[0][view] for name in ("turn", "shift")])
+    moved = session.resources["camera"].download(contract.dtype("Camera"))[0]
+    session.destroy()
+    at = np.concatenate([state.buffers[name][0][view] for name in ("turn", "shift")]).astype(np.float64)
+    photo = photos[view].astype(np.float64) / 255
+    inputs = {name: s[name] for name in ("means", "quats", "scales", "opacities", "sh")}
+
+    def loss(values: np.ndarray) -> float:
+        camera = refined(cameras[view], values[:3], values[3:])
+        image = render(**inputs, w2c=camera.w2c, K=camera.K, width=WIDTH, height=HEIGHT, sh_degree=2, antialiased=options.get("antialiased", False)).image
+        return oracle_loss.l1_dssim(image, photo)[0]
+
+    there = refined(cameras[view], at[:3], at[3:])
+    assert np.abs(moved["world_to_camera"] - there.w2c[:3]).max() < 1e-6 and np.abs(moved["position"] - there.position).max() < 1e-5
+    wanted = np.array([(loss(at + step) - loss(at - step)) / 2e-7 for step in 1e-7 * np.eye(6)])  # so small that no fragment comes or goes at alpha = 1/255
+    assert np.abs(found - wanted).max() < 3e-5 * np.abs(wanted).max(), (found, wanted)
+
+
+def test_poses_are_found_against_splats_that_stay(device, scene):
+    """Of photographs of splats, from where they were not taken."""
+    config = settings(scene, strategy="none", max_steps=150, pose_opt=True, pose_lr=3e-3, pose_lr_final=3e-5, pose_warm_up=1, batch_steps=50)
+    session = open_session(device, settings(scene, strategy="none", max_steps=120, batch_steps=60))
+    for _ in range(2):
+        session.run(60)
+    trained, cameras, rng = session.gaussians(), session.views[:3], np.random.default_rng(0)
+    evaluator = Evaluator(device, session.raster, session.width, session.height)
+    blank = np.zeros((session.height, session.width, 3), np.uint8)
+    images = [evaluator.measure("", c, blank, frame_row(1, (0, 0, 0), 0.2)).image for c in cameras]
+    evaluator.destroy()
+    session.destroy()
+    photos = [np.clip(np.round(255 * image), 0, 255).astype(np.uint8) for image in images]
+    wrong = [refined(c, t, s) for c, t, s in zip(cameras, rng.normal(0, 0.02, (3, 3)), rng.normal(0, 0.02, (3, 3)))]
+    session = Session(device, config, wrong, Photos(device, photos, "gpu", 100), (session.width, session.height), session.extent, lambda batch: None, frozen=True)
+    session.start(trained)
+    for _ in range(3):
+        session.run(50)
+    state = session.snapshot()
+    found = moved(wrong, state.buffers)
+    assert np.array_equal(session.gaussians().means, trained.means)
+    session.destroy()
+    errors = [[np.abs(a.w2c - b.w2c)[:3].max() for a, b in zip(cameras, each)] for each in (wrong, found)]
+    assert np.mean(errors[1]) < 0.25 * np.mean(errors[0]), errors
+
+
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer):
+    """In the world's frame; no camera leaves its limits, however large the steps, and the moments of the photograph that was seen alone change."""
+    session = open_session(device, settings(scene, strategy="none", pose_opt=True, pose_lr=0.02, pose_lr_final=0.02, pose_warm_up=1, rasterizer=rasterizer))
+    to_world = np.stack([c.w2c[:3, :3].T for c in session.views])
+    before = session.snapshot().buffers
+    for step in range(6):
+        session.run(1)
+        after = session.snapshot().buffers
+        view = int(session.resources["frame"].download(contract.dtype("Frame"))[0]["view"])
+        for name, most in (("turn", MOST_TURN), ("shift", MOST_SHIFT * session.extent)):
+            changed = np.any(after[f"adam_{name}"] != before[f"adam_{name}"], axis=(0, 1, 3))
+            assert np.flatnonzero(changed).tolist() == [view]
+            lengths = np.linalg.norm(after[name][0], axis=1)
+            assert lengths.max() <= most * 1.0001
+            if lengths.max() < 0.99 * most:  # a camera at its limit does without its share
+                mean = np.einsum("nij,nj->i", to_world, after[name][0].astype(np.float64)) / len(to_world)
+                assert np.abs(mean).max() < 1e-6 * max(lengths.max(), 1), (step, name)
+        before = after
+    assert after["turn"].any() and after["shift"].any()
+    session.destroy()
+
+
+def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
+    config = settings(scene, pose_opt=True, exposure="ppisp", rasterizer="tiled", deterministic=True, pose_warm_up=3, ppisp_warm_up=3)
+    first, second = (open_session(device, config) for _ in range(2))
+    first.run(8)
+    path = checkpoints.path_of(tmp_path, first.step)
+    checkpoints.save(path, first.snapshot())
+    second.restore(checkpoints.load(path))
+    for session in (first, second):
+        session.run(6)
+    assert first.snapshot().buffers["turn"].any()
+    assert same_state(first.snapshot(), second.snapshot())
+    for session in (first, second):
+        session.destroy()
+
+
+def test_refined_poses_are_scenes_again(scene, tmp_path):
+    """As a COLMAP model, and as transforms.json: the same cameras, photographs and points."""
+    given = load_scene(scene)
+    rng = np.random.default_rng(2)
+    cameras = [refined(v.camera, rng.normal(0, 0.02, 3), rng.normal(0, 0.02, 3)) for v in given.views]
+    save_poses(tmp_path / "poses", given, cameras, scene)
+    for name in ("colmap", "transforms"):
+        (tmp_path / name).mkdir()
+        shutil.copytree(scene / "images", tmp_path / name / "images")
+    shutil.copytree(tmp_path / "poses" / "sparse", tmp_path / "colmap" / "sparse")
+    shutil.copy(tmp_path / "poses" / "transforms.json", tmp_path / "transforms")
+    for name in ("colmap", "transforms"):
+        found = load_scene(tmp_path / name)
+        assert [v.path.name for v in found.views] == [v.path.name for v in given.views]
+        for view, camera in zip(found.views, cameras):
+            assert np.abs(view.camera.w2c - camera.w2c).max() < 1e-9 and np.allclose(view.camera.K, camera.K)
+    assert np.allclose(load_scene(tmp_path / "colmap").points, given.points)
+
+
+def test_poses_of_photographs_in_memory(tmp_path):
+    camera = Camera(np.eye(4), [[30.0, 0, 16], [0, 31.0, 12], [0, 0, 1]], 32, 24)
+    other = refined(camera, np.array([0.1, 0, 0]), np.array([0, 0.5, 0]))
+    photos = [np.zeros((24, 32, 3), np.uint8)] * 2
+    scene = Scene.of_images([camera, other], photos, names=["a.png", "b.png"], test_every=0)
+    save_poses(tmp_path, scene, [camera, other])
+    frames = json.loads((tmp_path / "transforms.json").read_text())["frames"]
+    assert [f["file_path"] for f in frames] == ["a.png", "b.png"] and frames[1]["fl_y"] == 31.0
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        save_poses(tmp_path / "file", scene, [camera, other])
+
+
+def test_stochastic_gradients_have_none_of_poses():
+    with pytest.raises(UserError, match="--no-pose-opt or --gradient analytic"):
+        load_config(overrides={"pose_opt": True, "gradient": "stochastic", "strategy": "none"})
