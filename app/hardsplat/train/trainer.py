@@ -9,6 +9,7 @@ import logging
 import shlex
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -252,7 +253,7 @@ class Run:
         self.session.drain()
         with self._aside("files"):
             self._keep_safe()
-            for file in (self.results.checkpoint(self._safe), self.results.splats(splats_of(self._safe), "splats.ply")):
+            for file in (self.results.checkpoint(self._safe), self.results.splats(self._splats(), "splats.ply")):
                 file.result()
 
     def example(self) -> Measured | None:
@@ -308,12 +309,12 @@ class Run:
                 self._evaluate(step)
             if ply:
                 with self._aside("files"):
-                    self.results.splats(self.session.gaussians(), "splats.ply", f"splats_{step}.ply")
+                    self.results.splats(self.results.gaussians(self.session.values()), "splats.ply", f"splats_{step}.ply")
 
     def _leave(self, step: int) -> None:
         """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
         self._keep_safe()
-        gaussians = splats_of(self._safe)
+        gaussians = self._splats()
         self.results.splats(gaussians, "splats.ply")
         self._evaluate(step, gaussians)
         self.results.learnt(self._safe, self._held_out)
@@ -340,7 +341,7 @@ class Run:
 
     # -- results ----------------------------------------------------------------------------------------------------------------
 
-    def _evaluate(self, step: int, gaussians: Gaussians | None = None) -> None:
+    def _evaluate(self, step: int, gaussians: Future[Gaussians] | None = None) -> None:
         """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
         shown: Measured | None = None
         if self.scene.test and not self.stopping.asked:
@@ -366,7 +367,7 @@ class Run:
                 finally:
                     self._measuring = False
                 if shown is not None and len(rows) == len(self.scene.test):
-                    self._tell(step, rows, shown, gaussians if self.config.pose_opt else None)
+                    self._tell(step, rows, shown, gaussians.result() if gaussians is not None and self.config.pose_opt else None)
                     if note := uneven(gains):
                         tqdm.write(note)
         if gaussians is not None and shown is None:
@@ -402,6 +403,10 @@ class Run:
     def _keep_safe(self) -> None:
         self._safe = self.session.snapshot()
         self._safe.log, self._safe_at = self.log.history(), time.monotonic()
+
+    def _splats(self) -> Future[Gaussians]:
+        """Those of the newest copy of the state."""
+        return self.results.gaussians({name: self._safe.buffers[name] for name in trained.values()})
 
     def _rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""
@@ -441,8 +446,3 @@ class Run:
 def _decibels(result: dict) -> str:
     fitted = f" ({result['fitted_psnr']:.2f} with colours fitted)" if "fitted_psnr" in result else ""
     return f"{result['psnr']:.2f} dB{fitted}"
-
-
-def splats_of(state: Checkpoint) -> Gaussians:
-    """The splats of a checkpoint, in its memory where they need no conversion."""
-    return Gaussians.from_planes({name: state.buffers[name] for name in trained.values()})
