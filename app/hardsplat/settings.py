@@ -257,6 +257,9 @@ class TrainSettings(TypedDict, total=False):
     pose_warm_up: int
     """steps over which the rate of poses rises from 0 (default: 1000 steps)"""
 
+    depth_lambda: float
+    """weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over depth)"""
+
     exposure_reg: float
     """ppisp: weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
 
