@@ -194,8 +194,8 @@ class Capture:
     ppisp_lr_final: float = option(2e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
     ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps")
     pose_opt: bool = option(False, "poses of photographs are refined too, the mean of all staying where it is")
-    pose_lr: float = option(1e-4, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
-    pose_lr_final: float = option(1e-6, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
+    pose_lr: float = option(1e-3, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
+    pose_lr_final: float = option(1e-5, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
     pose_warm_up: int = option(1_000, "steps over which the rate of poses rises from 0", unit="steps")
     depth_lambda: float = option(0.0, "weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01)",
         unit="per scene extent over depth", max=1e6)

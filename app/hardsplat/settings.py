@@ -249,10 +249,10 @@ class TrainSettings(TypedDict, total=False):
     """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
 
     pose_lr: float
-    """rate of poses at the first step (default: 0.0001 rad, and scene extents)"""
+    """rate of poses at the first step (default: 0.001 rad, and scene extents)"""
 
     pose_lr_final: float
-    """rate of poses at max_steps, reached exponentially (default: 1e-06 rad, and scene extents)"""
+    """rate of poses at max_steps, reached exponentially (default: 1e-05 rad, and scene extents)"""
 
     pose_warm_up: int
     """steps over which the rate of poses rises from 0 (default: 1000 steps)"""
