@@ -16,8 +16,8 @@ from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import choose as module
 from hardsplat.raster.choose import BUDGET, choose, greedy, lines, remembered
-from hardsplat.raster.hardware import sources
-from hardsplat.raster.rows import HardwareOptions, Rows
+from hardsplat.raster.hardware import rows_of, sources
+from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows
 from hardsplat.raster.trial import SIZES, Trial
 from hardsplat.raster.trial import scene as trial_scene
 
@@ -130,7 +130,11 @@ def test_a_choice_is_remembered(ask, caplog):
     first, timed = ask(TRIANGLE)
     assert timed and (first.shape, first.block, first.atomics, first.reduction) == ("triangle", "2x2", "native", "auto")
     assert caplog.messages == [
-        "choosing variants for Some GPU, once ...", "  shape triangle: 8 ms, next quad: 10 ms", "  block 2x2: 8 ms, next 1x1: 100 ms", "  atomics native: the only one that runs"]
+        "choosing variants for Some GPU, once ...",
+        "  shape triangle: 8 ms, next quad: 10 ms",
+        "  block 2x2: 8 ms, next 1x1: 100 ms",
+        "  atomics native: the only one that runs",
+    ]
     caplog.clear()
     assert ask(BOX) == (first, False)
     assert caplog.messages[0].startswith("variants for Some GPU, remembered from 20") and caplog.messages[1] == "  shape triangle: 8 ms, next quad: 10 ms"
@@ -214,7 +218,7 @@ def test_no_memory_for_a_trial_leaves_the_first_and_is_not_remembered(ask, cache
 # ---- on this device
 
 
-SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas")
+SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", segments=1)
 
 
 def test_on_this_device(device, cache, capsys, monkeypatch):
@@ -224,7 +228,7 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
     with Renderer(device, **SHAPES_ONLY) as renderer:
         renderer.forward(*trial_scene(32, 24))
         shape = renderer.raster.rows.names["shape"]
-    (given, found), = remembered(device).items()
+    ((given, found),) = remembered(device).items()
     assert given.startswith("hardware, format float16") and "block 1x1" in given
     assert list(found["rows"]) == [knob for knob in ("shape", "ordering") if knob in found["candidates"]]
     ms = found["ms"]["shape"]
@@ -236,7 +240,23 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
 @pytest.mark.parametrize("flag, levels", [("--verbose", {"INFO", "DEBUG"}), ("--no-verbose", {"INFO"}), ("--quiet", set())])
 def test_the_program_says_it(scene, on_device, cache, capsys, monkeypatch, tmp_path, flag, levels):
     monkeypatch.setitem(on_device._shared, "choices", {})
-    flags = ["--rasterizer", "hardware", "--block", "1x1", "--reduction", "atomic", "--atomics", "cas", "--max-steps", "2", "--result-dir", str(tmp_path / "run"), flag]
+    flags = [
+        "--rasterizer",
+        "hardware",
+        "--block",
+        "1x1",
+        "--reduction",
+        "atomic",
+        "--atomics",
+        "cas",
+        "--segments",
+        "1",
+        "--max-steps",
+        "2",
+        "--result-dir",
+        str(tmp_path / "run"),
+        flag,
+    ]
     assert main(["train", str(scene), *flags]) == 0
     said = capsys.readouterr().err
     assert (f"choosing variants for {on_device.name}, once ..." in said) == ("INFO" in levels)
@@ -291,3 +311,15 @@ def test_a_slow_device_gets_a_smaller_scene(device, monkeypatch):
         Trial.fitting(device, None, lambda options: set(), None).destroy()
         assert tuple(asked) == tuple(sizes)
         asked.clear()
+
+
+def test_numbers_of_segments_are_timed_and_remembered(device, cache, monkeypatch):
+    """A number is one again when the file is read."""
+    monkeypatch.setattr(module, "BUDGET", float("inf"))
+    named = dict(block="2x2", reduction="atomic", atomics="native", shape="quad", ordering=Rows.first(device, HardwareOptions()).names["ordering"])
+    found = []
+    for _ in range(2):
+        monkeypatch.setitem(device._shared, "choices", {})
+        found.append(rows_of(device, HardwareOptions(**named)).segments)
+    (kept,) = remembered(device).values()
+    assert found[0] == found[1] == kept["rows"]["segments"] and set(kept["ms"]["segments"]) == {str(n) for n in SEGMENTS}

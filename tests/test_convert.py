@@ -154,7 +154,7 @@ def test_a_folder_is_no_file_to_write(small, tmp_path):
 def test_a_failed_conversion_leaves_the_old_file_and_nothing_else(small, tmp_path, monkeypatch, suffix):
     out = tmp_path / f"out{suffix}"
     out.write_bytes(b"old")
-    row = next(r for r in FILE_FORMATS.values() if r.suffix == suffix and r.write)
+    row = next(r for r in FILE_FORMATS.values() if r.suffix == suffix and r.writes)
 
     def full(*_):
         raise OSError(28, "No space left on device")

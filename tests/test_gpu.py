@@ -492,6 +492,7 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
     "train": {"gpu", "raster", "io", "api", "report"},
     "study": {"gpu", "raster", "io", "api", "train", "report"},
     "view": {"gpu", "raster", "io", "api", "train", "fit", "page"},
+    "serve": {"gpu", "raster", "io", "train", "view"},
     "fit": {"gpu", "raster", "io", "train", "report"},
     "mesh": {"gpu", "raster", "io", "train", "report"},
     "doctor": {"gpu", "raster"},

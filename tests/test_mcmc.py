@@ -12,7 +12,8 @@ from hardsplat.gpu.passes import build_all
 from hardsplat.presets import config_from_file, load_config
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam
-from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc, record_noise
+from hardsplat.train.refine import record_noise
+from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc
 from hardsplat.train.trainer import train
 from tests.oracle.mcmc import noise, regularizers, relocated
 from tests.oracle.pcg import random_bits

@@ -1,11 +1,24 @@
 """The Python API as people use it: train, fit, scenes in memory, callbacks, several cameras in a call. What a renderer computes is tested in test_api.py."""
 
+from typing import get_args, get_type_hints
+
 import numpy as np
 import pytest
 
 import hardsplat
+from hardsplat import settings
 from hardsplat.api import Renderer
+from hardsplat.config import RASTERIZERS
+from hardsplat.raster import BACKENDS
 from hardsplat.train import trainer
+from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.blending import BLENDINGS
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.variants.reductions import REDUCTIONS
+from hardsplat.variants.shapes import SHAPES
+from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 from tests.goldens import random_scene, relative_l2
 from tests.training import SMALL
 from tools import gen_settings
@@ -126,6 +139,14 @@ def test_several_cameras_in_a_call(device):
             renderer.forward(gaussians, [cameras[0], cameras[1].resized(16, 12)])
         with pytest.raises(ValueError, match="a sequence of them, got Gaussians and list"):
             renderer.forward(gaussians, [])
+
+
+def test_options_are_literals_of_the_registries():
+    names = [get_args(hint) for hint in get_type_hints(settings.RasterizerOptions).values()]
+    assert get_args(settings.RasterizerName) == tuple(BACKENDS) == RASTERIZERS
+    for registry in (REDUCTIONS, ORDERINGS, BLENDINGS, ATOMICS, BLOCKS, SHAPES, TILE_BACKWARDS):
+        assert ("auto", *registry) in names
+    assert tuple(FORMATS) in names and ("same", *FORMATS) in names
 
 
 def test_the_settings_that_editors_know_are_those_there_are():

@@ -74,3 +74,21 @@ def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(d
         with Renderer(device, format="float32", segments=8, **options) as renderer:
             image, _ = renderer.forward(gaussians, camera)
             assert renderer.raster.segments == segments and np.abs(image - wanted).max() < 1e-3
+
+
+@second_scene_allowed
+def test_finished_blocks_are_left_out(device):
+    """At the transmittance where pixels are finished anyway nothing changes; above it the error is what that leaves of the gradients."""
+    seed = fresh_seed()
+    scene = random_scene(seed, 400, *SIZE, 1, overlap=60, opacity=(0.5, 0.9))
+    gaussians, camera = gaussians_of(scene)
+    found = {}
+    for least in (0.0, 1e-4, 1e-2):
+        with Renderer(device, format="float32", block="2x2", segments=8, least_transmittance=least) as renderer:
+            renderer.forward(gaussians, camera)
+            found[least] = renderer.backward(scene["weight"])
+            open_blocks = "begin backward unfinished" in renderer.times()
+            assert open_blocks
+    for name in PARAMETERS:
+        assert relative_l2(found[1e-4][name], found[0.0][name]) < 1e-5, f"{name}, seed {seed}"
+        assert 0 < relative_l2(found[1e-2][name], found[0.0][name]) < 2e-2, f"{name}, seed {seed}"

@@ -273,7 +273,7 @@ def test_train_offers_it(error_of, tmp_path, monkeypatch):
     assert "walk.mp4: a video without camera poses; add --sfm" in error_of("train", tmp_path / "walk.mp4")
     calls = []
     monkeypatch.setattr("hardsplat.sfm.run.sfm", lambda config: calls.append(config.data))
-    monkeypatch.setattr("hardsplat.train.trainer.train", lambda config, preview: calls.append((config.data_dir, config.result_dir)))
+    monkeypatch.setattr("hardsplat.train.trainer.train", lambda config, *_: calls.append((config.data_dir, config.result_dir)))
     (tmp_path / "walk" / "sparse").mkdir(parents=True)
     monkeypatch.setattr("hardsplat.cli.train._has_poses", lambda folder: bool(calls))
     assert main(["train", str(tmp_path / "walk.mp4"), "--sfm"]) == 0

@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--views", type=int, default=8)
-    parser.add_argument("--formats", nargs="+", default=[name for name, row in FILE_FORMATS.items() if row.write], choices=list(FILE_FORMATS))
+    parser.add_argument("--formats", nargs="+", default=[name for name, row in FILE_FORMATS.items() if row.writes], choices=list(FILE_FORMATS))
     parser.add_argument("--rasterizer", default="tiled")
     flags = parser.parse_args()
     print(table(flags.model, flags.data_dir, flags.views, flags.formats, flags.rasterizer))

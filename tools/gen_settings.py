@@ -5,6 +5,7 @@
 tests/test_python.py fails where that file is out of date.
 """
 
+from collections.abc import Iterable
 from dataclasses import Field, fields
 from pathlib import Path
 
@@ -26,10 +27,13 @@ from typing import Literal, TypedDict
 _TYPES = {int: "int", float: "float", bool: "bool", str: "str", Path: "str | Path", tuple[int, ...]: "Sequence[int]"}
 
 
+def _literal(words: Iterable[str]) -> str:
+    return f"Literal[{', '.join(f'{chr(34)}{word}{chr(34)}' for word in words)}]"
+
+
 def _type(name: str, f: Field) -> str:
     if choices := f.metadata["choices"]:
-        named = ", ".join(f'"{choice}"' for choice in choices)
-        return f"Literal[{named}]"
+        return _literal(choices)
     return "str | int" if name == "device" else _TYPES[kind(f)]
 
 
@@ -54,7 +58,7 @@ def options() -> dict[str, Field]:
 def text() -> str:
     return "\n\n".join(
         [
-            _HEAD,
+            _HEAD + f"\nRasterizerName = {_literal(BACKENDS)}\n",
             _class("TrainSettings", "Settings of `hardsplat.train`, all of them optional.", FIELDS, left_out=("data_dir",)),
             _class("FitSettings", "Settings of `hardsplat.fit`, all of them optional.", FIT_FIELDS),
             _class("RasterizerOptions", "Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them.", options()),

@@ -18,13 +18,26 @@ if TYPE_CHECKING:
     from hardsplat.errors import UserError
     from hardsplat.fit.api import fit
     from hardsplat.gaussians import Gaussians
+    from hardsplat.io.convert import convert
     from hardsplat.io.scene import Scene, load_scene
+    from hardsplat.serve.watch import Server
     from hardsplat.train.api import train
+    from hardsplat.view.export import export
 
 __version__ = "0.1.0"
-__all__ = ["Camera", "Gaussians", "Renderer", "Scene", "UserError", "__version__", "fit", "load_scene", "train"]
+__all__ = ["Camera", "Gaussians", "Renderer", "Scene", "Server", "UserError", "__version__", "convert", "export", "fit", "load_scene", "train"]
 
-_HOME = {"Renderer": "api", "Camera": "camera", "UserError": "errors", "Gaussians": "gaussians", "Scene": "io.scene", "load_scene": "io.scene"}  # public name -> its module
+_HOME = {  # public name -> its module
+    "Camera": "camera",
+    "Gaussians": "gaussians",
+    "Renderer": "api",
+    "Scene": "io.scene",
+    "Server": "serve.watch",
+    "UserError": "errors",
+    "convert": "io.convert",
+    "export": "view.export",
+    "load_scene": "io.scene",
+}
 _CALLABLE = ("fit", "train")  # packages that are functions too, see callables.py
 
 

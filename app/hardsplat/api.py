@@ -1,15 +1,18 @@
 """The Python API: render Gaussians and get their gradients, numpy in and numpy out.
 
-from hardsplat.api import Renderer, Gaussians, Camera
-renderer = Renderer(format="float32")
-image, T = renderer.forward(gaussians, camera, background=(1, 1, 1))
-gradients = renderer.backward(d_image)          # of sum(d_image * image)
+    from hardsplat.api import Renderer, Gaussians, Camera
+    renderer = Renderer(format="float32")
+    image, T = renderer.forward(gaussians, camera, background=(1, 1, 1))
+    gradients = renderer.backward(d_image)
+
+The gradients are those of sum(d_image * image).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -20,10 +23,11 @@ from hardsplat.gaussians import OWN, Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster import BACKENDS
+from hardsplat.raster import BACKENDS, rasterizer_named
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.sinks import STORE
+from hardsplat.settings import RasterizerName, RasterizerOptions
 
 __all__ = ["Camera", "Gaussians", "Renderer"]
 
@@ -44,18 +48,17 @@ class Renderer:
     """Differentiable rendering on one Vulkan device.
 
     device: index, part of a name, None for the environment's HARDSPLAT_DEVICE or the best one, or an open Device.
-    rasterizer and **options: see app/hardsplat/raster and app/hardsplat/variants, e.g. format, state_format, reduction, ordering, blending, hybrid_threshold.
+    rasterizer, options: see app/hardsplat/settings.py, e.g. format, state_format, reduction, ordering, blending, hybrid_threshold.
     Buffers are kept between calls and grow when a larger scene or image comes. Raises UserError when the device cannot do what was asked.
     """
 
-    def __init__(self, device: Device | str | int | None = None, rasterizer: str = "hardware", **options):
-        if rasterizer not in BACKENDS:
-            raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from {', '.join(BACKENDS)}")
-        self._backend = BACKENDS[rasterizer]
+    def __init__(self, device: Device | str | int | None = None, rasterizer: RasterizerName = "hardware", **options: Unpack[RasterizerOptions]):
+        self._backend = BACKENDS[rasterizer_named(rasterizer)]
         known = [field.name for field in fields(self._backend.options) if field.name != "stochastic"]  # which is for training
         if unknown := [name for name in options if name not in known]:
             raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
-        self._options = self._backend.options(**{"gradient": "analytic", **options})  # estimates only for those who ask
+        given: dict[str, Any] = {"gradient": "analytic", **options}  # estimates only for those who ask
+        self._options = self._backend.options(**given)
         self.device = device if isinstance(device, Device) else open_device(device)
         self._opened = self.device is not device
         try:

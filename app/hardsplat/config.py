@@ -128,8 +128,9 @@ class Rasterizing:
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
-    segments: int = option(1, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less",
-        min=1)
+    segments: int = option(0, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here")
+    least_transmittance: float = option(1e-4, "transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default "
+        "is faster, and gradients of what is hardly seen are missing", max=0.5)
     tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
@@ -230,6 +231,7 @@ class Densifying:
     split_long: float = option(0.55, "budget: children's longest scale over their parent's", min=1e-3, max=1)
     split_short: float = option(0.893, "budget: children's other scales over their parent's", min=1e-3, max=1)
     split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
+    grow_noise: float = option(0.0, "budget: noise of the means, over that of mcmc", max=1e6)
     prune_to: int = option(0, "budget: splats that are left of the grown ones, those that show most; 0: all", unit="splats")
     prune_to_iter: int = option(22_500, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)

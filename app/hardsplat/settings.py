@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
+RasterizerName = Literal["hardware", "tiled"]
+
 
 class TrainSettings(TypedDict, total=False):
     """Settings of `hardsplat.train`, all of them optional."""
@@ -117,7 +119,10 @@ class TrainSettings(TypedDict, total=False):
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
     segments: int
-    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less (default: 1)"""
+    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
+
+    least_transmittance: float
+    """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
 
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
@@ -320,6 +325,9 @@ class TrainSettings(TypedDict, total=False):
     split_opacity: float
     """budget: children's opacity over their parent's (default: 0.6)"""
 
+    grow_noise: float
+    """budget: noise of the means, over that of mcmc (default: 0.0)"""
+
     prune_to: int
     """budget: splats that are left of the grown ones, those that show most; 0: all (default: 0 splats)"""
 
@@ -449,7 +457,10 @@ class RasterizerOptions(TypedDict, total=False):
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
     segments: int
-    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less (default: 1)"""
+    """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
+
+    least_transmittance: float
+    """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
 
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""

@@ -11,6 +11,7 @@
 #include "gaussian2d.glsl"
 #include "first_moments.glsl"
 #include <state>
+layout(early_fragment_tests) in;  // so that those of finished blocks do not run
 #include <section>
 #include <atomics>
 #include <reduce>

@@ -19,6 +19,7 @@ def add_flags(parser):
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
     parser.add_argument("--sfm", action="store_true", default=False, help="SCENE is photographs without poses, or a video: find the poses first, as hardsplat sfm does")
     parser.add_argument("--view", action="store_true", default=False, help="a window that shows the splats while they are trained")
+    parser.add_argument("--serve", nargs="?", const="", default=None, metavar="[HOST:]PORT", help="show them in browsers while they are trained; without HOST only to this machine")
     for colour in ("random", "white"):
         parser.add_argument(f"--{colour}-background", dest="background", action="store_const", const=colour, help=f"same as --background {colour}")
     add_groups(parser, GROUPS, COMMON, lambda group, f: add_setting(group, f.name))
@@ -26,7 +27,7 @@ def add_flags(parser):
 
 def handle(flags):
     parts = Parts("imports", process_began())
-    preset, with_window, with_sfm = flags.pop("config", None), flags.pop("view"), flags.pop("sfm")
+    preset, with_window, with_sfm, address = flags.pop("config", None), flags.pop("view"), flags.pop("sfm"), flags.pop("serve")
     if "scene" in flags:
         if "data_dir" in flags:
             raise UserError("the scene is given twice: as SCENE and as --data-dir")
@@ -44,7 +45,7 @@ def handle(flags):
     from hardsplat.train.trainer import train
 
     show_log(config.verbose, config.quiet)
-    train(config, [watcher for watcher in [with_window and _preview()] if watcher], parts)
+    train(config, [watcher for watcher in [with_window and _preview(), _server(address)] if watcher], parts)
 
 
 def find_poses(photographs, config):
@@ -83,6 +84,15 @@ def _photographs(path):
         return "a video"
     count = len(listed(image_folder(path))) if path.is_dir() else 0
     return f"{count} photograph{'s' * (count > 1)}" if count else ""
+
+
+def _server(address):
+    """The pages of --serve; None where nobody asked for them."""
+    if address is None:
+        return None
+    from hardsplat.serve.watch import Server
+
+    return Server(address)
 
 
 def _preview():

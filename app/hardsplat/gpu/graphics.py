@@ -20,12 +20,12 @@ TOPOLOGIES = {
     "triangles": vk.VK_PRIMITIVE_TOPOLOGY_TRIANGLE_LIST,
     "points": vk.VK_PRIMITIVE_TOPOLOGY_POINT_LIST,
 }
-_COMPARE = {"less": vk.VK_COMPARE_OP_LESS, "greater": vk.VK_COMPARE_OP_GREATER}
+_COMPARE = {"less": vk.VK_COMPARE_OP_LESS, "less or equal": vk.VK_COMPARE_OP_LESS_OR_EQUAL, "greater": vk.VK_COMPARE_OP_GREATER}
 
 
 @dataclass(frozen=True)
 class DepthTest:
-    """What a draw tests gl_Position.z / w against. image: a DepthImage. passes: `less` or `greater` than what is there.
+    """What a draw tests gl_Position.z / w against. image: a DepthImage. passes: `less`, `less or equal` or `greater` than what is there.
 
     clear: the value before the draw, None to keep what is there. writes: fragments that pass leave their depth.
     """
@@ -38,9 +38,6 @@ class DepthTest:
 
 def render_pass_of(device: Device, owner: DrawPass):
     general = vk.VK_IMAGE_LAYOUT_GENERAL
-    if owner.attachment is None:
-        subpass = vk.VkSubpassDescription(pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS)
-        return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pSubpasses=[subpass]), None)
     attachment = vk.VkAttachmentDescription(
         format=owner.format,
         samples=owner.samples,
@@ -62,16 +59,16 @@ def render_pass_of(device: Device, owner: DrawPass):
         initialLayout=general,
         finalLayout=general,
     )
-    reference = [vk.VkAttachmentReference(0, general)]
+    attachments = ([attachment] if owner.attachment else []) + ([depth] if owner.depth else [])
+    reference = [vk.VkAttachmentReference(0, general)] if owner.attachment else None
     subpass = vk.VkSubpassDescription(
         flags=_SUBPASS_RASTER_ORDER_COLOR if owner.in_order else 0,
         pipelineBindPoint=vk.VK_PIPELINE_BIND_POINT_GRAPHICS,
         pColorAttachments=reference,
         pInputAttachments=reference if owner.in_order else None,
-        pDepthStencilAttachment=[vk.VkAttachmentReference(1, general)] if owner.depth else None,
+        pDepthStencilAttachment=[vk.VkAttachmentReference(len(attachments) - 1, general)] if owner.depth else None,
     )
-    attachments = [attachment, depth] if owner.depth else [attachment]
-    return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pAttachments=attachments, pSubpasses=[subpass]), None)
+    return vk.vkCreateRenderPass(device.handle, vk.VkRenderPassCreateInfo(pAttachments=attachments or None, pSubpasses=[subpass]), None)
 
 
 def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pass, cache):
@@ -83,9 +80,7 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         dstAlphaBlendFactor=vk.VK_BLEND_FACTOR_ONE_MINUS_SRC_ALPHA,
         colorWriteMask=0xF,
     )
-    blend_state = vk.VkPipelineColorBlendStateCreateInfo(
-        flags=_BLEND_RASTER_ORDER if owner.in_order else 0, pAttachments=[blend] if owner.attachment else None
-    )
+    blend_state = vk.VkPipelineColorBlendStateCreateInfo(flags=_BLEND_RASTER_ORDER if owner.in_order else 0, pAttachments=[blend] if owner.attachment else None)
     dynamic = vk.VkPipelineDynamicStateCreateInfo(pDynamicStates=[vk.VK_DYNAMIC_STATE_VIEWPORT, vk.VK_DYNAMIC_STATE_SCISSOR])
     assembly = vk.VkPipelineInputAssemblyStateCreateInfo(topology=TOPOLOGIES[owner.topology])
     mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL

@@ -185,11 +185,9 @@ class Recorder:
         if owner.clear is not None:
             clear[0].color.float32 = list(owner.clear)
         if owner.depth:
-            clear[1].depthStencil.depth = owner.depth.clear or 0.0
-        clears = 2 if depth else 1 if owner.clear is not None else 0
-        begin = vk.VkRenderPassBeginInfo(
-            renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None
-        )
+            clear[1 if image else 0].depthStencil.depth = owner.depth.clear or 0.0
+        clears = 1 + bool(image) if depth else 1 if owner.clear is not None else 0
+        begin = vk.VkRenderPassBeginInfo(renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None)
         if self._statistics is not None:
             vk.vkCmdBeginQuery(self.commands, self._statistics, len(self._draws), 0)
         vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)

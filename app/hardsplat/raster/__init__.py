@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, get_args
 
 from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
@@ -15,6 +15,7 @@ from hardsplat.raster.hardware import HardwareRasterizer, rows_of
 from hardsplat.raster.rasterizer import Rasterizer, Variants
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
+from hardsplat.settings import RasterizerName
 from hardsplat.variants.moments import MOMENT_FORMATS
 
 TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the tiled rasterizer has
@@ -46,6 +47,14 @@ BACKENDS = {
         TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.first, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}
     ),
 }
+
+
+def rasterizer_named(word: str) -> RasterizerName:
+    """The name of a rasterizer. Raises UserError where there is no such one."""
+    for name in get_args(RasterizerName):
+        if name == word:
+            return name
+    raise UserError(f"rasterizer {word}: there is no such one; choose from {', '.join(BACKENDS)}")
 
 
 def training_needs(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0) -> dict[str, Need]:

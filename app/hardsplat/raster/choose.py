@@ -39,12 +39,12 @@ def wanted() -> bool:
     return word == "time"
 
 
-def choose(device: Device, backend: str, options, first: Mapping[str, str | int], knobs: Mapping[str, Sequence[str]], make: Callable, sources: Callable):
+def choose(device: Device, backend: str, options, first: Mapping[str, str | int], knobs: Mapping[str, Sequence[str | int]], make: Callable, sources: Callable):
     """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run here; first: the row to start from.
 
     make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
     """
-    start = {knob: str(first[knob]) for knob in knobs}
+    start = {knob: first[knob] for knob in knobs}
     chosen = replace(options, **start)
     if all(len(names) < 2 for names in knobs.values()) or not wanted() or not device.timestamp_ns:
         return chosen
@@ -66,7 +66,7 @@ def choose(device: Device, backend: str, options, first: Mapping[str, str | int]
     return replace(options, **known[key]["rows"])
 
 
-def greedy(trial: Trial, options, start: Mapping[str, str], knobs: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], dict[str, dict[str, float]]]:
+def greedy(trial: Trial, options, start: Mapping[str, str | int], knobs: Mapping[str, Sequence[str | int]]) -> tuple[dict[str, str | int], dict[str, dict[str, float]]]:
     """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even `start` runs."""
     rows = dict(start)
     table: dict[str, dict[str, float]] = {}
@@ -78,7 +78,7 @@ def greedy(trial: Trial, options, start: Mapping[str, str], knobs: Mapping[str, 
         if len(names) < 2:
             continue
         others = [name for name in names if name != rows[knob]]
-        table[knob] = {rows[knob]: best}
+        table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
         if trial.spent < BUDGET:
             trial.prepare(replace(options, **{**rows, knob: name}) for name in others)
         for name in others:
@@ -92,7 +92,7 @@ def greedy(trial: Trial, options, start: Mapping[str, str], knobs: Mapping[str, 
             if ms < (1 - MARGIN) * best:  # it must win twice: clocks rise with work, and others may have been at work too
                 best = min(best, trial.attempt(replace(options, **rows))[0] or best)
                 ms = max(ms, trial.attempt(replace(options, **candidate))[0] or float("inf"))
-            table[knob] |= {rows[knob]: best, name: ms}
+            table[knob] |= {str(rows[knob]): best, str(name): ms}
             if ms < (1 - MARGIN) * best:
                 rows, best = candidate, ms
     return rows, table
@@ -103,10 +103,10 @@ def lines(found: Mapping) -> list[str]:
     out = []
     for knob, row in found["rows"].items():
         timed = found["ms"].get(knob, {})
-        others = sorted((ms, name) for name, ms in timed.items() if name != row)
+        others = sorted((ms, name) for name, ms in timed.items() if name != str(row))
         if others:
-            note = f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[row] else ""
-            out.append(f"{knob} {row}: {timed[row]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms{note}")
+            note = f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[str(row)] else ""
+            out.append(f"{knob} {row}: {timed[str(row)]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms{note}")
         else:
             out.append(f"{knob} {row}: {'the only one that runs' if len(found['candidates'][knob]) < 2 else 'the first that runs, no other was timed'}")
     return out
@@ -141,7 +141,7 @@ def _path(device: Device) -> Path:
     return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
 
 
-def _shaders(options, candidates: Mapping[str, Sequence[str]], sources: Callable) -> str:
+def _shaders(options, candidates: Mapping[str, Sequence[str | int]], sources: Callable) -> str:
     """A digest of the shaders of all candidates: when one changes, its times no longer hold."""
     found: set[shader.Source] = set()
     for knob, names in candidates.items():

@@ -5,7 +5,7 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.projection import Perspective, Projection, for_images
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
-from hardsplat.raster.rows import HardwareOptions, Rows, order_free_rows, stochastic_rows
+from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
@@ -60,17 +60,21 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, exact, backward=False))
     if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
         return order_free_rows(device, options, rows_of(device, replace(exact, block="auto", reduction="auto"), backward=False))
-    options = exact
+    options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
     if not backward and not orders:
         return Rows.first(device, options, backward)
     names = Rows.first(device, options).names
-    knobs = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
+    knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
+    if not options.segments:
+        knobs["segments"] = SEGMENTS
     return Rows.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
 
 def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False) -> Backward:
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
-    return OrderFree(rows, width, height, int(rows.names["gradient_draws"]), scores) if rows.samples else Ordered(rows, width, height, segments, threshold, scores)
+    if rows.samples:
+        return OrderFree(rows, width, height, int(rows.names["gradient_draws"]), scores)
+    return Ordered(rows, width, height, segments, threshold, scores, rows.least_transmittance)
 
 
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
@@ -97,7 +101,7 @@ def first(device: Device, options: HardwareOptions) -> HardwareOptions:
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
     rows = rows_of(device, options) if options.gradient == "order-free" else Rows.first(device, options)
-    return {source for p in all_passes(Perspective(1, STORE), rows, 1, 1, 1, options.segments) for source in p.sources()}
+    return {source for p in all_passes(Perspective(1, STORE), rows, 1, 1, 1, rows.segments) for source in p.sources()}
 
 
 def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
@@ -118,7 +122,7 @@ class HardwareRasterizer:
         self.device, self.width, self.height = device, width, height
         self.rows = rows = rows_of(device, options, backward=sink is not None)
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
-        self.segments = segments_of(device, rows, options.segments, height)
+        self.segments = segments_of(device, rows, rows.segments, height)
         rows.names["segments"] = self.segments
         self.projection = projection or stochastic.projection((parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
         self._backward = backward_of(rows, width, height, self.segments, threshold)

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.graphics import DepthTest
+from hardsplat.gpu.memory import Buffer, DepthImage, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.draws import blocks_of, canvas_of, macros, outline, sums
@@ -28,10 +29,16 @@ class Ordered:
     segments: int
     threshold: int
     scores: bool = False
+    least: float = 1e-4  # transmittance in front of a segment below which a block is left out
 
     @property
     def _blocks(self) -> tuple[int, int]:
         return blocks_of(self.rows.block, self.width, self.height)
+
+    @property
+    def _rejects(self) -> bool:
+        """Whether segments leave blocks out that those in front of them have finished."""
+        return self.segments > 1 and self.rows.block.pixels > 1
 
     def passes(self) -> list[ComputePass | DrawPass]:
         rows, canvas = self.rows, canvas_of(self.rows, self.width, self.height, self.segments)
@@ -69,16 +76,37 @@ class Ordered:
             slots={**slots, **state, "section": rows.ordering.section},
             macros={},
         )
-        return [begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(blocks, self.scores)]
+        if self._rejects:
+            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False))
+        unfinished = DrawPass(
+            name="begin backward unfinished",
+            vertex="draw/whole.vert",
+            fragment="draw/unfinished.frag",
+            reads=("layers",),
+            writes=("unfinished",),
+            depth=DepthTest("unfinished", "less or equal", clear=1.0),
+            spec={"SEGMENTS": self.segments, "BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "LEAST": self.least},
+        )
+        scores = (for_score(begin, name) for name in SCORES if self.scores)
+        return [begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         rows, (across, down) = self.rows, self._blocks
         if rows.block.pixels == 1:
             return {"state": Image(device, self.width, self.height * self.segments, rows.state_format.vk, rows.state_format.texel, "state")}
-        return {"blocks": Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")}
+        blocks = Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")
+        if not self._rejects:
+            return {"blocks": blocks}
+        try:
+            return {"blocks": blocks, "unfinished": DepthImage(device, across, down * self.segments, "unfinished")}
+        except BaseException:
+            blocks.destroy()
+            raise
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""
         across, down = self._blocks
         recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
+        if self._rejects:
+            recorder.run(run["begin backward unfinished"], threads=(3,), extent=(across, down * self.segments))
         recorder.run(run[f"draw backward{score}"], indirect="draw", extent=(across, down * self.segments))

@@ -22,6 +22,8 @@ from hardsplat.variants.quads import QUADS, Quads
 from hardsplat.variants.reductions import REDUCTIONS, Reduction
 from hardsplat.variants.shapes import SHAPES, Shape
 
+SEGMENTS = (1, 4, 16)  # numbers of depth segments that `auto` times
+
 
 @dataclass(frozen=True)
 class HardwareOptions(Options):
@@ -36,7 +38,8 @@ class HardwareOptions(Options):
     atomics: str = "auto"
     block: str = "auto"
     shape: str = "auto"
-    segments: int = 1  # depth segments, each drawn to a canvas of its own
+    segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
+    least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
     antialiased: bool = False  # opacities times the compensation of the dilation
     stochastic: Stochastic | None = None  # gradients from perturbed images
     gradient: str = "auto"  # auto: analytic, or order-free where the device orders no fragments; stochastic: see above
@@ -59,12 +62,14 @@ class Rows:
     shape: Shape = SHAPES["quad"]
     gather: Gather | None = None  # of stochastic gradients
     samples: int = 0  # of a pixel, of order-free gradients
+    segments: int = 1
+    least_transmittance: float = 1e-4
     names: dict[str, str | int] = field(default_factory=dict, compare=False)
 
     @classmethod
     def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs."""
-        names: dict[str, str | int] = {}
+        names: dict[str, str | int] = {"segments": options.segments or SEGMENTS[0]}
         orderings = ORDERINGS
         unordered = not backward and not runnable(device, ORDERINGS)
 
@@ -92,6 +97,8 @@ class Rows:
             row("quads", "quad control", QUADS, "auto"),
             row("block", "block of pixels", blocks, options.block),
             row("shape", "shape of splats", SHAPES, options.shape),
+            segments=options.segments or SEGMENTS[0],
+            least_transmittance=options.least_transmittance,
             names=names,
         )
 

@@ -341,7 +341,7 @@ class TiledRasterizer:
         """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
         another, and what was recorded must be recorded anew. Raises OutOfMemory with nothing changed."""
         wanted = pairs_wanted(self._parameters.counts) if wanted is None else wanted
-        if wanted > self.most and not self._said:
+        if wanted > self.most and self.most < self._capacity * self.tiles and not self._said:  # else there are no more pairs, and `wanted` looks ahead
             self._said = True
             log.warning("frames ask for up to %s pairs of tile and splat, %s have room on %s: the farthest are not drawn", wanted, self.most, self.device.name)
         if min(wanted, self.most) <= self.room:

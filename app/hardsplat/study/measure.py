@@ -20,7 +20,7 @@ from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.queue import complete
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.scene import View
-from hardsplat.raster import BACKENDS
+from hardsplat.raster import BACKENDS, rasterizer_named
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.hardware import HardwareOptions
 from hardsplat.raster.parameters import Parameters
@@ -236,13 +236,13 @@ class Bench:
     def gradients(self, rasterizer: str, options: dict, view: int = 0) -> dict[str, np.ndarray]:
         """Gradients of a view, by position in `views`, for random upstream gradients."""
         camera = self.views[view].camera
-        with Renderer(self.device, rasterizer, **options) as renderer:
+        with Renderer(self.device, rasterizer_named(rasterizer), **options) as renderer:
             renderer.forward(self.gaussians, camera, background=BACKGROUND, near=NEAR)
             return renderer.backward(np.random.default_rng(view).random((camera.height, camera.width, 3), np.float32))
 
     def _exact(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
         """The reference, kept until another one is asked for."""
-        exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic", "gradient": "analytic"}
+        exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic", "gradient": "analytic", "least_transmittance": 1e-4}
         known = {f.name for f in fields(BACKENDS[rasterizer].options)}
         options = options | {name: value for name, value in exact.items() if name in known}
         key = (rasterizer, tuple(sorted(options.items())), view)

@@ -80,6 +80,7 @@ class Engine:
         self._key: tuple | None = None
         self._given: Splats | None = None  # whose numbers the planes hold
         self._given_key: tuple = ()
+        self._out = self._d = torch.zeros(0)  # (height, width, 4) of `image_out` and `d_image_in`, in place
         self._drawn: tuple[Splats, Shot] | None = None  # whose forward pass is still there for a backward pass
 
     # -- one view
@@ -186,7 +187,7 @@ class Engine:
     def release(self) -> None:
         """Frees what it holds on the device."""
         with self.lock:
-            self._out = self._d = None
+            self._out = self._d = torch.zeros(0)
             self.link.forget()
             for part in reversed(self._parts):
                 part.destroy()

@@ -106,19 +106,20 @@ class _OneView:
 
     def render(self, colors: Tensor, sh_degree: int | None, background: Tensor | None, mode: str) -> tuple[Tensor, Tensor]:
         """(H, W, channels) of the mode, alpha (H, W, 1)."""
-        found, T = [], None
+        found, Ts = [], []
         if "RGB" in mode:
             if sh_degree is not None:
                 image, T = self._pass(colors, sh_degree, background)
             else:
                 image, T = self._channels(colors, background)
             found.append(image)
+            Ts.append(T)
         if "D" in mode.replace("RGB", ""):
-            image, T_of_depth = self._channels(torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1), None)
+            image, T = self._channels(torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1), None)
             depth, weight = image[..., :1], image[..., 1:]
             found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
-            T = T_of_depth if T is None else T
-        return torch.cat(found, dim=2), (1 - T)[..., None]
+            Ts.append(T)
+        return torch.cat(found, dim=2), (1 - Ts[0])[..., None]
 
     def _depths(self) -> Tensor:
         """(N,) along the axis of the camera. Those of splats that are culled are no less than the near plane."""
@@ -127,14 +128,14 @@ class _OneView:
 
     def _channels(self, colors: Tensor, background: Tensor | None) -> tuple[Tensor, Tensor]:
         """Colours (N, D) as they are -> (H, W, D), T."""
-        images, T = [], None
+        images, Ts = [], []
         for first in range(0, colors.shape[1], 3):
             part = colors[:, first : first + 3]
             behind = torch.zeros(part.shape[1], device=colors.device) if background is None else background[first : first + 3]
-            image, T_of_pass = self._shifted(part, behind)
+            image, T = self._shifted(part, behind)
             images.append(image)
-            T = T_of_pass if T is None else T
-        return torch.cat(images, dim=2), T
+            Ts.append(T)
+        return torch.cat(images, dim=2), Ts[0]
 
     def _shifted(self, colors: Tensor, background: Tensor) -> tuple[Tensor, Tensor]:
         """Up to three channels. The engine clamps colours at 0, so they are drawn above it: sum w (c + s) + T (b + s) - s = sum w c + T b."""

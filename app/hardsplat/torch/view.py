@@ -36,7 +36,7 @@ class View(torch.autograd.Function):
             if ctx.needs_input_grad[5]:
                 d_background = (d_image * T[..., None]).sum((0, 1))
         if d_T is not None and any(ctx.needs_input_grad[:4]):  # T = 1 - the image of white splats
-            white = Splats(*splats.tensors[:4], torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device))
+            white = Splats(splats.means, splats.quats, splats.scales, splats.opacities, torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device))
             d_white = torch.zeros((*d_T.shape, 3), device=d_T.device)
             d_white[..., 0] = -d_T
             of_T = engine.gradients(white, Shot(shot.camera, 0, np.zeros(3, np.float32), shot.near), d_white)

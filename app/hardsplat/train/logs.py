@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -130,7 +130,8 @@ class TensorBoard(Watcher):
             from tensorboardX import SummaryWriter
         except ImportError:
             raise UserError("--log tensorboard needs tensorboardX: pip install 'hardsplat[tensorboard]'") from None
-        self._make, self._writer, self._pictured = SummaryWriter, None, 0.0  # type: tuple[Any, Any, float]
+        self._make, self._pictured = SummaryWriter, 0.0
+        self._writer: Any = None
 
     def open(self, run: Running) -> None:
         try:
@@ -157,6 +158,8 @@ class TensorBoard(Watcher):
         self._writer.flush()
 
     def _picture(self, step: int, example: Measured) -> None:
+        if example.image is None:
+            return
         drawn = np.round(np.clip(np.nan_to_num(example.image), 0, 1) * 255).astype(np.uint8)
         self._writer.add_image("held-out/" + example.name, np.concatenate([drawn, example.photo[..., :3]], axis=1), step, dataformats="HWC")
         self._pictured = time.monotonic()

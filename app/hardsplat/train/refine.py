@@ -17,6 +17,12 @@ from hardsplat.variants.moments import MOMENT_FORMATS
 GROUP = int(contract.CONSTANTS["GROUP"])
 RANKS = ("flags", "flag_sums")
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
+NOISE = ComputePass(
+    name="noise",
+    shader="mcmc/noise.comp",
+    reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
+    writes=("means",),
+)
 WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
 
 
@@ -76,6 +82,11 @@ def record_reset(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["reset opacity"], indirect="splat_groups")
 
 
+def record_noise(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
+    recorder.run(run["noise"], indirect="splat_groups")
+
+
 def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     """The contract's RefineSettings struct. extent: scene radius, world units.
 
@@ -84,7 +95,8 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     row = np.zeros((), contract.dtype("RefineSettings"))
     for name in ("grow_grad2d", "grow_scale3d", "prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity"):
         row[name] = getattr(config, name)
-    row["extent"], row["noise_lr"] = extent, config.noise_lr / extent**2
+    noise = config.noise_lr * (config.grow_noise if config.strategy == "budget" else 1.0)
+    row["extent"], row["noise_lr"] = extent, noise / extent**2
     row["budget"], row["first_step"], row["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     row["grow_absolute"], row["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
     row["thinned"], row["thin_until"] = config.prune_to, config.prune_to_iter

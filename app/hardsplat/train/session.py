@@ -339,7 +339,7 @@ class Session(BatchedSession):
             self.capture.record_moved(recorder, run, self.raster.pipelines)
             if scores:
                 self.strategy.record_scores(recorder, run, self.raster)
-            self.strategy.record_step(recorder, run)
+            self.strategy.record_step(recorder, run, self.config)
             record_end(recorder, run)
 
         def with_run(record: Record) -> Callable[[Recorder], None]:

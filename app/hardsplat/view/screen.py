@@ -57,11 +57,11 @@ def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
 class Screen:
     """Draws frames into `screen`, an RGBA8 image at least as large as the window. Only one may be in flight: what it reads lies in host memory.
 
-    font: px.
+    font: px. captured: pixels() finds a copy in host memory, which waits for nothing.
     """
 
-    def __init__(self, device: Device, look: Look, font: int):
-        self.device, self.look = device, look
+    def __init__(self, device: Device, look: Look, font: int, captured: bool = False):
+        self.device, self.look, self._captured = device, look, captured
         self._options = untimed(device, look.options)
         coverage, self._cell = atlas(font)
         sizes = {"camera": 1, "frame": 1, "overlay": 1, "glyphs": -(-coverage.size // 4), "text": ROWS * COLUMNS, "photos": 1}
@@ -105,6 +105,8 @@ class Screen:
         rgba8 = FORMATS["unorm8"]
         self._screen = self._canvas["screen"] = Image(self.device, width, height, rgba8.vk, rgba8.texel, "screen")
         self._canvas["palette"].upload(palette_row(picture))
+        if self._captured:
+            self._copy = self._canvas["captured"] = Buffer(self.device, width * height * 4, "captured", host=True)
         self._record(self._raster, picture)
         self._drawn = drawn
         return True
@@ -117,6 +119,8 @@ class Screen:
         raster.record_forward(recorder, picture)
         record_show(recorder, picture, width, height)
         recorder.run(build(self.device, SCREEN_PASS), threads=(width, height))
+        if self._captured:
+            recorder.copy("screen", "captured")
         recorder.end()
 
     def place(self, camera: Camera, sh_degree: int, layout: Layout, lines: list[str]) -> None:
@@ -158,7 +162,11 @@ class Screen:
 
     def pixels(self, width: int, height: int) -> np.ndarray:
         """(height, width, 3) uint8 of the last frame, which must be done."""
-        return np.ascontiguousarray(self.image.download()[:height, :width, :3])
+        if self._captured:
+            texels = self._copy.array().reshape(self._screen.height, self._screen.width, 4)
+        else:
+            texels = self.image.download()
+        return np.ascontiguousarray(texels[:height, :width, :3])
 
     @property
     def format(self) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hardsplat.errors import UserError
 from hardsplat.io.formats import checkpoint, compressed_ply, glb, npz, ply, sog, splat, spz
-from hardsplat.io.formats.base import Format, Splats, not_written
+from hardsplat.io.formats.base import Format, Splats
 
 __all__ = ["FILE_FORMATS", "Format", "Splats", "format_to_read", "format_to_write", "readable", "writable"]
 
@@ -31,7 +31,7 @@ def readable() -> list[str]:
 
 
 def writable() -> list[str]:
-    return [f.suffix for f in FILE_FORMATS.values() if f.write is not not_written]
+    return [f.suffix for f in FILE_FORMATS.values() if f.writes]
 
 
 def format_to_read(path: Path) -> Format:
@@ -47,6 +47,6 @@ def format_to_read(path: Path) -> Format:
 def format_to_write(path: Path) -> Format:
     """By the end of its name. Raises UserError where there is none."""
     for row in FILE_FORMATS.values():
-        if row.write is not not_written and path.name.lower().endswith(row.suffix):
+        if row.writes and path.name.lower().endswith(row.suffix):
             return row
     raise UserError(f"{path}: splats are written as {', '.join(writable())}")

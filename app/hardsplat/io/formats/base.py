@@ -67,6 +67,10 @@ class Format:
     morton: bool = False
     keeps_filter: bool = False
 
+    @property
+    def writes(self) -> bool:
+        return self.write is not not_written
+
 
 def in_memory(gaussians: Gaussians, antialiased: bool = False) -> Splats:
     return Splats(len(gaussians), gaussians.sh_degree, lambda: (gaussians[at : at + PIECE] for at in range(0, len(gaussians), PIECE)), antialiased, tuple(gaussians.extra))

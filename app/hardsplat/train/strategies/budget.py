@@ -21,7 +21,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.train.refine import GROUP, RANKS, SCAN, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
+from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 THINNINGS = 5  # so many times splats are thinned out
@@ -50,6 +50,7 @@ class Budget(Refining):
             ComputePass("densify survey", "budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
             *pruning_passes(moments),
             reset_pass(moments),
+            NOISE,
         )
 
     def recordings(self) -> Mapping[str, Record]:
@@ -74,6 +75,10 @@ class Budget(Refining):
     def scored(self, config: TrainConfig, step: int) -> bool:
         begin, end = config.refine_start_iter - config.refine_every, max([config.refine_stop_iter, *thinnings(config)])
         return begin <= step < min(end, config.max_steps) and step % config.score_every == config.score_every - 1
+
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig) -> None:
+        if config.grow_noise:
+            record_noise(recorder, run)
 
     def record_scores(self, recorder: Recorder, run: Mapping[str, Pipeline], raster: Rasterizer) -> None:
         recorder.run(run["weigh pixels"], threads=(raster.width, raster.height))

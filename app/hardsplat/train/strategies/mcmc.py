@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hardsplat import trained
+from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.refine import GROUP, RANKS, SCAN, slots_of, splat_row
+from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, record_noise, slots_of, splat_row
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 _IN_HOLES = {"copies": "holes"}
@@ -49,7 +50,7 @@ class Mcmc(Refining):
         wanted = grown(session.bound)  # nobody is killed
         return session.bound, min(wanted, session.config.cap_max or wanted)
 
-    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig) -> None:
         record_noise(recorder, run)
 
 
@@ -69,12 +70,7 @@ def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
             bind=_IN_HOLES,
         ),
         ComputePass("mcmc resize", "mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),
-        ComputePass(
-            name="noise",
-            shader="mcmc/noise.comp",
-            reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
-            writes=("means",),
-        ),
+        NOISE,
     )
 
 
@@ -92,7 +88,3 @@ def record_mcmc(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         recorder.run(run[f"{name} copy"], indirect="splat_groups")
     recorder.run(run["mcmc resize"], threads=(1,))
 
-
-def record_noise(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Means move by the rate of means * refine_settings.noise_lr * logistic(opacity) * Sigma * normal. After Adam, before the step counts up."""
-    recorder.run(run["noise"], indirect="splat_groups")

@@ -66,7 +66,7 @@ class Strategy:
     def record_scores(self, recorder: Recorder, run: Mapping[str, Pipeline], raster: Rasterizer) -> None:
         """Last of a step that draws scores."""
 
-    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig) -> None:
         """Last of every step, after Adam."""
 
 

@@ -1,0 +1,1 @@
+"""The view in browsers, by viser: `train --serve`, `view --serve`."""

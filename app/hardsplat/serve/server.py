@@ -1,0 +1,210 @@
+"""Draws for all browsers, one frame at a time, between whatever else the GPU does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.gpu.queue import Fence, submit
+from hardsplat.raster.parameters import Parameters
+from hardsplat.serve.clients import Client, fov_of, wxyz_of
+from hardsplat.serve.door import Address, open_server
+from hardsplat.setting import Setting
+from hardsplat.view.screen import Layout, Look, Screen
+
+REFRESH = 1 / 30  # s between frames, at least
+RESTING, TOUCHED = 0.02, 0.5  # share of the time that frames may take while others use the GPU, and while somebody moves a camera
+COARSE_MS = (50.0, 200.0)  # frames that take longer than this are drawn in larger pixels while they move
+KEPT = 10.0  # s for which what draws a picture that nobody looks at any more is kept
+FONT = 12  # of text that is never shown
+MOST_FRUSTA = 200
+TRAINED, HELD_OUT = (40, 110, 200), (220, 130, 40)  # colours of cameras
+
+
+class Frames:
+    """What is drawn in browsers. cameras: of photographs, and whether they are held out. busy: somebody else uses the GPU, who must hardly notice.
+
+    Raises UserError as open_server does.
+    """
+
+    def __init__(self, device: Device, address: Address, label: str, look: Look, setting: Setting, start: Camera, cameras: Sequence[tuple[Camera, bool]], busy: bool):
+        self.device, self.look, self.busy, self.closed, self.frames = device, look, busy, False, 0
+        self._clients: dict[int, Client] = {}
+        self._lock = threading.Lock()
+        self._screens: dict[str, tuple[Screen, float]] = {}  # by picture, and when it was last wanted
+        self._spans: dict[str, tuple[float, float] | None] = {}  # of palettes, by picture
+        self._flying: tuple[Client, Screen, Camera, tuple, int] | None = None
+        self._full_ms = self._cost = 0.0  # ms of a frame in full; s that the last frame took, compression included
+        self._drawn_at = -np.inf
+        self._sender = ThreadPoolExecutor(1, "hardsplat-serve")
+        self._fence = Fence(device)
+        try:
+            self.server, self.door = open_server(address, label)
+        except BaseException:
+            self._fence.destroy()
+            raise
+        self.server.gui.configure_theme(show_share_button=False, show_logo=False)
+        self.server.scene.set_up_direction(tuple(setting.up))
+        initial = self.server.initial_camera
+        initial.position, initial.look_at, initial.up, initial.fov = start.position, setting.centre, setting.up, fov_of(start)
+        self._place(cameras, setting)
+        self.server.on_client_connect(self._come)
+        self.server.on_client_disconnect(self._go)
+
+    def _place(self, cameras: Sequence[tuple[Camera, bool]], setting: Setting) -> None:
+        """Cameras as frusta, which browsers jump to when they are clicked."""
+        chosen = [cameras[i] for i in np.unique(np.linspace(0, len(cameras) - 1, min(len(cameras), MOST_FRUSTA)).round().astype(int))] if cameras else []
+        away = [np.linalg.norm(camera.position - setting.centre) for camera, _ in chosen]
+        scale = 0.05 * max(float(np.median(away)), 1e-6) if away else 1.0
+        self._frusta = []
+        for i, (camera, held_out) in enumerate(chosen):
+            frustum = self.server.scene.add_camera_frustum(
+                f"/cameras/{i:05d}", fov_of(camera), camera.width / camera.height, scale=scale, color=HELD_OUT if held_out else TRAINED,
+                wxyz=wxyz_of(camera.w2c[:3, :3].T), position=camera.position, visible=False,
+            )  # fmt: skip
+            frustum.on_click(lambda event, camera=camera: self._jump(event.client_id, camera))
+            self._frusta.append(frustum)
+        if self._frusta:
+            self._shown = self.server.gui.add_checkbox("cameras", False, hint="Click one to look through it. Orange ones are held out.")
+            self._shown.on_update(lambda _: self._show_frusta())
+
+    def _show_frusta(self) -> None:
+        with self.server.atomic():
+            for frustum in self._frusta:
+                frustum.visible = self._shown.value
+
+    def _jump(self, client_id: int | None, camera: Camera) -> None:
+        with self._lock:
+            client = self._clients.get(client_id) if client_id is not None else None
+        if client is not None:
+            client.jump(camera)
+
+    # -- in viser's threads
+
+    def _come(self, handle: Any) -> None:
+        client = Client(handle, self.look.sh_degree)
+        with self._lock:
+            self._clients[handle.client_id] = client
+
+    def _go(self, handle: Any) -> None:
+        with self._lock:
+            self._clients.pop(handle.client_id, None)
+
+    # -- in the thread that has the GPU
+
+    @property
+    def clients(self) -> list[Client]:
+        with self._lock:
+            return list(self._clients.values())
+
+    @property
+    def touched(self) -> bool:
+        """Whether somebody moves a camera."""
+        return any(client.moving for client in self.clients)
+
+    def turn(self, parameters: Parameters, sh_degree: int, state: object, wait: bool = False) -> None:
+        """Sends the frame that is done, and queues another one where one is due. Waits for nothing, with `wait` as long as a frame lasts.
+
+        parameters: as they are now. sh_degree: highest band in use. state: something that differs when the splats do.
+        Raises UserError, with the server closed, when frames cannot go on; DeviceLost is one.
+        """
+        if self.closed:
+            return
+        try:
+            self._land()
+            if self._flying is None and self._due():
+                self._next(parameters, sh_degree, state)
+            if wait and self._flying is not None:
+                self._fence.wait()
+                self._land()
+            elif wait:
+                time.sleep(REFRESH / 4)
+        except UserError:
+            self.close()
+            raise
+
+    def _land(self) -> None:
+        if self._flying is None or not self._fence.done():
+            return
+        (client, screen, camera, key, scale), self._flying = self._flying, None
+        self._fence.reset()
+        self.frames += 1
+        ms = screen.ms()
+        if scale == 1:
+            self._full_ms = ms
+        self._cost = ms / 1000
+        picture, span = key[1], screen.respan(camera)
+        client.sent = key if span == self._spans.get(picture) else None  # else once more, with the palette that fits
+        self._spans[picture] = span
+        client.sending, client.sent_at = True, time.perf_counter()
+        self._sender.submit(self._send, client, screen.pixels(camera.width, camera.height), 60 if scale > 1 or client.moving else 85)
+
+    def _send(self, client: Client, image: np.ndarray, quality: int) -> None:
+        begun = time.perf_counter()
+        try:
+            if client in self.clients:
+                client.send(image, quality)
+        except Exception:  # it has gone, whatever that looks like within viser
+            self._go(client.handle)
+        finally:
+            client.sending = False
+            self._cost += time.perf_counter() - begun
+
+    def _due(self) -> bool:
+        """Not more often than eyes need, nor than leaves others their share of the GPU."""
+        share = (TOUCHED if self.touched else RESTING) if self.busy else 1.0
+        return time.perf_counter() - self._drawn_at >= max(REFRESH, self._cost / share)
+
+    def _next(self, parameters: Parameters, sh_degree: int, state: object) -> None:
+        """The frame of whoever waits longest: those who move first."""
+        for client in sorted(self.clients, key=lambda c: (not c.moving, c.sent_at)):
+            scale = 2 ** sum(self._full_ms > ms for ms in COARSE_MS) if client.moving else 1
+            camera = client.camera(scale)
+            if client.sending or camera is None:
+                continue
+            picture, degree = client.picture, client.degree(sh_degree)
+            key = state, picture, degree, camera.w2c.tobytes(), camera.K.tobytes(), id(parameters)
+            if client.sent == key:
+                continue
+            screen = self._screen(picture, parameters, camera)
+            screen.place(camera, degree, Layout((camera.width, camera.height), (camera.width, camera.height)), [])
+            submit(self.device, [screen.commands], self._fence)
+            self._flying, self._drawn_at = (client, screen, camera, key, scale), time.perf_counter()
+            return
+
+    def _screen(self, picture: str, parameters: Parameters, camera: Camera) -> Screen:
+        """What draws a picture of that size."""
+        now = time.perf_counter()
+        for name in [name for name, (_, at) in self._screens.items() if name != picture and now - at > KEPT]:
+            self._screens.pop(name)[0].destroy()
+            self._spans.pop(name, None)
+        if picture not in self._screens:
+            self._screens[picture] = Screen(self.device, self.look, FONT, captured=True), now
+        screen, size = self._screens[picture][0], (camera.width, camera.height)
+        self._screens[picture] = screen, now
+        largest = [c for client in self.clients if client.picture == picture and (c := client.camera()) is not None]
+        screen.fit(parameters, (max([size[0], *(c.width for c in largest)]), max([size[1], *(c.height for c in largest)])), picture)
+        return screen
+
+    def close(self) -> None:
+        """Frees everything, after the frame in flight. May be called again."""
+        if self.closed:
+            return
+        self.closed = True
+        self.server.stop()
+        self._sender.shutdown()
+        if self._flying is not None:
+            with suppress(DeviceLost):
+                self._fence.wait()
+        for screen, _ in self._screens.values():
+            screen.destroy()
+        self._fence.destroy()

@@ -1,0 +1,138 @@
+"""`hardsplat train --serve`: a run in browsers, which can pause, save and stop it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.context import DeviceLost
+from hardsplat.serve.door import address_of, check_installed
+from hardsplat.serve.server import REFRESH, Frames
+from hardsplat.setting import setting_of
+from hardsplat.train.watch import Running, Watcher
+from hardsplat.view.preview import look_of
+
+BATCH_SECONDS = 0.25  # how long a batch may take while somebody looks on
+SAID_EVERY = 0.5  # s between lines of text
+SURE = 5.0  # s within which Stop must be clicked again
+DESERTED = 30.0  # s after which a run that was paused goes on when everybody has left
+
+
+class Server(Watcher):
+    """Shows a run in browsers. address: "", PORT, HOST:PORT or [IPV6]:PORT; without a host only this machine can connect, else the URL has a token.
+
+    Raises UserError without viser and for an address that is none. Whatever goes wrong with it afterwards closes it with a note, and the run goes on without.
+    """
+
+    def __init__(self, address: str | int = ""):
+        self._address = address_of(str(address))
+        check_installed()
+        self._frames: Frames | None = None
+        self._asked: set[str] = set()  # by buttons, in viser's threads: "save", "stop"
+        self._pausing = False
+        self._said = self._said_at = None  # type: Any
+        self._stop_at = -np.inf
+        self._seen_at = 0.0
+
+    @property
+    def url(self) -> str | None:
+        """What to type into a browser, while a run is shown."""
+        return self._frames.door.url if self._frames and not self._frames.closed else None
+
+    def open(self, run: Running) -> None:
+        scene, n = run.scene, len(run.scene.points)
+        points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))
+        cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)]
+        setting = setting_of(points, [scene.views[i].camera for i in scene.train])
+        look = replace(look_of(run.config, run.session.raster.rows.names), sh_degree=run.config.sh_degree)
+        self._frames = Frames(run.device, self._address, f"{scene.name} - hardsplat", look, setting, scene.views[scene.train[0]].camera, cameras, busy=True)
+        self._add_controls(self._frames.server.gui)
+        tqdm.write(f"view: {self.url}")
+
+    def _add_controls(self, gui: Any) -> None:
+        self._text = gui.add_markdown("")
+        self._pause = gui.add_button("Pause")
+        self._pause.on_click(lambda _: self._toggle())
+        gui.add_button("Save", hint="a checkpoint and splats.ply, now").on_click(lambda _: self._asked.add("save"))
+        self._stop = gui.add_button("Stop", color="red", hint="ends the training here, as after its last step")
+        self._stop.on_click(lambda _: self._ask_to_stop())
+
+    def _toggle(self) -> None:
+        self._pausing = not self._pausing
+        self._pause.label = "Resume" if self._pausing else "Pause"
+
+    def _ask_to_stop(self) -> None:
+        now = time.monotonic()
+        if now - self._stop_at < SURE:
+            self._asked.add("stop")
+        self._stop_at, self._stop.label = now, "Stop: click again"
+
+    @property
+    def shown(self) -> bool:
+        return self._frames is not None and not self._frames.closed and bool(self._frames.clients)
+
+    @property
+    def batch_seconds(self) -> float:  # type: ignore[override]
+        return REFRESH if self._frames is not None and self._frames.touched else BATCH_SECONDS
+
+    @property
+    def paused(self) -> bool:
+        return self._pausing and self._frames is not None and not self._frames.closed
+
+    def turn(self, run: Running, wait: bool = False) -> None:
+        if self._frames is None or self._frames.closed:
+            return
+        frames = self._frames
+        self._answer(run, frames)
+        self._say(run, frames)
+        session, config = run.session, run.config
+        frames.busy = not wait
+        try:
+            frames.turn(session.parameters, min(session.step // config.sh_degree_interval, config.sh_degree), session.step, wait)
+        except DeviceLost:
+            raise
+        except UserError as error:
+            tqdm.write(f"note: the page is closed: {error}. Training goes on")
+
+    def _answer(self, run: Running, frames: Frames) -> None:
+        """Does what buttons asked for."""
+        now = time.monotonic()
+        if "save" in self._asked:
+            self._asked.discard("save")
+            run.save()
+            self._said = None
+        if "stop" in self._asked:
+            self._asked.clear()
+            run.stop()
+        if self._stop.label != "Stop" and now - self._stop_at > SURE:
+            self._stop.label = "Stop"
+        if not self._pausing or frames.clients:
+            self._seen_at = now
+        elif now - self._seen_at > DESERTED:
+            tqdm.write("note: everybody has left the page; the paused training goes on")
+            self._toggle()
+
+    def _say(self, run: Running, frames: Frames) -> None:
+        now, log = time.monotonic(), run.log
+        if not frames.clients or (self._said_at is not None and now - self._said_at < SAID_EVERY):
+            return
+        lines = [f"**step {run.session.step}** of {run.config.max_steps}" + (", paused" if self._pausing else f", {1 / max(run.session.step_seconds, 1e-6):.1f} a second")]
+        if log.steps:
+            lines += [f"loss {log.losses[-1]:.4f}, PSNR {log.psnrs[-1]:.2f} dB", f"{log.splats[-1]} splats"]
+        if log.evaluations:
+            last = log.evaluations[-1]
+            lines.append(f"held out: PSNR {last['psnr']:.2f} dB at step {last['step']}")
+        text = "  \n".join(lines)
+        if text != self._said:
+            self._text.content = self._said = text
+        self._said_at = now
+
+    def close(self) -> None:
+        if self._frames is not None:
+            self._frames.close()

@@ -1,0 +1,80 @@
+"""Each program in examples/ runs and leaves what it says."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import hardsplat
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.fixture
+def run(device, monkeypatch, tmp_path, capsys):
+    """run("name.py", arguments...) -> what it prints."""
+    for module in ("hardsplat.api", "hardsplat.fit.api"):
+        monkeypatch.setattr(f"{module}.open_device", lambda *wanted: device)
+    monkeypatch.setattr(device, "close", lambda: None)
+    monkeypatch.chdir(tmp_path)
+
+    def example(name, *arguments):
+        monkeypatch.setattr("sys.argv", [name, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return example
+
+
+@pytest.fixture
+def splats(tmp_path):
+    rng = np.random.default_rng(0)
+    colors = rng.integers(0, 255, (200, 3)).astype(np.uint8)
+    gaussians = hardsplat.Gaussians.from_points(rng.normal(size=(200, 3)), colors, sh_degree=1, opacity=0.9)
+    gaussians.save(path := tmp_path / "ball.ply")
+    return path
+
+
+def test_all_are_listed_and_tested():
+    names = {path.name for path in EXAMPLES.glob("*.py")}
+    listed = {name for name in names if f"]({name})" in (EXAMPLES / "README.md").read_text()}
+    assert listed == names == {name for name in names if f'run("{name}"' in Path(__file__).read_text()}
+
+
+def test_render_orbit(run, splats):
+    assert run("render_orbit.py", splats, "orbit.gif", "--views", 4, "--size", 48, 32) == "4 frames in orbit.gif\n"
+    with Image.open("orbit.gif") as gif:
+        assert (gif.n_frames, gif.size) == (4, (48, 32))
+        first = np.asarray(gif.convert("RGB")).astype(int)
+        gif.seek(2)
+        other = np.asarray(gif.convert("RGB")).astype(int)
+    assert first.std() > 5 and np.abs(first - other).mean() > 2  # the ball, from two sides
+
+
+def test_fit_photograph(run):
+    Image.fromarray(np.linspace(0, 255, 32 * 24 * 3).reshape(24, 32, 3).astype(np.uint8)).save("ramp.png")
+    printed = run("fit_photograph.py", "ramp.png", "--blobs", 5, 40, "--steps", 20)
+    few, many = (float(line.split(": ")[1].split(" dB")[0]) for line in printed.splitlines() if " blobs: " in line)
+    assert many > few and Path("results/fit/40/reconstruction.png").is_file()
+
+
+def test_custom_loss(run, device, scene):
+    pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'")
+    from hardsplat.torch import configure, engines
+
+    configure(device)
+    try:
+        first, last = (float(run("custom_loss.py", scene, "out.ply", "--steps", n, "--device", "cpu").split("PSNR ")[1].split()[0]) for n in (1, 40))
+    finally:
+        engines.close()
+    assert last > first + 1 and len(hardsplat.Gaussians.load("out.ply")) == 300
+
+
+def test_convert_and_open(run, splats, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert "out.spz: 200 splats" in run("convert_and_open.py", splats, "out.spz")
+    assert opened == [(Path.cwd() / "out.html").as_uri()] and Path("out.html").stat().st_size > 10_000
+    assert len(hardsplat.Gaussians.load("out.spz")) == 200
