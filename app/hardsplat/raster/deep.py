@@ -23,8 +23,10 @@ KEPT = ("kept_colors", "d_depths")  # a row a splat
 class Twice(Protocol):
     """A rasterizer that draws and differentiates again what is projected."""
 
-    pipelines: Mapping[str, Pipeline]
-    projection: Projection
+    @property
+    def pipelines(self) -> Mapping[str, Pipeline]: ...
+    @property
+    def projection(self) -> Projection: ...
 
     def record_images(self, recorder: Recorder) -> None: ...  # projected splats -> target
     def record_again(self, recorder: Recorder) -> None: ...  # splats whose colours alone are others -> target
