@@ -252,7 +252,7 @@ def started(scene, out, *flags):
     argv = [sys.executable, "-m", "hardsplat", "train", scene, "--result-dir", out, "--max-steps", "1000000", "--strategy", "none", *flags]
     environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "HARDSPLAT_POISON": "0"}
     run = subprocess.Popen(argv, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    read_until(run, "loss=")
+    read_until(run, "k splats")
     return run
 
 

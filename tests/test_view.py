@@ -635,9 +635,27 @@ def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
     return found[0], found[1]
 
 
+def test_a_result_is_shown_until_its_window_is_closed(device, training, scene, tmp_path):
+    """After all files are written; without `stays`, as in the other tests, the window closes with the training."""
+    preview = Preview((W, H), stays=True)
+    turns, turn = [], preview.turn
+
+    def counted(run, wait=False):
+        if (tmp_path / "stays/metrics.json").is_file():
+            turns.append(wait)
+        if len(turns) == 5:
+            preview.viewer.inputs.on_key(glfw.KEY_ESCAPE)
+        turn(run, wait)
+
+    preview.turn = counted
+    assert training("stays", preview, max_steps=3)["steps"] == 3
+    assert len(turns) >= 5 and all(turns) and preview.viewer.closed
+
+
 def test_view_of_splats_a_result_and_a_scene(device, monkeypatch, scene, training, tmp_path, capsys):
     monkeypatch.setattr(show, "open_device", lambda wanted, surfaces=(): device)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hardsplat.view.viewer.OPENED", (64, 48))
     monkeypatch.setattr("hardsplat.view.window.LEAST", 64)
     training("run", max_steps=3)
     rng = np.random.default_rng()

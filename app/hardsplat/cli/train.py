@@ -100,6 +100,6 @@ def _preview():
     try:
         from hardsplat.view.preview import Preview
 
-        return Preview()
+        return Preview(stays=True)
     except UserError as error:
         print(f"note: {error}; training goes on without --view", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -98,15 +98,19 @@ class Results:
 
         self.background.do("renders", work, image.nbytes + m.photo.nbytes)
 
-    def splats(self, gaussians: Gaussians, *names: str) -> Future:
+    def gaussians(self, planes: Mapping[str, np.ndarray]) -> Future[Gaussians]:
+        """Splats from the trained values that a session or a checkpoint has, by name."""
+        return self.background.do("splats", lambda: Gaussians.from_planes(planes), 2 * sum(values.nbytes for values in planes.values()))
+
+    def splats(self, gaussians: Future[Gaussians], *names: str) -> Future:
         """The splats as PLY files of these names."""
         from hardsplat.io.ply import save_ply
 
         def work():
             for name in names:
-                save_ply(self.folder / name, gaussians, self.config.antialiased)
+                save_ply(self.folder / name, gaussians.result(), self.config.antialiased)
 
-        return self.background.do("splats", work, 2 * nbytes(gaussians), line="splats")
+        return self.background.do("splats", work, line="splats")
 
     def checkpoint(self, state: Checkpoint) -> Future:
         """A checkpoint; older ones go, but for those of --save-steps."""
@@ -124,12 +128,12 @@ class Results:
         if self.config.exposure != "none" or self.config.pose_opt:
             self.background.do("learnt", lambda: save_learnt(self.folder, self.config, self.scene, state, held_out))
 
-    def viewer(self, gaussians: Gaussians, name: str | None) -> None:
+    def viewer(self, gaussians: Future[Gaussians], name: str | None) -> None:
         """The report's viewer, which begins at the held-out view `name`, shown before. Made from memory while held-out views are measured."""
         from hardsplat.report.run import viewer_of
 
         picture = self._shown[name][0] if name in self._shown else None
-        self._viewer = self.background.do("report", lambda: viewer_of(gaussians, self.scene, self.config, name, picture))
+        self._viewer = self.background.do("report", lambda: viewer_of(gaussians.result(), self.scene, self.config, name, picture))
 
     # -- at the end ------------------------------------------------------------------------------------------------------------
 
@@ -157,11 +161,6 @@ class Results:
     def close(self) -> None:
         """Drops what has not begun."""
         self.background.close()
-
-
-def nbytes(gaussians: Gaussians) -> int:
-    """Of its arrays."""
-    return sum(getattr(gaussians, name).nbytes for name in ("means", "quats", "scales", "opacities", "sh"))
 
 
 def _import_neighbours() -> None:

@@ -172,6 +172,11 @@ class Session(BatchedSession):
         self.drain()
         return int(self.parameters.counts["splats"])
 
+    def values(self) -> dict[str, np.ndarray]:
+        """(planes, splats, width) of every trained quantity of splats, by name."""
+        n = self.count()
+        return {name: self.parameters.read(name, n) for name in trained.values()}
+
     def gaussians(self) -> Gaussians:
         self.drain()
         return self.parameters.download()

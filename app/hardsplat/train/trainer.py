@@ -9,6 +9,7 @@ import logging
 import shlex
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,7 @@ from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.watch import Watcher, Watchers
 
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 _log = logging.getLogger("hardsplat")
@@ -159,13 +161,16 @@ class Run:
     def train(self) -> dict:
         c, s = self.config, self.session
         self.parts.begin("training")
-        self.bar = bar = tqdm(total=c.max_steps, initial=s.step, unit="step", desc=self.scene.name, disable=c.quiet, smoothing=0.05)
+        self.bar = bar = tqdm(total=c.max_steps, initial=s.step, unit="", desc=self.scene.name, disable=c.quiet, smoothing=0.05, bar_format=BAR, dynamic_ncols=True)
         try:
             with self.stopping:
                 with self.log.training():
                     self._train()
                 bar.close()
                 metrics = self._write_results()
+                self._say(metrics)
+                while self.watchers.lingering and not self.stopping.asked:
+                    self.watchers.turn(self, wait=True)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
             raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
         finally:
@@ -174,12 +179,9 @@ class Run:
             self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
             self.results.close()
             self._lock.release()
-        if metrics["steps"] < c.max_steps:
-            tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
-            if self.stopping.asked:
-                raise KeyboardInterrupt(self.stopping.asked)
+        if metrics["steps"] < c.max_steps and self.stopping.asked:
+            raise KeyboardInterrupt(self.stopping.asked)
         self.close()
-        self._say(metrics)
         return metrics
 
     def _train(self) -> None:
@@ -251,7 +253,7 @@ class Run:
         self.session.drain()
         with self._aside("files"):
             self._keep_safe()
-            for file in (self.results.checkpoint(self._safe), self.results.splats(splats_of(self._safe), "splats.ply")):
+            for file in (self.results.checkpoint(self._safe), self.results.splats(self._splats(), "splats.ply")):
                 file.result()
 
     def example(self) -> Measured | None:
@@ -307,12 +309,12 @@ class Run:
                 self._evaluate(step)
             if ply:
                 with self._aside("files"):
-                    self.results.splats(self.session.gaussians(), "splats.ply", f"splats_{step}.ply")
+                    self.results.splats(self.results.gaussians(self.session.values()), "splats.ply", f"splats_{step}.ply")
 
     def _leave(self, step: int) -> None:
         """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
         self._keep_safe()
-        gaussians = splats_of(self._safe)
+        gaussians = self._splats()
         self.results.splats(gaussians, "splats.ply")
         self._evaluate(step, gaussians)
         self.results.learnt(self._safe, self._held_out)
@@ -334,13 +336,12 @@ class Run:
         self.log.batch(result, self.session.weights)
         self.watchers.batch(self)
         if self.bar is not None:
-            shown = {"loss": f"{self.log.losses[-1]:.4f}", "PSNR": f"{self.log.psnrs[-1]:.2f}", "splats": self.log.splats[-1]}
-            self.bar.set_postfix(shown, refresh=False)
+            self.bar.set_postfix_str(f"{self.log.psnrs[-1]:.1f} dB, {self.log.splats[-1] / 1000:.0f}k splats", refresh=False)
             self.bar.update(len(result.records))
 
     # -- results ----------------------------------------------------------------------------------------------------------------
 
-    def _evaluate(self, step: int, gaussians: Gaussians | None = None) -> None:
+    def _evaluate(self, step: int, gaussians: Future[Gaussians] | None = None) -> None:
         """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
         shown: Measured | None = None
         if self.scene.test and not self.stopping.asked:
@@ -366,7 +367,7 @@ class Run:
                 finally:
                     self._measuring = False
                 if shown is not None and len(rows) == len(self.scene.test):
-                    self._tell(step, rows, shown, gaussians if self.config.pose_opt else None)
+                    self._tell(step, rows, shown, gaussians.result() if gaussians is not None and self.config.pose_opt else None)
                     if note := uneven(gains):
                         tqdm.write(note)
         if gaussians is not None and shown is None:
@@ -403,6 +404,10 @@ class Run:
         self._safe = self.session.snapshot()
         self._safe.log, self._safe_at = self.log.history(), time.monotonic()
 
+    def _splats(self) -> Future[Gaussians]:
+        """Those of the newest copy of the state."""
+        return self.results.gaussians({name: self._safe.buffers[name] for name in trained.values()})
+
     def _rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""
         if not isinstance(error, DeviceLost):
@@ -424,6 +429,10 @@ class Run:
 
     def _say(self, metrics: dict) -> None:
         """The last lines: how it went, where it is, how to look at it."""
+        if metrics["steps"] < self.config.max_steps:
+            tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
+            if self.stopping.asked:
+                return
         if self.config.profile:
             print(stage_table(metrics["stage_ms"]))
         last = next((e for e in self.log.evaluations if e["step"] == metrics["steps"]), None)
@@ -437,8 +446,3 @@ class Run:
 def _decibels(result: dict) -> str:
     fitted = f" ({result['fitted_psnr']:.2f} with colours fitted)" if "fitted_psnr" in result else ""
     return f"{result['psnr']:.2f} dB{fitted}"
-
-
-def splats_of(state: Checkpoint) -> Gaussians:
-    """The splats of a checkpoint, in its memory where they need no conversion."""
-    return Gaussians.from_planes({name: state.buffers[name] for name in trained.values()})

@@ -50,6 +50,11 @@ class Watcher:
         """Whether there are to be no batches at all."""
         return False
 
+    @property
+    def lingering(self) -> bool:
+        """Whether the run, whose files are written, is to be kept for more turns."""
+        return False
+
     def open(self, run: Running) -> None:
         """Before the first step."""
 
@@ -84,6 +89,10 @@ class Watchers:
     @property
     def paused(self) -> bool:
         return any(watcher.paused for watcher in self._all)
+
+    @property
+    def lingering(self) -> bool:
+        return any(watcher.lingering for watcher in self._all)
 
     def _each(self, call: Callable[[Watcher], object]) -> None:
         for watcher in self._all:

@@ -46,11 +46,15 @@ def look_of(config: TrainConfig, names: Mapping[str, str | int] | None = None) -
 
 
 class Preview(Watcher):
-    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it with a note, and the run goes on without."""
+    """Raises UserError without a display. Whatever goes wrong with the window afterwards closes it with a note, and the run goes on without.
+
+    stays: when all is done the result is shown until the window is closed.
+    """
 
     batch_seconds = REFRESH  # how long a batch may take while the window is seen, which answers between batches
 
-    def __init__(self, size: tuple[int, int] | None = None):
+    def __init__(self, size: tuple[int, int] | None = None, stays: bool = False):
+        self.stays = stays
         self.surfaces, self._size = window.start(), size  # the extensions that the device must be opened with
         self.viewer: Viewer | None = None
 
@@ -78,11 +82,17 @@ class Preview(Watcher):
     def paused(self) -> bool:
         return self.viewer is not None and self.viewer.paused
 
+    @property
+    def lingering(self) -> bool:
+        return self.stays and self.viewer is not None and not self.viewer.closed
+
     def turn(self, run: Running, wait: bool = False) -> None:
         """Lets the window answer, and draws a frame where one is due. wait: for events, as long as a frame lasts."""
         if self.viewer is None or self.viewer.closed:
             return
         c, session, log = run.config, run.session, run.log
+        if session.step >= c.max_steps:
+            self.viewer.busy = False  # nobody else needs the GPU any more
         lines = [f"step {session.step} of {c.max_steps}   {1 / max(session.step_seconds, 1e-6):.1f} it/s"]
         if log.steps:
             lines.append(f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB   {log.splats[-1]} splats")

@@ -23,6 +23,7 @@ from hardsplat.view.photographs import Photographs
 from hardsplat.view.screen import Layout, Look, Screen
 from hardsplat.view.window import Window
 
+OPENED = (1280, 720)  # px of a window to begin with, where the screen has room for it
 REFRESH = 1 / 30  # s between frames, at least
 RESTING, TOUCHED = 0.02, 0.5  # share of the GPU's time that frames may take while others use it, and while somebody moves the camera
 TOUCH = 0.5  # s that a touch lasts
@@ -50,8 +51,7 @@ class Viewer:
         self._photo: np.ndarray | None = None
         self._drawn_at = self._resized_at = -1e9
         self._photographs = Photographs(look.background)
-        lens = inputs.controls.lens
-        self.window = Window(title, (lens.width, lens.height), inputs, size)
+        self.window = Window(title, OPENED, inputs, size)
         self._parts: list = [self.window]  # what close() destroys, last first
         try:
             self.surface = self._part(Surface(device, self.window.handle))
