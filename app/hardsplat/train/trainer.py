@@ -26,6 +26,7 @@ from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.lock import FolderLock
+from hardsplat.metrics import last_evaluation
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import running, unknown
@@ -435,7 +436,7 @@ class Run:
                 return
         if self.config.profile:
             print(stage_table(metrics["stage_ms"]))
-        last = next((e for e in self.log.evaluations if e["step"] == metrics["steps"]), None)
+        last = last_evaluation(metrics)
         quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
         if self.stopping.asked and self.scene.test and not last:
             quality = f"interrupted, so not measured (hardsplat eval {shlex.quote(str(self.folder))} does it); "
