@@ -38,6 +38,8 @@ TRAINED = {
     "ppisp": {"exposure": "ppisp", "ppisp_warm_up": 1},
     "poses": {"pose_opt": True, "pose_warm_up": 1},
     "poses and exposure, tiled": {"pose_opt": True, "pose_warm_up": 1, "exposure": "affine", "rasterizer": "tiled"},
+    "depths": {"depth_lambda": 0.1},
+    "depths, gather": {"depth_lambda": 0.1, "rasterizer": "tiled", "tile_backward": "gather", "pose_opt": True},
     "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
     "order-free": {"gradient": "order-free", "gradient_draws": 2, "strategy": "mcmc", "init_opa": 0.5},
     "order-free, one sample": {"gradient": "order-free", "gradient_samples": "1", "reduction": "atomic", "strategy": "none"},

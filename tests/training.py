@@ -25,7 +25,8 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     views = [scene.views[i] for i in scene.train]
     photos = Photos(device, [v.load() for v in views], config.images, ring=2 * config.batch_steps)
     on_batch = (lambda result: None) if batches is None else batches.append
-    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, on_batch, numbers=[v.number for v in views])
+    known = [np.random.default_rng(i).uniform(0, 1, (v.camera.height, v.camera.width)) for i, v in enumerate(views)] if config.depth_lambda else None
+    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, on_batch, numbers=[v.number for v in views], depths=known)
     session.start(initial_gaussians(config, scene))
     return session
 

@@ -254,13 +254,16 @@ class TrainSettings(TypedDict, total=False):
     """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
 
     pose_lr: float
-    """rate of poses at the first step (default: 0.0001 rad, and scene extents)"""
+    """rate of poses at the first step (default: 0.001 rad, and scene extents)"""
 
     pose_lr_final: float
-    """rate of poses at max_steps, reached exponentially (default: 1e-06 rad, and scene extents)"""
+    """rate of poses at max_steps, reached exponentially (default: 1e-05 rad, and scene extents)"""
 
     pose_warm_up: int
     """steps over which the rate of poses rises from 0 (default: 1000 steps)"""
+
+    depth_lambda: float
+    """weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over depth)"""
 
     exposure_reg: float
     """ppisp: weights of what keeps vignetting and response plain, over those published (default: 1.0)"""

@@ -111,9 +111,10 @@ class Run:
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
+        depths = self._known_depths()
         canvas, numbers = canvas_of(self.scene), [v.number for v in views]
         timed_rows = len(self._auto.names) < 2
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers)
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, depths=depths)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start)
@@ -126,6 +127,16 @@ class Run:
         self.results.begin()
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
+
+    def _known_depths(self) -> list[np.ndarray] | None:
+        """What is known of the depth of training views, where the loss wants it."""
+        if not self.config.depth_lambda:
+            return None
+        from hardsplat.io.depths import known_disparities
+
+        known, label = known_disparities(scene_folder(self.config.data_dir), self.scene, self.scene.train)
+        tqdm.write(f"note: {label} are in the loss")
+        return known
 
     def _save_config(self) -> None:
         save_config(replace(self.config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
