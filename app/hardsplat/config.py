@@ -191,8 +191,8 @@ class Capture:
         choices=tuple(EXPOSURES))
     affine_lr: float = option(0.01, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
     affine_lr_final: float = option(0.001, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
-    ppisp_lr: float = option(2e-3, "rate of ppisp at the first step", min=1e-15)
-    ppisp_lr_final: float = option(2e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
+    ppisp_lr: float = option(5e-3, "rate of ppisp at the first step (published: 0.002)", min=1e-15)
+    ppisp_lr_final: float = option(5e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
     ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps")
     pose_opt: bool = option(False, "poses of photographs are refined too, the mean of all staying where it is")
     pose_lr: float = option(1e-3, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
@@ -288,6 +288,9 @@ def check_gradient(config: TrainConfig) -> None:
         raise UserError(f"gradient stochastic finds no gradients of exposures, poses and depths: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
+    if config.strategy == "adaptive" and config.gradient == "order-free":
+        why = "by the noise of its samples the adaptive strategy would take every splat for one that must grow"
+        raise UserError(f"gradient order-free: {why}: add --strategy mcmc or --strategy none")
 
 
 def kind(f: Field) -> Any:

@@ -242,10 +242,10 @@ class TrainSettings(TypedDict, total=False):
     """rate of affine exposures at max_steps, reached exponentially (default: 0.001)"""
 
     ppisp_lr: float
-    """rate of ppisp at the first step (default: 0.002)"""
+    """rate of ppisp at the first step (published: 0.002) (default: 0.005)"""
 
     ppisp_lr_final: float
-    """rate of ppisp at max_steps, reached exponentially (default: 2e-05)"""
+    """rate of ppisp at max_steps, reached exponentially (default: 5e-05)"""
 
     ppisp_warm_up: int
     """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""

@@ -313,6 +313,8 @@ class Session(BatchedSession):
             options = backend.first(self.device, options)
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
         self._parts = [self.raster]
+        if self.raster.rows.names.get("gradient") == "order-free":  # `auto` may have chosen it
+            check_gradient(replace(self.config, gradient="order-free"))
         scratch: dict[str, Buffer | Image] = {**allocate_refine(self.device, self.parameters.capacity)}
         self._scratch = scratch
         self._parts += scratch.values()
