@@ -11,7 +11,9 @@ from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians
 
-SMALL = dict(rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=())
+SMALL = dict(
+    strategy="adaptive", rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=()
+)
 
 
 def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainConfig:

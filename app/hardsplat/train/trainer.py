@@ -45,6 +45,7 @@ from hardsplat.train.results import REPORT, Results, is_complete
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
+from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.watch import Watcher, Watchers
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
@@ -107,6 +108,8 @@ class Run:
         self.config = config = replace(config, rasterizer=names[0])
         if left_out := unknown(config.rasterizer, config):
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
+        first = start.splats if start else config.init_num_pts if starts_random(config, self.scene) else len(self.scene.points)
+        self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
