@@ -1,11 +1,15 @@
 """Scenes drawn by a rasterizer, and how far it is from the float64 oracle."""
 
+import itertools
+
 import numpy as np
 
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.variants.formats import FORMATS
-from tests.goldens import relative_l2, scene_of
+from tests.goldens import random_scene, relative_l2, scene_of
 from tests.oracle import render
+from tests.oracle.render import ALPHA_MIN
+from tests.oracle.splat import project
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND = (0.2, 0.5, 0.8)
@@ -21,7 +25,32 @@ def runnable(device, registry) -> list[str]:
 
 
 def fresh_seed() -> int:
-    return int(np.random.SeedSequence().entropy % 2**32)
+    """Another one every time. pytest shows it when the test fails."""
+    seed = int(np.random.SeedSequence().entropy % 2**32)
+    print(f"seed {seed}")
+    return seed
+
+
+def clear_scene(*args, seed: int | None = None, apart: float = 2e-6, cut_off: float = 0.0, **options) -> dict:
+    """A random scene, with its `seed`: the first from `seed` (or a fresh one) on whose depths are `apart` of the farthest, by default as far as float32 orders them like float64.
+    Two splats that swap differ by more than rounding. cut_off: as near to alpha = 1/255 no fragment may be, relatively: rounding decides about those."""
+    for seed in itertools.count(fresh_seed() if seed is None else seed):
+        scene = random_scene(seed, *args, **options)
+        depth = np.sort(scene["means"].astype(np.float64) @ scene["w2c"][2, :3] + scene["w2c"][2, 3])
+        if np.diff(depth).min() > apart * depth[-1] and not (cut_off and _near_the_cut_off(scene, cut_off)):
+            return scene | {"seed": seed}
+    raise AssertionError
+
+
+def _near_the_cut_off(scene: dict, within: float) -> bool:
+    p = project(**scene_of(scene))
+    x, y = np.arange(scene["width"]) + 0.5, np.arange(scene["height"])[:, None] + 0.5
+    for mean, (A, B, C), opacity in zip(p.mean2d[p.visible], p.conic[p.visible], p.opacity[p.visible]):
+        dx, dy = x - mean[0], y - mean[1]
+        alpha = opacity * np.exp(-0.5 * (A * dx * dx + C * dy * dy) - B * dx * dy)
+        if (np.abs(alpha / ALPHA_MIN - 1) < within).any():
+            return True
+    return False
 
 
 def compare(renderer: Renderer, scene: dict, background=BACKGROUND, near=0.01, antialiased=False) -> tuple[float, dict[str, float]]:

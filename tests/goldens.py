@@ -3,7 +3,6 @@
 The recordings are large and live outside the repository: in $HARDSPLAT_SHARED/golden, by default ../shared/golden.
 """
 
-import functools
 import os
 from pathlib import Path
 
@@ -80,18 +79,3 @@ def random_scene(seed, n, width, height, sh_degree, overlap=8.0, anisotropy=3.0,
         "weight": rng.standard_normal((height, width, 3)),
     }
     return {key: value.astype(np.float32) for key, value in arrays.items()} | {"width": width, "height": height, "sh_degree": sh_degree}
-
-
-def second_scene_allowed(test):
-    """For tests on fresh random scenes: rounding moves a fragment across alpha = 1/255 in a few percent of them, a step of 1/255 of a colour that no
-    limit for rounding holds. Such a scene may fail once; a defect fails the second, just as fresh, too."""
-
-    @functools.wraps(test)
-    def run(*args, **kwargs):
-        try:
-            test(*args, **kwargs)
-        except AssertionError as error:
-            print(f"once more, on another scene: {error}")
-            test(*args, **kwargs)
-
-    return run

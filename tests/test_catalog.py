@@ -67,7 +67,7 @@ def asked(device, monkeypatch):
 
     def stub(device, owner):
         found.update(owner.sources())
-        return Pipeline(owner, None, None, [], (1, 1, 1))
+        return Pipeline(owner, None, None, None, [], (1, 1, 1))
 
     def no_compiler():
         raise UserError("no GLSL compiler")

@@ -11,6 +11,7 @@ from hardsplat.variants.pictures import PICTURES
 from hardsplat.view import inputs as inputs_module
 from hardsplat.view.controls import STEEPEST, Controls, fitted, placed
 from hardsplat.view.inputs import FLIGHT, HELP, KEYS, PHOTOS, Inputs, Viewpoint
+from tests.drawing import fresh_seed
 
 
 def some_camera(rng, width=64, height=48) -> Camera:
@@ -34,7 +35,7 @@ def project(camera: Camera, points: np.ndarray) -> np.ndarray:
 
 @pytest.fixture
 def rng():
-    return np.random.default_rng()
+    return np.random.default_rng(fresh_seed())
 
 
 @pytest.mark.parametrize("size", [(64, 48), (640, 480), (100, 480), (333, 50), (1, 1)])

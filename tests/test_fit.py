@@ -28,6 +28,7 @@ from hardsplat.raster import tiled
 from hardsplat.raster.frame import frame_row
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.fit_rasters import FIT_RASTERS
+from tests.drawing import fresh_seed
 from tests.goldens import relative_l2
 from tests.oracle import fit2d
 from tests.oracle.adam import adam_step
@@ -36,10 +37,6 @@ from tools import fit_bench
 
 BACKGROUND = (0.2, 0.5, 0.8)
 VARIANTS = [(name, reduction) for name, row in FIT_RASTERS.items() for reduction in row.reductions if reduction != "auto"]
-
-
-def fresh_seed() -> int:
-    return int(np.random.SeedSequence().entropy % 2**32)
 
 
 def random_blobs(seed: int, n: int, width: int, height: int, overlap=8.0, opacity=(0.1, 0.9)) -> Blobs:

@@ -20,22 +20,12 @@ from hardsplat.raster.parameters import pairs_wanted
 from hardsplat.study.bench import bench
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
-from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
+from tests.drawing import PARAMETERS, clear_scene, compare, fresh_seed, gaussians_of, runnable
 from tests.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from tests.oracle import render
 from tests.oracle.render import ALPHA_MIN
 
 TILE = contract.CONSTANTS["TILE"]
-
-
-def clear_scene(*args, seed: int | None = None, **options) -> dict:
-    """A random scene, with its `seed`: the first from `seed` (or a fresh one) on whose depths float32 orders as float64 does. Two splats that swap
-    differ by more than rounding."""
-    for seed in itertools.count(fresh_seed() if seed is None else seed):
-        scene = random_scene(seed, *args, **options)
-        depth = np.sort(scene["means"].astype(np.float64) @ scene["w2c"][2, :3] + scene["w2c"][2, 3])
-        if np.diff(depth).min() > 2e-6 * depth[-1]:
-            return scene | {"seed": seed}
 
 
 def check(renderer: Renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **more) -> None:

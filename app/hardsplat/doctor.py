@@ -105,7 +105,10 @@ def _about(index: int, physical) -> tuple[list[str], int]:
         return [*lines, *table, "", f"ready with {instead}: {device.name} can run no {ORDERING}"], 0
     if lacking:
         return [*lines, *table, "", f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
-    return [*lines, *table, "", f"ready: {device.name}"], 0
+    if missing := device.capabilities.missing(("shared_memory",)):
+        return [*lines, *table, "", f"ready to draw, not to train: {device.name} lacks {', '.join(missing)}"], 0
+    tiles = device.capabilities.missing(next(iter(TILE_BACKWARDS.values())).needs)  # which all of them need
+    return [*lines, *table, "", f"ready{' with --rasterizer hardware' if tiles else ''}: {device.name}"], 0
 
 
 def _features(found) -> list[str]:

@@ -30,7 +30,7 @@ class Feature:
 
 
 FEATURES: tuple[Feature, ...] = (
-    Feature("push_descriptor", "VK_KHR_push_descriptor", required=True),
+    Feature("push_descriptor", "VK_KHR_push_descriptor"),
     Feature("scalar_layout", None, "VkPhysicalDeviceVulkan12Features", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES, "scalarBlockLayout", True),
     Feature(
         "device_address",
@@ -109,9 +109,10 @@ FEATURES: tuple[Feature, ...] = (
 LIMITS = {
     "shared_memory": ("maxComputeSharedMemorySize", 24 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
-    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 13, "buffers a stage, for perturbing splats"),
+    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 10, "buffers a stage, for beginning a step"),
+    "perturbing_buffers": ("maxPerStageDescriptorStorageBuffers", 13, "buffers a stage, for perturbing splats"),
 }
-REQUIRED = (*(f.name for f in FEATURES if f.required), *LIMITS)
+REQUIRED = (*(f.name for f in FEATURES if f.required), "workgroup_threads", "storage_buffers")  # the other limits are those of training, and of some of its gradients
 
 # Subgroup operations are limits, not features: name -> the bits that fragment shaders must support.
 _SUBGROUP = {

@@ -126,6 +126,7 @@ class Pipeline:
     owner: ComputePass | DrawPass
     handle: object
     layout: object
+    set_layout: object
     descriptors: list[tuple[int, int, str]]
     local_size: tuple[int, int, int]
     render_pass: object = None
@@ -256,9 +257,10 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
         )
         for b, k in sorted(kinds.items())
     ]
+    pushed = vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR if "push_descriptor" in device.capabilities else 0
     set_layout = vk.vkCreateDescriptorSetLayout(
         device.handle,
-        vk.VkDescriptorSetLayoutCreateInfo(flags=vk.VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR, pBindings=bindings),
+        vk.VkDescriptorSetLayoutCreateInfo(flags=pushed, pBindings=bindings),
         None,
     )
     layout = vk.vkCreatePipelineLayout(device.handle, vk.VkPipelineLayoutCreateInfo(pSetLayouts=[set_layout]), None)
@@ -288,7 +290,7 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     device.at_close(free)
     device.label(vk.VK_OBJECT_TYPE_PIPELINE, handle, owner.name)
     descriptors = [(b, _DESCRIPTOR[k], owner.bind.get(contract.BINDINGS[b], contract.BINDINGS[b])) for b, k in sorted(kinds.items())]
-    return Pipeline(owner, handle, layout, descriptors, infos[0].local_size, render_pass)
+    return Pipeline(owner, handle, layout, set_layout, descriptors, infos[0].local_size, render_pass)
 
 
 def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:

@@ -11,6 +11,7 @@ import vulkan as vk
 from hardsplat import contract
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.gpu.descriptors import DescriptorSets
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.queue import ALL, allocate, barrier, complete, pool
@@ -44,6 +45,7 @@ class Recorder:
         self.device, self.resources = device, resources
         self.commands = allocate(device)
         self._framebuffers: list = []
+        self._sets = DescriptorSets(device)
         self._written: set[str] = set()
         self._read: set[str] = set()
         self.marks: list[str] = []
@@ -138,8 +140,11 @@ class Recorder:
                 info = [vk.VkDescriptorImageInfo(imageView=resource.view, imageLayout=vk.VK_IMAGE_LAYOUT_GENERAL)]
                 writes.append(vk.VkWriteDescriptorSet(dstBinding=binding, descriptorCount=1, descriptorType=kind, pImageInfo=info))
             keep.append((info, writes[-1]))
-        push = self.device.proc("vkCmdPushDescriptorSetKHR")
-        push(self.commands, point, pipeline.layout, 0, len(writes), writes)
+        if "push_descriptor" in self.device.capabilities:
+            push = self.device.proc("vkCmdPushDescriptorSetKHR")
+            push(self.commands, point, pipeline.layout, 0, len(writes), writes)
+        else:
+            self._sets.bind(self.commands, point, pipeline, writes)
         del keep  # children of list items must outlive the call: the package keeps only the list itself
 
     def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None, groups: tuple[int, int, int] | None) -> None:
@@ -280,6 +285,7 @@ class Recorder:
         return dict(zip(self._draws, self._numbers(self._statistics, len(self._draws)).tolist()))
 
     def destroy(self) -> None:
+        self._sets.destroy()
         for framebuffer in self._framebuffers:
             vk.vkDestroyFramebuffer(self.device.handle, framebuffer, None)
         if self._queries is not None:

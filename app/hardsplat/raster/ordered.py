@@ -82,10 +82,11 @@ class Ordered:
             name="begin backward unfinished",
             vertex="draw/whole.vert",
             fragment="draw/unfinished.frag",
-            reads=("layers",),
+            reads=("blocks",),
             writes=("unfinished",),
             depth=DepthTest("unfinished", "less or equal", clear=1.0),
-            spec={"SEGMENTS": self.segments, "BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "LEAST": self.least},
+            spec={**spec, "LEAST": self.least},
+            slots=state,
         )
         scores = (for_score(begin, name) for name in SCORES if self.scores)
         return [begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]

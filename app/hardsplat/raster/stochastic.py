@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hardsplat import contract
+from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, Pipeline
@@ -25,6 +26,7 @@ from hardsplat.raster.options import Stochastic
 from hardsplat.raster.projection import GEOMETRY, Draws, P, Perspective, allocate_drawn, bound, project_forward
 from hardsplat.raster.sinks import Sink, record_splats, splats_pass
 from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
+from hardsplat.variants.gradients import GRADIENTS
 
 GROUP = contract.CONSTANTS["GROUP"]
 _MINUS = {"splats2d": "splats2d_minus", "colors2d": "colors2d_minus", "target": "target_minus"}
@@ -103,6 +105,8 @@ class Perturbed(Perspective):
             record_splats(recorder, run, self.sink, capacity)
 
 
-def projection(sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None) -> Perspective:
+def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None) -> Perspective:
     """Of 3D splats, with gradients as the options of a rasterizer say."""
+    if estimator and sink and (missing := device.capabilities.missing(GRADIENTS["stochastic"].needs)):
+        raise UserError(f"--gradient stochastic: {device.name} lacks {', '.join(missing)}; use --gradient order-free")
     return Perturbed(sh_planes, sink, antialiased, estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased)

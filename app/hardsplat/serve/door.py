@@ -7,6 +7,8 @@ import importlib.util
 import secrets
 import socket
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -112,10 +114,22 @@ def check_installed() -> None:
         raise UserError("--serve needs viser: pip install 'hardsplat[web]'")
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps viser from printing, which it does through rich."""
+    import rich
+
+    console = rich.get_console()
+    before, console.quiet = console.quiet, True
+    try:
+        yield
+    finally:
+        console.quiet = before
+
+
 def open_server(address: Address, label: str) -> tuple[Any, Door]:
     """A viser server behind a door. Raises UserError without viser, and where the address cannot be had."""
     check_installed()
-    import rich
     import viser
     import websockets.asyncio.server as served
     from websockets.datastructures import Headers
@@ -138,15 +152,15 @@ def open_server(address: Address, label: str) -> tuple[Any, Door]:
         behind.append(port)
         return serve(handler, host, port, process_request=request, **others)
 
-    rich.get_console().quiet = True  # viser's own banner, which knows no token
-    with _LOCK:
+    with _LOCK, quiet():  # viser's own banner knows no token
         setattr(served, "serve", guarded)  # noqa: B010 - viser has no hook for requests; it calls this in the constructor
         try:
             server = viser.ViserServer(address.host, door.port, label=label, verbose=False)
         finally:
             setattr(served, "serve", serve)  # noqa: B010
     if not behind:
-        server.stop()
+        with quiet():
+            server.stop()
         raise UserError(f"--serve: viser {viser.__version__} does not listen through websockets, so nobody could be kept out: pip install 'hardsplat[web]' installs one that does")
     door.port = server.get_port()
     setattr(server, "request_share_url", lambda verbose=True: None)  # noqa: B010 - viser would open a tunnel to a server of its own for any client that asks

@@ -17,12 +17,12 @@ from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.queue import Fence, submit
 from hardsplat.raster.parameters import Parameters
 from hardsplat.serve.clients import Client, fov_of, wxyz_of
-from hardsplat.serve.door import Address, open_server
+from hardsplat.serve.door import Address, open_server, quiet
 from hardsplat.setting import Setting
 from hardsplat.view.screen import Layout, Look, Screen
 
 REFRESH = 1 / 30  # s between frames, at least
-RESTING, TOUCHED = 0.02, 0.5  # share of the time that frames may take while others use the GPU, and while somebody moves a camera
+RESTING, TOUCHED = 0.03, 0.5  # share of the time that frames may take while others use the GPU, and while somebody moves a camera
 COARSE_MS = (50.0, 200.0)  # frames that take longer than this are drawn in larger pixels while they move
 KEPT = 10.0  # s for which what draws a picture that nobody looks at any more is kept
 FONT = 12  # of text that is never shown
@@ -200,7 +200,8 @@ class Frames:
         if self.closed:
             return
         self.closed = True
-        self.server.stop()
+        with quiet():
+            self.server.stop()
         self._sender.shutdown()
         if self._flying is not None:
             with suppress(DeviceLost):

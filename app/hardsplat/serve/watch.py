@@ -18,7 +18,7 @@ from hardsplat.setting import setting_of
 from hardsplat.train.watch import Running, Watcher
 from hardsplat.view.preview import look_of
 
-BATCH_SECONDS = 0.25  # how long a batch may take while somebody looks on
+BATCH_SECONDS = 0.5  # how long a batch may take while somebody looks on
 SAID_EVERY = 0.5  # s between lines of text
 SURE = 5.0  # s within which Stop must be clicked again
 DESERTED = 30.0  # s after which a run that was paused goes on when everybody has left

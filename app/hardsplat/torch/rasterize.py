@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
@@ -84,18 +85,36 @@ def rasterization(
         tensors["backgrounds"] = backgrounds
     _check_shapes(tensors, sh_degree)
     means, quats, scales, opacities, colors = (tensors[name].float() for name in ("means", "quats", "scales", "opacities", "colors"))
-    poses = [t.detach().double().cpu().numpy() for t in (viewmats, Ks)]
-    cameras = [Camera(w2c, K, width, height) for w2c, K in zip(*poses)]
+    least = colors.detach().amin() if sh_degree is None and colors.numel() else torch.ones(())
+    w2cs, matrices, least, behinds = _to_host([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])], 4)
+    shift = 0.0 if least > 0 else 1.0 - float(least)
+    cameras = [Camera(w2c, K, width, height) for w2c, K in zip(w2cs, matrices)]
     engine = engine_for(means.device, rasterize_mode == "antialiased")
     images, alphas = [], []
     for c, camera in enumerate(cameras):
         own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
-        behind = backgrounds[c].float() if backgrounds is not None else None
-        splats = _OneView(engine, camera, near_plane, means, quats, scales, opacities)
-        image, alpha = splats.render(own, sh_degree, behind, render_mode)
+        behind = None if backgrounds is None else _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
+        view = _OneView(engine, camera, near_plane, means, quats, scales, opacities)
+        image, alpha = view.render(own, sh_degree, behind, shift, render_mode)
         images.append(image)
         alphas.append(alpha)
     return torch.stack(images), torch.stack(alphas), Meta(width=width, height=height, n_cameras=len(cameras))
+
+
+def _to_host(tensors: list[Tensor], results: int) -> list[Any]:
+    """float64 arrays of their values, in one transfer, since each makes the host wait for the GPU; None for results that there is no tensor for."""
+    away = next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
+    flat = torch.cat([t.detach().double().reshape(-1).to(away) for t in tensors]).cpu().numpy()
+    ends = np.cumsum([t.numel() for t in tensors])
+    found: list[Any] = [part.reshape(t.shape) for part, t in zip(np.split(flat, ends[:-1]), tensors)]
+    return found + [None] * (results - len(found))
+
+
+class _Background(NamedTuple):
+    """What is behind the splats, per channel: for the gradient of it, and for the device."""
+
+    tensor: Tensor
+    host: np.ndarray
 
 
 class _OneView:
@@ -104,18 +123,15 @@ class _OneView:
     def __init__(self, engine: Engine, camera: Camera, near: float, *splats: Tensor):
         self.engine, self.camera, self.near, self.splats = engine, camera, near, splats
 
-    def render(self, colors: Tensor, sh_degree: int | None, background: Tensor | None, mode: str) -> tuple[Tensor, Tensor]:
-        """(H, W, channels) of the mode, alpha (H, W, 1)."""
+    def render(self, colors: Tensor, sh_degree: int | None, background: _Background | None, shift: float, mode: str) -> tuple[Tensor, Tensor]:
+        """(H, W, channels) of the mode, alpha (H, W, 1). shift: what makes all colours positive."""
         found, Ts = [], []
         if "RGB" in mode:
-            if sh_degree is not None:
-                image, T = self._pass(colors, sh_degree, background)
-            else:
-                image, T = self._channels(colors, background)
+            image, T = self._channels(colors, background, shift) if sh_degree is None else self._pass(colors, sh_degree, background)
             found.append(image)
             Ts.append(T)
         if "D" in mode.replace("RGB", ""):
-            image, T = self._channels(torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1), None)
+            image, T = self._channels(torch.stack([self._depths(), torch.ones_like(self.splats[3])], dim=1), None, 0.0)
             depth, weight = image[..., :1], image[..., 1:]
             found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
             Ts.append(T)
@@ -126,32 +142,32 @@ class _OneView:
         row = torch.from_numpy(self.camera.w2c[2]).to(self.splats[0])
         return (self.splats[0] @ row[:3] + row[3]).clamp(min=self.near)
 
-    def _channels(self, colors: Tensor, background: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _channels(self, colors: Tensor, background: _Background | None, shift: float) -> tuple[Tensor, Tensor]:
         """Colours (N, D) as they are -> (H, W, D), T."""
         images, Ts = [], []
         for first in range(0, colors.shape[1], 3):
-            part = colors[:, first : first + 3]
-            behind = torch.zeros(part.shape[1], device=colors.device) if background is None else background[first : first + 3]
-            image, T = self._shifted(part, behind)
+            part = slice(first, first + 3)
+            behind = None if background is None else _Background(background.tensor[part], background.host[part])
+            image, T = self._shifted(colors[:, part], behind, shift)
             images.append(image)
             Ts.append(T)
         return torch.cat(images, dim=2), Ts[0]
 
-    def _shifted(self, colors: Tensor, background: Tensor) -> tuple[Tensor, Tensor]:
+    def _shifted(self, colors: Tensor, background: _Background | None, shift: float) -> tuple[Tensor, Tensor]:
         """Up to three channels. The engine clamps colours at 0, so they are drawn above it: sum w (c + s) + T (b + s) - s = sum w c + T b."""
         channels = colors.shape[1]
-        with torch.no_grad():
-            least = colors.amin() if colors.numel() else torch.ones((), device=colors.device)
-            shift = torch.where(least > 0, torch.zeros_like(least), 1 - least)
-        pad = (0, 3 - channels)
-        sh = ((torch.nn.functional.pad(colors + shift, pad, value=0.5) - 0.5) / SH_C0)[:, None]
-        image, T = self._pass(sh, 0, torch.nn.functional.pad(background + shift, pad))
-        return image[..., :channels] - shift, T
+        missing = 3 - channels
+        sh = ((pad(colors + shift, (0, missing), value=0.5) - 0.5) / SH_C0)[:, None]
+        if shift and background is None:
+            background = _Background(torch.zeros(channels, device=colors.device), np.zeros(channels, np.float32))
+        if background is not None:
+            background = _Background(pad(background.tensor + shift, (0, missing)), np.pad(background.host + np.float32(shift), (0, missing)))
+        image, T = self._pass(sh, 0, background)
+        return (image[..., :channels] - shift if shift else image[..., :channels]), T
 
-    def _pass(self, sh: Tensor, sh_degree: int, background: Tensor | None) -> tuple[Tensor, Tensor]:
-        behind = torch.zeros(3, device=sh.device) if background is None else background
-        shot = Shot(self.camera, sh_degree, behind.detach().cpu().numpy(), self.near)
-        return View.apply(*self.splats, sh, behind, self.engine, shot)
+    def _pass(self, sh: Tensor, sh_degree: int, background: _Background | None) -> tuple[Tensor, Tensor]:
+        tensor, host = (None, np.zeros(3, np.float32)) if background is None else background
+        return View.apply(*self.splats, sh, tensor, self.engine, Shot(self.camera, sh_degree, host, self.near))
 
 
 def _check_offered(asked: dict) -> None:

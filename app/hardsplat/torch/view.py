@@ -10,7 +10,7 @@ from hardsplat.torch.engine import Engine, Shot, Splats
 
 
 class View(torch.autograd.Function):
-    """(means, quats, scales, opacities, sh, background) -> image (H, W, 3) over its background, transmittance (H, W). See Splats and Shot."""
+    """(means, quats, scales, opacities, sh, background or None) -> image (H, W, 3) over its background, transmittance (H, W). See Splats and Shot."""
 
     @staticmethod
     def forward(ctx, means, quats, scales, opacities, sh, background, engine: Engine, shot: Shot):
@@ -20,7 +20,7 @@ class View(torch.autograd.Function):
         ctx.save_for_backward(means, quats, scales, opacities, sh, T)
         ctx.engine, ctx.shot = engine, shot
         ctx.set_materialize_grads(False)
-        return target[..., :3] + T[..., None] * background, T
+        return (target[..., :3] if background is None else target[..., :3] + T[..., None] * background), T
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -21,6 +21,7 @@ import numpy as np
 
 from hardsplat import contract, trained
 from hardsplat.camera import Camera
+from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, allocate_all, buffer_in
 from hardsplat.gpu.passes import ComputePass, Pipeline
@@ -104,8 +105,15 @@ def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, B
         raise
 
 
+def check_loss(device: Device) -> None:
+    """UserError where the device has not what the loss and the metrics take."""
+    if missing := device.capabilities.missing(("shared_memory",)):
+        raise UserError(f"{device.name} draws, but neither trains nor measures images: it lacks {', '.join(missing)}; choose another --device (see hardsplat doctor)")
+
+
 def allocate_loss(device: Device, width: int, height: int, differences: bool = False) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last."""
+    check_loss(device)
     if differences:
         sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height), "loss_differences": width * height}
         return {**allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})}
@@ -132,6 +140,7 @@ def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, 
 
 def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
     """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the smallest buffer does."""
+    check_loss(device)
     return _allocate(device, width, height, 1)
 
 
