@@ -225,8 +225,8 @@ def test_resume_needs_a_run():
         ("adaptive", {"max_steps": 100_000}, (1_667, 50_000, 13_333, 3_333)),
         ("adaptive", {"max_steps": 1_000}, (100, 500, 1_500, 33)),  # growth begins no earlier than step 100
         ("published", {}, (500, 15_000, 3_000, 1_000)),
-        ("quick", {}, (200, 900, 0, 500)),
-        ("quick", {"max_steps": 2_400}, (400, 1_800, 0, 1_000)),
+        ("quick", {}, (150, 720, 0, 500)),
+        ("quick", {"max_steps": 2_100}, (300, 1_440, 0, 1_000)),
         ("mcmc", {"max_steps": 15_000}, (250, 12_500, 0, 500)),
     ],
 )
