@@ -18,6 +18,7 @@ from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu import passes
 from hardsplat.gpu.context import Device
+from hardsplat.gpu.queue import submit
 from hardsplat.raster.frame import frame_row
 from hardsplat.train import trainer  # noqa: F401  (the command's own imports, in their order)
 from hardsplat.variants.pictures import PICTURES
@@ -43,7 +44,7 @@ TRAINED = {
     "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
     "order-free": {"gradient": "order-free", "gradient_draws": 2, "strategy": "mcmc", "init_opa": 0.5},
     "order-free, one sample": {"gradient": "order-free", "gradient_samples": "1", "reduction": "atomic", "strategy": "none"},
-    "budget": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
+    "budget": {"strategy": "budget", "prune_to": 0.5, "grow_noise": 1.0, "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
     "budget, tiled": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0, "rasterizer": "tiled", "tile_backward": "gather"},
     "stochastic": {"gradient": "stochastic", "strategy": "mcmc", "gradient_pairs": 2, "init_opa": 0.5},
     "stochastic, draws": {"gradient": "stochastic", "strategy": "none", "gather": "draw"},
@@ -67,6 +68,8 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
             session.densify()
     if session.strategy.resets:
         session.reset_opacity()
+    if "thin" in session._actions:
+        submit(device, [session._actions["thin"]])
     session.run(2)
     state = session.snapshot()
     out = digest(*state.buffers.values(), *(b.records for b in batches))
