@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from hardsplat import contract
+from hardsplat import Camera, contract
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import build_all
 from hardsplat.io.scene import load_scene
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.budget import THINNINGS, record_densify, record_thin, target, thinnings
-from hardsplat.train.trainer import train
+from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin, target, thinnings
+from hardsplat.train.trainer import Run, train
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 from tests.refining import MOMENTS, STATE, Refining, maker, random_state
@@ -163,31 +163,31 @@ def test_numbers_that_are_not_finite(make):
     assert splitter.splats == n - 1 and 7 not in got["sh"][0, :, 0]
 
 
-@pytest.mark.parametrize("step, share", [(2500, 1.0), (3000, 0.5), (3500, 0.25), (9000, 0.25)])
-def test_thinning_leaves_those_that_show_most(make, step, share):
-    """From the budget of 3000 to 750 along a geometric curve; classes are 1/64 octave wide."""
-    n, config = 2900, TrainConfig(**{**vars(CONFIG), "prune_to": 750, "prune_to_iter": 3500})
+@pytest.mark.parametrize("share", [0.9, 0.4, 0.01])
+def test_thinning_leaves_those_that_show_most(make, share):
+    """A fifth of the way, on a logarithmic scale; classes are 1/64 octave wide."""
+    n, config = 2900, TrainConfig(**{**vars(CONFIG), "prune_to": share})
     state, stats = random_state(n, 1), random_stats(n)
     splitter = make(4000)
-    got = splitter(state, stats, step, config, "thin")
+    got = splitter(state, stats, config=config, what="thin")
     left = np.zeros(n, bool)
     left[got["sh"][0, :, 0].astype(int)] = True
-    wanted = min(int(3000 * share), n)
-    assert wanted <= splitter.splats == left.sum() <= wanted + (stats[:, 5] == 0).sum() * (wanted == n) + 60
-    if splitter.splats < n:
+    wanted = np.ceil(n * share ** (1 / THINNINGS))
+    assert (stats[:, 5] == 0).sum() > 500 and wanted <= splitter.splats == left.sum() <= wanted + 60
+    with np.errstate(divide="ignore"):
         assert np.log2(stats[left, 5].min()) >= np.log2(stats[~left, 5].max()) - 0.02
-        for name in STATE:
-            assert got[name].tobytes() == state[name][:, got["sh"][0, :, 0].astype(int)].tobytes(), name
+    for name in STATE:
+        assert got[name].tobytes() == state[name][:, got["sh"][0, :, 0].astype(int)].tobytes(), name
 
 
 def test_when_splats_are_thinned_out():
-    config = TrainConfig(strategy="budget", refine_stop_iter=1000, prune_to=10, prune_to_iter=2000, max_steps=3000)
+    config = TrainConfig(strategy="budget", refine_stop_iter=1000, prune_to=0.1, prune_to_iter=2000, max_steps=3000)
     assert thinnings(config) == [1200, 1400, 1600, 1800, 2000] and len(thinnings(config)) == THINNINGS
     strategy = STRATEGIES["budget"]
     assert [strategy.due(config, step) for step in (1000, 1200, 1300, 2000)] == [[], ["thin"], [], ["thin"]]
     assert strategy.next_due(config, 1200) == 1400 and strategy.next_due(config, 2000) == 3000
     assert strategy.scored(config, 1999) and not strategy.scored(config, 2009)
-    assert thinnings(TrainConfig(strategy="budget")) == thinnings(TrainConfig(prune_to=10, max_steps=900)) == []
+    assert thinnings(TrainConfig(strategy="budget")) == thinnings(TrainConfig(prune_to=0.1, max_steps=900)) == []
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------------------
@@ -257,8 +257,21 @@ def test_a_run_grows_to_its_budget(on_device, scene, tmp_path):
 
 
 def test_a_run_is_thinned_out(on_device, scene, tmp_path):
-    metrics = train(settings(scene, tmp_path / "run", **BUDGET, max_steps=60, refine_every=5, prune_to=350, prune_to_iter=50))
-    assert max(metrics["curve"]["splats"]) > 600 and 350 <= metrics["splats"] < 370
+    metrics = train(settings(scene, tmp_path / "run", **BUDGET, max_steps=60, refine_every=5, prune_to=0.5, prune_to_iter=50))
+    assert max(metrics["curve"]["splats"]) > 600 and 0.48 <= metrics["splats"] / max(metrics["curve"]["splats"]) < 0.6
+
+
+def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
+    """Where --cap-max says nothing: so many for a photograph, within limits, and never fewer than there are at the start."""
+    camera = Camera(np.eye(4), np.array([[800, 0, 400], [0, 800, 266], [0, 0, 1.0]]), 800, 533)
+    assert [budget_for([camera] * n) for n in (1, 255, 5000)] == [20_000, 1_020_000, 4_000_000]
+    assert budget_for([camera.resized(80, 60)] * 100) == 48_000
+    run = Run(settings(scene, tmp_path / "run", **BUDGET | {"cap_max": 0}))
+    assert run.config.cap_max == run.session.capacity == 20_000
+    run.close()
+    crowd = Run(settings(scene, tmp_path / "crowd", **BUDGET | {"cap_max": 0}, init_type="random", init_num_pts=30_000))
+    assert crowd.config.cap_max == 30_000
+    crowd.close()
 
 
 def test_deterministic_runs_leave_the_same_splats(device, scene):

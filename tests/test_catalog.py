@@ -109,6 +109,7 @@ REFUSED = (
     "gather draw",
     "deterministic takes",
     "gradient stochastic finds no",
+    "gradient order-free: by the noise",
     "--format unorm8: its steps",
     "gradient order-free: draws",
     "there is no such reduction of samples",

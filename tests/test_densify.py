@@ -14,7 +14,7 @@ from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 from tests.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
 
-CONFIG = TrainConfig(reset_every=3000)
+CONFIG = TrainConfig(strategy="adaptive", reset_every=3000)
 EARLY, LATE = 600, 3100  # before and after the first opacity reset
 
 
@@ -220,7 +220,7 @@ def test_a_gradient_that_is_no_number_grows_nothing(make):
 def test_screen_radius_and_resets_can_be_off(make):
     n = 1000
     state, stats = random_state(n, 1), random_stats(n)
-    for config in (TrainConfig(prune_screen=0.0), TrainConfig(reset_every=0)):
+    for config in (TrainConfig(strategy="adaptive", prune_screen=0.0), TrainConfig(reset_every=0)):
         assert_same_set(make(2 * n)(state, stats, LATE, config), reference(state, stats, LATE, config))
 
 

@@ -163,10 +163,12 @@ def test_a_step_moves_the_photograph_that_it_sees(device, scene, name, rasterize
         seen.add(view)
         for q in EXPOSURES[name].quantities:
             moved = np.flatnonzero(np.any(after[q.moments] != before[q.moments], axis=(0, 1, 3)))
+            if q.centred:
+                assert np.abs(after[q.name].mean(axis=1)).max() < 1e-7
             if q.name != "vignette_centre":  # which has no gradient as long as there is no vignetting
                 assert moved.tolist() == ([view] if q.of == "photograph" else [0]), q.name
             if q.of == "photograph":
-                assert np.abs(after[q.name].mean(axis=1)).max() < 1e-7 and after[q.name][:, view].any()
+                assert after[q.name][:, view].any()
         resting = [q for q in trained.QUANTITIES.values() if q.chosen and q.chosen != ("exposure", name)]
         assert resting and not any(after[q.name].any() or after[q.moments].any() for q in resting)
         before = after

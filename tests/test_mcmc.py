@@ -400,7 +400,8 @@ def test_the_strategy_brings_its_settings():
     assert (named.refine_start_iter, named.refine_stop_iter, named.refine_every, named.noise_lr, named.min_opacity) == (500, 25_000, 100, 5e5, 0.005)
     assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).cap_max == 25_000
     assert load_config(None, {"strategy": "mcmc", "init_opa": 0.2}).init_opa == 0.2
-    assert load_config(None, {"strategy": "adaptive"}) == TrainConfig()
+    assert load_config(None, {"strategy": "adaptive"}) == load_config("adaptive")
+    assert load_config(None, {"strategy": "budget"}) == TrainConfig()
 
 
 @pytest.mark.parametrize("setting", [

@@ -1,6 +1,7 @@
 """Order-free gradients: their mean is the gradient of the oracle, whatever splats lie where; rows that differ in speed alone; devices that order no fragments."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -164,13 +165,15 @@ def trained(device, config, steps):
 
 def test_a_device_that_orders_nothing_trains_by_them(device, scene, monkeypatch):
     """Where nothing is said about gradients; the error comes down as far as with exact ones."""
-    config = settings(scene, rasterizer="hardware", sh_degree=1)
+    config = settings(scene, rasterizer="hardware", sh_degree=1, strategy="mcmc", init_opa=0.5)
     by_order, _ = trained(device, config, 100)
     monkeypatch.setattr(device, "capabilities", Unordered(device.capabilities))
     with pytest.raises(UserError, match="ordering of fragments"):
         BACKENDS["hardware"].resolve(device, HardwareOptions(gradient="analytic"))
     with pytest.raises(UserError, match="ordering of fragments"):
         Renderer(device)
+    with pytest.raises(UserError, match="gradient order-free: by the noise .* add --strategy mcmc"):
+        trained(device, replace(config, strategy="adaptive"), 1)
     found, names = trained(device, config, 100)
     assert names["gradient"] == "order-free" and "ordering" not in names
     first, _ = trained(device, config, 1)

@@ -82,9 +82,10 @@ def test_rates_against_float64(steps, step):
     degree = min(step // 1000, 3)
     wanted = np.zeros(20)
     wanted[0] = EXTENT * np.exp((1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final))
-    wanted[1:5] = config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr
+    late = max(t - config.rates_hold, 0) / (1 - config.rates_hold)  # of the part in which rates fall
+    wanted[1:5] = config.rates_final**late * np.array([config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr])
     if step % config.shN_every == 0:
-        wanted[5 : 4 + (degree + 1) ** 2] = config.shN_lr * config.shN_every
+        wanted[5 : 4 + (degree + 1) ** 2] = config.rates_final**late * config.shN_lr * config.shN_every
     np.testing.assert_allclose(steps.rates, wanted, rtol=1e-5)
     moved = steps.read("moved_planes")
     assert moved["at"][: moved["count"]].tolist() == np.flatnonzero(wanted).tolist()
@@ -152,8 +153,8 @@ def test_zero_steps_of_schedule(steps):
 
 def test_settings_hold_the_config():
     """Every field of every struct that the GPU is told, of settings none of which is 0."""
-    budget = {"strategy": "budget", "grow_weight": "errors", "prune_to": 500, "grow_noise": 1.0}
-    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, **budget)
+    budget = {"strategy": "budget", "grow_weight": "errors", "prune_to": 0.5, "grow_noise": 1.0}
+    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9, **budget)
     step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane)
     refine, terms, adam = refine_settings(config, EXTENT), loss_terms(config, EXTENT, sh_degree=3, capacity=1000), adam_settings(0.9, 0.999, 1e-15)
     assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1

@@ -47,7 +47,7 @@ def result(run, psnr: float, **more) -> dict:
 
 def test_a_plan_is_read(plan):
     found = read_plan(plan())
-    assert [(r.preset, r.scene, r.seed) for r in found.runs] == [("plain", s, n) for n in (1, 2) for s in ("near", "far")] + [("bold", "far", 7)]
+    assert [(r.preset, r.scene, r.seed) for r in found.runs] == [("plain", s, n) for n in (1, 2) for s in ("near", "far")] + [("bold", "far", 7)], "seed by seed"
     config = found.runs[-1].settings(Path("data/far"), Path("out"))
     assert (config.max_steps, config.scale_reg, config.cap_max, config.background, config.seed, config.save_steps) == (12, 0.5, 700, "white", 7, ())
     assert found.targets == {"near": 21.0} and found.anchors["near"][0].points == ((10.0, 20.0), (20.0, 21.5))

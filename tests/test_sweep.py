@@ -126,9 +126,9 @@ def test_runs_of_other_defaults_stay_and_are_not_gone_on_with(in_process, scene,
         run_file.write(folder, record | {"status": status, "settings": record["settings"] | {"opacities_lr": 0.5}})
         in_process.clear()
         assert main(command) == 0 and len(in_process) == (status == "done")  # the second time the new run is there
-        assert (folder / "splats.ply").read_bytes() == before and "opacities_lr 0.5, now 0.025" in capsys.readouterr().out
+        assert (folder / "splats.ply").read_bytes() == before and "opacities_lr 0.5, now 0.05" in capsys.readouterr().out
     other = tmp_path / "runs" / f"{folder.name}-2"
-    assert run_file.read(other)["settings"]["opacities_lr"] == 0.025 and run_file.read(other)["status"] == "done"
+    assert run_file.read(other)["settings"]["opacities_lr"] == 0.05 and run_file.read(other)["status"] == "done"
 
 
 # -- a sweep ----------------------------------------------------------------------------------------------------------------------

@@ -201,7 +201,7 @@ def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd)
             evaluate_run(str(tmp_path))
         note = f"note: the earlier run in {tmp_path} is now in {tmp_path / f'earlier_{seed}'}\n"
         assert (note in capfd.readouterr().out) is (seed > 0)
-    own = ["ckpts", "config.toml", "loss.png", "metrics.json", "renders", "report.html", "splats.ply", "splats_5.ply"]
+    own = ["ckpts", "config.toml", "loss.png", "metrics.json", "metrics.jsonl", "renders", "report.html", "splats.ply", "splats_5.ply"]
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*own, "earlier_1", "earlier_2", "notes.txt"])
     assert sorted(p.name for p in (tmp_path / "earlier_1").iterdir()) == sorted([*own, "eval.json"])
     assert sorted(p.name for p in tmp_path.glob("**/*.npz")) == ["ckpt_10.npz", "ckpt_11.npz", "ckpt_12.npz"]

@@ -11,7 +11,9 @@ from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians
 
-SMALL = dict(rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=())
+SMALL = dict(
+    strategy="adaptive", rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=()
+)
 
 
 def settings(scene: Path, result_dir: Path | None = None, **changes) -> TrainConfig:
@@ -25,7 +27,8 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     views = [scene.views[i] for i in scene.train]
     photos = Photos(device, [v.load() for v in views], config.images, ring=2 * config.batch_steps)
     on_batch = (lambda result: None) if batches is None else batches.append
-    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, on_batch, numbers=[v.number for v in views])
+    known = [np.random.default_rng(i).uniform(0, 1, (v.camera.height, v.camera.width)) for i, v in enumerate(views)] if config.depth_lambda else None
+    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, on_batch, numbers=[v.number for v in views], depths=known)
     session.start(initial_gaussians(config, scene))
     return session
 

@@ -20,6 +20,7 @@ from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
+from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
 from hardsplat.train.poses import pose_passes
@@ -45,6 +46,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on those."""
     yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS)
     sinks = [STORE, *(adam(moments, grows=grows, poses=poses) for moments in MOMENT_FORMATS for grows in (True, False) for poses in (True, False))]
+    sinks += [adam(grows=grows, poses=poses, depths=True) for grows in (True, False) for poses in (True, False)]
     for picture in PICTURES:
         yield from (*Perspective(1, None).passes(picture=picture), show_pass(picture))
     projections: list[Projection] = [kind(1, sink) for sink in sinks for kind in (Perspective, Perturbed)]
@@ -58,7 +60,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *POSED_PASSES, *FIT_SCHEDULE_PASSES)
-    yield from (*pose_passes(1.0), centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
+    yield from (*pose_passes(1.0), DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
         yield from strategy.passes(moments, photo_bytes=4)
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
@@ -88,6 +90,7 @@ def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]
     for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
         rows = tiled.TiledRows(backward, atomics)
         yield from tiled.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
+        yield from tiled.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1)
     checkpointed = replace(rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket))
     for picture in PICTURES:
         yield from tiled.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)

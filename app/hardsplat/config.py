@@ -91,7 +91,7 @@ class Run:
 
     result_dir: Path | None = option(None, "folder for all that the run writes",
         shown="results/<scene name>", aka="model_path output_path export_path")
-    max_steps: int = option(30_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
+    max_steps: int = option(20_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
     eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last",
         unit="steps", min=1, aka="test_iterations")
     save_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which a PLY is saved; always also the last",
@@ -135,7 +135,7 @@ class Rasterizing:
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
-    cap_max: int = option(0, "most splats; 0: what fits on the device (mcmc: 1 000 000)", unit="splats", aka="max_splats")
+    cap_max: int = option(0, "most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000)", unit="splats", aka="max_splats")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,16 +150,16 @@ class Learning:
     # The rate of means falls exponentially, so neither of its ends can be 0.
     means_lr: float = option(1.6e-4, "rate of means at the first step",
         unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
-    rates_final: float = option(1.0, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)
-    rates_hold: float = option(0.0, "share of the steps over which those rates stay what they are", max=0.999)
+    rates_final: float = option(0.25, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)
+    rates_hold: float = option(0.5, "share of the steps over which those rates stay what they are", max=0.999)
     means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially",
         unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
-    scales_lr: float = option(5e-3, "rate of log scales", aka="scaling_lr lr_scale")
-    opacities_lr: float = option(0.025, "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later)",
+    scales_lr: float = option(1e-2, "rate of log scales", aka="scaling_lr lr_scale")
+    opacities_lr: float = option(0.05, "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later)",
         aka="opacity_lr lr_opac")
-    quats_lr: float = option(1e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
-    sh0_lr: float = option(2.5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
-    shN_lr: float = option(2.5e-3 / 20, "rate of the higher colour bands, for every step that --shN-every counts", aka="lr_coeffs_sh")
+    quats_lr: float = option(2e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
+    sh0_lr: float = option(5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
+    shN_lr: float = option(5e-3 / 20, "rate of the higher colour bands, for every step that --shN-every counts", aka="lr_coeffs_sh")
     shN_every: int = option(4, "steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1)",
         unit="steps", min=1)
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
@@ -191,13 +191,15 @@ class Capture:
         choices=tuple(EXPOSURES))
     affine_lr: float = option(0.01, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
     affine_lr_final: float = option(0.001, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
-    ppisp_lr: float = option(2e-3, "rate of ppisp at the first step", min=1e-15)
-    ppisp_lr_final: float = option(2e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
+    ppisp_lr: float = option(5e-3, "rate of ppisp at the first step (published: 0.002)", min=1e-15)
+    ppisp_lr_final: float = option(5e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
     ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps")
     pose_opt: bool = option(False, "poses of photographs are refined too, the mean of all staying where it is")
-    pose_lr: float = option(1e-4, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
-    pose_lr_final: float = option(1e-6, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
+    pose_lr: float = option(1e-3, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
+    pose_lr_final: float = option(1e-5, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
     pose_warm_up: int = option(1_000, "steps over which the rate of poses rises from 0", unit="steps")
+    depth_lambda: float = option(0.0, "weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01)",
+        unit="per scene extent over depth", max=1e6)
     exposure_reg: float = option(1.0, "ppisp: weights of what keeps vignetting and response plain, over those published", max=1e6)
 
 
@@ -205,10 +207,10 @@ class Capture:
 class Densifying:
     """densification"""
 
-    strategy: str = option("adaptive", "budget: split what is drawn by scores, towards --cap-max splats; adaptive: clone, split and prune as published; mcmc: relocate and "
-        "add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats", choices=STRATEGIES)
+    strategy: str = option("budget", "how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and pruned as published; "
+        "mcmc: relocated and added by opacity; none: not at all", choices=STRATEGIES)
     refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter", scales=100)
-    refine_stop_iter: int = option(15_000, "no densification or reset from here on",
+    refine_stop_iter: int = option(12_000, "no densification or reset from here on",
         unit="steps", aka="densify_until_iter growth_stop_iter", scales=0)
     refine_every: int = option(100, "steps between densifications", unit="steps", min=1, aka="densification_interval")
     grow_grad2d: float = option(2.2e-4, "mean gradient of the 2D position above which a splat grows (published: 0.0002)",
@@ -219,7 +221,7 @@ class Densifying:
     prune_scale3d: float = option(0.1, "scale above which a splat is removed, after the first reset", unit="scene extents")
     prune_screen: float = option(0.0, "radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat",
         unit="px")
-    reset_every: int = option(4_000, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval", scales=1500)
+    reset_every: int = option(0, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval", scales=1500)
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     grow_absolute: float = option(3e-4, "budget: mean absolute gradient of the 2D position above which a splat may be split", unit="NDC")
     grow_weight: str = option("edges", "budget: what candidates are drawn by", choices=("edges", "errors", "gradient", "alike", "product"))
@@ -230,8 +232,8 @@ class Densifying:
     split_short: float = option(0.893, "budget: children's other scales over their parent's", min=1e-3, max=1)
     split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
     grow_noise: float = option(0.0, "budget: noise of the means, over that of mcmc", max=1e6)
-    prune_to: int = option(0, "budget: splats that are left of the grown ones, those that show most; 0: all", unit="splats")
-    prune_to_iter: int = option(22_500, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
+    prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
+    prune_to_iter: int = option(16_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)
@@ -281,11 +283,14 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
 
 def check_gradient(config: TrainConfig) -> None:
     """UserError where splats would grow by statistics that the gradients do not come with, or quantities of photographs would have none."""
-    if config.gradient == "stochastic" and (config.exposure != "none" or config.pose_opt):
-        flag = "--exposure none" if config.exposure != "none" else "--no-pose-opt"
-        raise UserError(f"gradient stochastic finds no gradients of exposures and poses: add {flag} or --gradient analytic")
+    if config.gradient == "stochastic" and (config.exposure != "none" or config.pose_opt or config.depth_lambda):
+        flag = "--exposure none" if config.exposure != "none" else "--no-pose-opt" if config.pose_opt else "--depth-lambda 0"
+        raise UserError(f"gradient stochastic finds no gradients of exposures, poses and depths: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
+    if config.strategy == "adaptive" and config.gradient == "order-free":
+        why = "by the noise of its samples the adaptive strategy would take every splat for one that must grow"
+        raise UserError(f"gradient order-free: {why}: add --strategy mcmc or --strategy none")
 
 
 def kind(f: Field) -> Any:

@@ -13,13 +13,14 @@ from hardsplat.config import FIELDS, GROUPS, NAMES, TrainConfig, check_determini
 from hardsplat.errors import UserError
 from hardsplat.paths import CONFIGS as PRESETS
 
+WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
 
 
 def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
     """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
 
-    A strategy with a preset of its own, mcmc, has that one's values as its defaults; so have stochastic gradients.
+    A strategy of WITH_PRESETS has the values of its preset as its defaults; so have stochastic gradients.
     Settings that are steps of a run (`scales`) stretch with max_steps, but for those that `overrides` name: each belongs to the max_steps of where it stands.
     With `resume` and no preset, the settings saved in the result folder take the preset's place.
     Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
@@ -33,8 +34,8 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
         layers.append(read_settings(_find_preset(preset)))
     if _told("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
         layers.append(read_settings(PRESETS / "stochastic.toml"))
-    if _told("strategy", values, *layers) == "mcmc":  # its settings belong together
-        layers.append(read_settings(PRESETS / "mcmc.toml"))
+    if (strategy := _told("strategy", values, *layers)) in WITH_PRESETS:  # whose settings belong together
+        layers.append(read_settings(PRESETS / f"{strategy}.toml"))
     config = TrainConfig(**(values if resumed else _stretched(values, layers)))
     check_gradient(config)
     if config.deterministic:

@@ -50,7 +50,7 @@ class TrainSettings(TypedDict, total=False):
     """folder for all that the run writes (default: results/<scene name>)"""
 
     max_steps: int
-    """training steps, one view each (default: 30000 steps)"""
+    """training steps, one view each (default: 20000 steps)"""
 
     eval_steps: Sequence[int]
     """steps after which held-out views are measured; always also the last (default: 7000 30000 steps)"""
@@ -137,7 +137,7 @@ class TrainSettings(TypedDict, total=False):
     """steps per submission to the GPU (default: 50 steps)"""
 
     cap_max: int
-    """most splats; 0: what fits on the device (mcmc: 1 000 000) (default: 0 splats)"""
+    """most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000) (default: 0 splats)"""
 
     resolution_schedule: int
     """steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start (default: 0 steps)"""
@@ -155,28 +155,28 @@ class TrainSettings(TypedDict, total=False):
     """rate of means at the first step (default: 0.00016 scene extents)"""
 
     rates_final: float
-    """share of their first values that the rates without an end of their own reach at max_steps, exponentially (default: 1.0)"""
+    """share of their first values that the rates without an end of their own reach at max_steps, exponentially (default: 0.25)"""
 
     rates_hold: float
-    """share of the steps over which those rates stay what they are (default: 0.0)"""
+    """share of the steps over which those rates stay what they are (default: 0.5)"""
 
     means_lr_final: float
     """rate of means at max_steps, reached exponentially (default: 1.6e-06 scene extents)"""
 
     scales_lr: float
-    """rate of log scales (default: 0.005)"""
+    """rate of log scales (default: 0.01)"""
 
     opacities_lr: float
-    """rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later) (default: 0.025)"""
+    """rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later) (default: 0.05)"""
 
     quats_lr: float
-    """rate of quaternions (default: 0.001)"""
+    """rate of quaternions (default: 0.002)"""
 
     sh0_lr: float
-    """rate of the constant colour band (default: 0.0025)"""
+    """rate of the constant colour band (default: 0.005)"""
 
     shN_lr: float
-    """rate of the higher colour bands, for every step that --shN-every counts (default: 0.000125)"""
+    """rate of the higher colour bands, for every step that --shN-every counts (default: 0.00025)"""
 
     shN_every: int
     """steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1) (default: 4 steps)"""
@@ -242,10 +242,10 @@ class TrainSettings(TypedDict, total=False):
     """rate of affine exposures at max_steps, reached exponentially (default: 0.001)"""
 
     ppisp_lr: float
-    """rate of ppisp at the first step (default: 0.002)"""
+    """rate of ppisp at the first step (published: 0.002) (default: 0.005)"""
 
     ppisp_lr_final: float
-    """rate of ppisp at max_steps, reached exponentially (default: 2e-05)"""
+    """rate of ppisp at max_steps, reached exponentially (default: 5e-05)"""
 
     ppisp_warm_up: int
     """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""
@@ -254,25 +254,28 @@ class TrainSettings(TypedDict, total=False):
     """poses of photographs are refined too, the mean of all staying where it is (default: False)"""
 
     pose_lr: float
-    """rate of poses at the first step (default: 0.0001 rad, and scene extents)"""
+    """rate of poses at the first step (default: 0.001 rad, and scene extents)"""
 
     pose_lr_final: float
-    """rate of poses at max_steps, reached exponentially (default: 1e-06 rad, and scene extents)"""
+    """rate of poses at max_steps, reached exponentially (default: 1e-05 rad, and scene extents)"""
 
     pose_warm_up: int
     """steps over which the rate of poses rises from 0 (default: 1000 steps)"""
+
+    depth_lambda: float
+    """weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over depth)"""
 
     exposure_reg: float
     """ppisp: weights of what keeps vignetting and response plain, over those published (default: 1.0)"""
 
     strategy: Literal["budget", "adaptive", "mcmc", "none"]
-    """budget: split what is drawn by scores, towards --cap-max splats; adaptive: clone, split and prune as published; mcmc: relocate and add by opacity, with the settings of configs/mcmc.toml; none: keep the first splats (default: adaptive)"""
+    """how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and pruned as published; mcmc: relocated and added by opacity; none: not at all (default: budget)"""
 
     refine_start_iter: int
     """no densification up to this step (default: 500 steps)"""
 
     refine_stop_iter: int
-    """no densification or reset from here on (default: 15000 steps)"""
+    """no densification or reset from here on (default: 12000 steps)"""
 
     refine_every: int
     """steps between densifications (default: 100 steps)"""
@@ -293,7 +296,7 @@ class TrainSettings(TypedDict, total=False):
     """radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat (default: 0.0 px)"""
 
     reset_every: int
-    """steps between opacity resets (published: 3000); 0: never (default: 4000 steps)"""
+    """steps between opacity resets (published: 3000); 0: never (default: 0 steps)"""
 
     reset_opa: float
     """most opacity that a reset leaves (default: 0.01)"""
@@ -325,11 +328,11 @@ class TrainSettings(TypedDict, total=False):
     grow_noise: float
     """budget: noise of the means, over that of mcmc (default: 0.0)"""
 
-    prune_to: int
-    """budget: splats that are left of the grown ones, those that show most; 0: all (default: 0 splats)"""
+    prune_to: float
+    """budget: share of the grown splats that is left of them, those that show most (default: 1.0)"""
 
     prune_to_iter: int
-    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 22500 steps)"""
+    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 16000 steps)"""
 
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""

@@ -1,5 +1,5 @@
 // How many classes of tickets win. Growth: as many as lead to no more splats than the budget has by now, which grows as the square root of progress
-// (Deng et al. 2025, "Improved-GS"). Thinning: as many as leave no fewer splats than there are to be by now. One workgroup; it leaves the counts clean.
+// (Deng et al. 2025, "Improved-GS"). Thinning: as many as leave no fewer than a share of the splats. One workgroup; it leaves the counts clean.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "scan.glsl"
@@ -20,10 +20,9 @@ float progress(uint first, uint last) { return min(float(frame.step - min(frame.
 uint difference(uint more, uint less) { return more - min(more, less); }
 
 uint room() {
-    float budget = float(refine_settings.budget);
-    if (!THINS) return difference(min(uint(budget * sqrt(progress(refine_settings.first_step, refine_settings.last_step))), counts.capacity), counts.splats);
-    float share = float(refine_settings.thinned) / budget, t = progress(refine_settings.last_step, refine_settings.thin_until);
-    return difference(counts.splats, max(uint(budget * pow(share, t)), refine_settings.thinned));
+    float budget = float(refine_settings.budget) * sqrt(progress(refine_settings.first_step, refine_settings.last_step));
+    if (!THINS) return difference(min(uint(budget), counts.capacity), counts.splats);
+    return difference(counts.splats, uint(ceil(float(counts.splats) * refine_settings.thinned)));
 }
 
 void main() {

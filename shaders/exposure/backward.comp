@@ -10,7 +10,7 @@ BUFFER_exposure_sums(writeonly)
 SAMPLED_target
 LOADSTORE_d_image(rgba32f)
 #include <exposure>
-#include "loss/sum.glsl"
+#include "exposure/sum_all.glsl"
 #include "exposure/share.glsl"
 
 shared Exposure found;
@@ -31,9 +31,7 @@ void main() {
         vec2 place = (vec2(at) + 0.5 - 0.5 * vec2(camera.size)) / float(max(camera.size.x, camera.size.y));
         imageStore(d_image, at, vec4(d_exposed_of(e, pixel.rgb + pixel.a * frame.background, place, d, sums), 0.0));
     }
-    [[unroll]] for (uint k = 0u; k < SUMS; k += 3u) {
-        vec3 three = sum_group(vec3(sums[k], sums[k + 1u], sums[k + 2u]));
-        if (gl_LocalInvocationID.x == 0u)
-            for (uint j = 0u; j < 3u; ++j) exposure_sums[gl_WorkGroupID.x * EXPOSURE_SUMS + k + j] = three[j];
-    }
+    sum_all(sums);
+    uint t = gl_LocalInvocationID.x;
+    if (t < SUMS) exposure_sums[gl_WorkGroupID.x * EXPOSURE_SUMS + t] = totals[t];
 }

@@ -27,6 +27,7 @@ BUFFER_seen(readonly)
 BUFFER_d_colors(writeonly)
 BUFFER_directions(writeonly)
 #include <stats>
+#include <depth>
 
 shared uint visible[GROUP], found;
 #include <listing>
@@ -61,6 +62,7 @@ void differentiate(uint g) {
     d_rows(o, conic, d_conic, d_a0, d_a1);
     if (ANTIALIASED) d_compensation(o, m[0] * opacity, d_a0, d_a1);
     d_project(camera, o, quat / len, scale, d_mean2d, d_a0, d_a1, d_mean, d_unit, d_scale);
+    d_mean += d_mean_of_depth(g);
     vec3 d_geometric = d_mean;
     d_mean += d_normalize(n, distance, d_n);
     add_to_camera(away, d_mean, d_geometric, quat / len, d_unit);

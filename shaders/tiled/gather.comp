@@ -18,10 +18,10 @@ BUFFER_tile_splats(readonly)
 BUFFER_tile_reaches(readonly)
 BUFFER_pair_records(readonly)
 BUFFER_pair_subgroups(readonly)
-BUFFER_d_splats2d(writeonly)
 
 const uint WORDS = (LANES + 31u) / 32u;
 float sum[GRADIENTS];
+#include <store>
 
 void add_pair(uint tile, uint rank) {
     uint pair = tile_starts[tile], behind = tile_starts[tile + 1u], high = behind;
@@ -40,10 +40,6 @@ void add_pair(uint tile, uint rank) {
 void add_pairs(Ellipse e, uint tiles, uint rank, uint first, uint step) {
     for (uint i = 0u; i < GRADIENTS; ++i) sum[i] = 0.0;
     for (uint k = first; k < tiles; k += step) add_pair(tile_at(e, k), rank);
-}
-
-void store(uint splat) {
-    for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * splat + i] = sum[i];
 }
 
 void main() {

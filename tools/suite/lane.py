@@ -21,7 +21,7 @@ from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Picture, Scene, load_images, load_scene
-from hardsplat.train.report import write_metrics
+from hardsplat.train.report import metrics_of
 from hardsplat.train.trainer import Run as Training
 from tools.suite.plan import Plan, Run
 
@@ -29,19 +29,17 @@ from tools.suite.plan import Plan, Run
 class Measuring(Training):
     """A training that leaves its numbers alone: no splats, checkpoints or pictures."""
 
-    def _save_ply(self, step: int) -> None:
-        pass
-
     def _keep(self, step: int) -> None:
         pass
 
-    def _evaluate(self, step: int, save: bool) -> None:
-        super()._evaluate(step, save=False)
+    def _leave(self, step: int) -> None:
+        self._evaluate(step)
 
-    def _finish(self) -> dict:
-        metrics = write_metrics(self.folder, self.config, self.device, self.session, self.log)
-        self.close()
-        return metrics
+    def _write_results(self) -> dict:
+        return metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials)
+
+    def _say(self, metrics: dict) -> None:
+        pass
 
 
 def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: float) -> int:

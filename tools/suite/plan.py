@@ -16,7 +16,7 @@
     scenes = ["lego"]             # by default all; so seeds, by default those of the plan
     of.lego = { cap_max = 500_000 }
 
-Runs come in the order of the presets, each with its seeds and then its scenes.
+Runs come seed by seed, then in the order of the presets, then of the scenes: whatever is there early is a table of all with one seed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def read_plan(path: Path) -> Plan:
     scenes, presets, seeds = found.get("scenes", {}), found.get("presets", {}), found.get("seeds", [42])
     if not scenes or not presets:
         raise UserError(f"{path}: a plan has scenes and presets, as [scenes.NAME] and [presets.NAME]")
-    runs = []
+    runs: list[Run] = []
     for name in presets:
         preset = _whole(path, presets, name)
         settings = {key: value for key, value in preset.items() if key not in _OWN}
@@ -97,6 +97,8 @@ def read_plan(path: Path) -> Plan:
                 check_known(overrides, NAMES)
                 runs.append(Run(name, scene, seed, preset.get("config"), overrides))
     anchors = {s: [Anchor(name, tuple((float(t), float(db)) for t, db in points)) for name, points in v.get("anchors", {}).items()] for s, v in scenes.items()}
+    first = list(dict.fromkeys(run.seed for run in runs))
+    runs.sort(key=lambda run: first.index(run.seed))
     return Plan(runs, {s: v.get("folder", s) for s, v in scenes.items()}, {s: v["target"] for s, v in scenes.items() if "target" in v}, anchors)
 
 

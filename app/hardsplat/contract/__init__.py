@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat.contract.core import CORE
+from hardsplat.contract.depth import DEPTH
 from hardsplat.contract.draw import DRAW
 from hardsplat.contract.exposure import EXPOSURE
 from hardsplat.contract.fit import FIT
@@ -52,7 +53,7 @@ __all__ = [
 ]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, POSE, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
 }
 CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
 FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}

@@ -167,7 +167,8 @@ class WalkRasterizer:
     def record_score(self, recorder: Recorder, score: str) -> None:
         raise ValueError("blobs have no scores")
 
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None:
+        """Blobs have no depth."""
         self.record_forward(recorder)
         compare(recorder)
         self.record_backward(recorder)

@@ -15,7 +15,7 @@ from hardsplat.errors import UserError
 from hardsplat.io import colmap_binary, colmap_text
 from hardsplat.io.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 
-__all__ = ["CAMERA_MODELS", "ColmapCamera", "ColmapImage", "ColmapPoints", "read_model", "write_model"]
+__all__ = ["CAMERA_MODELS", "ColmapCamera", "ColmapImage", "ColmapPoints", "read_model", "read_tracks", "write_model"]
 
 _FORMATS = {".bin": colmap_binary, ".txt": colmap_text}  # in order of preference
 _PARTS = ("cameras", "images", "points3D")
@@ -55,6 +55,15 @@ def read_model(folder: str | Path) -> tuple[dict[int, ColmapCamera], dict[int, C
     if bad.any():
         raise UserError(f"{paths[2]}: point {bad.argmax() + 1} of {len(bad)} has a NaN or infinite position ({bad.sum()} such)")
     return cameras, images, points
+
+
+def read_tracks(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """(rows of the points of `read_model`, ids of images) of every observation of a point, both empty for models without tracks. Raises UserError like read_model."""
+    folder = Path(folder)
+    suffix = next((suffix for suffix in _FORMATS if all(os.path.isfile(folder / (part + suffix)) for part in _PARTS)), None)
+    if suffix is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    return _FORMATS[suffix].read_tracks(folder / f"points3D{suffix}")
 
 
 def _check_camera(path, camera, cameras):

@@ -100,6 +100,20 @@ def read_points(path: Path) -> ColmapPoints:
     return ColmapPoints(*(rows[field].copy() for field in ("xyz", "rgb", "error")))
 
 
+def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """(rows of read_points, ids of images) of every observation of a point."""
+    file = _Cursor(path)
+    ids, lengths = bytearray(), []
+    for _ in range(file.count("points", _POINT.itemsize)):
+        file.skip(_POINT.itemsize)
+        lengths.append(int.from_bytes(file.data[file.at - 8 : file.at], "little"))
+        start = file.at
+        file.skip(_TRACK_ITEM * lengths[-1])
+        ids += file.data[start : file.at]
+    file.end()
+    return np.repeat(np.arange(len(lengths)), lengths), np.frombuffer(bytes(ids), "<u4").reshape(-1, 2)[:, 0].astype(np.int64)
+
+
 def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
     out = bytearray(_COUNT.pack(len(cameras)))
     for c in cameras:

@@ -88,6 +88,20 @@ def read_points(path: Path) -> ColmapPoints:
     return ColmapPoints(np.array(xyz).reshape(-1, 3), colors, np.array(error))
 
 
+def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """(rows of read_points, ids of images) of every observation of a point."""
+    rows: list[int] = []
+    ids: list[int] = []
+    for row, (number, line) in enumerate((number, line) for number, line in _lines(path) if line):
+        try:
+            images = [int(word) for word in line.split()[8::2]]
+        except ValueError as wrong:
+            raise _wrong(path, number, "POINT3D_ID X Y Z R G B ERROR TRACK...") from wrong
+        rows += [row] * len(images)
+        ids += images
+    return np.array(rows, np.int64), np.array(ids, np.int64)
+
+
 def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
     for i in images:
         if i.name != i.name.strip():

@@ -11,6 +11,7 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.deep import depth_bytes, depth_passes
 from hardsplat.raster.sinks import SCORES, Sink, other_passes, record_splats, splats_pass
 from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.variants.pictures import PICTURES
@@ -116,17 +117,19 @@ class Perspective(Plain):
         kept = tuple(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
         own = tuple(trained.QUANTITIES[name].d for name in GEOMETRY)
         poses, listing = (("pose_sums",), "in_order") if sink.poses else ((), "any")
+        depths, depth = (("d_depths",), "gradient") if sink.depths else ((), "none")
         return [
             ComputePass(
                 name="project backward",
                 shader="project/backward.comp",
-                reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *kept, *stats),
+                reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *kept, *stats, *depths),
                 writes=("d_splats2d", "d_colors", "directions", *own, *stats, *poses),
                 spec={"ANTIALIASED": self.antialiased},
-                slots={"stats": f"optim/{'grow' if sink.grows else 'no'}_stats.glsl", "listing": f"project/visible_{listing}.glsl"},
+                slots={"stats": f"optim/{'grow' if sink.grows else 'no'}_stats.glsl", "listing": f"project/visible_{listing}.glsl", "depth": f"depth/{depth}.glsl"},
             ),
             splats_pass(sink, "optim/analytic.glsl", ("d_colors", "directions", *gradients)),
             *other_passes(sink),
+            *(depth_passes() if sink.depths else ()),
         ]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
@@ -134,6 +137,8 @@ class Perspective(Plain):
         sizes = {name: capacity * contract.itemsize(name) for name in names} | sort_bytes(capacity)
         if self.sink and self.sink.poses:
             sizes["pose_sums"] = 6 * (-(-capacity // contract.CONSTANTS["GROUP"]) + 1) * contract.itemsize("pose_sums")
+        if self.sink and self.sink.depths:
+            sizes |= depth_bytes(capacity)
         return allocate_drawn(device, capacity, self.sink, sizes)
 
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:

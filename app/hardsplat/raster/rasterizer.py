@@ -56,6 +56,7 @@ class Rasterizer(Protocol):
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: of hardsplat.variants.pictures
     def record_backward(self, recorder: Recorder) -> None: ...  # where its gradients are analytic
     def record_score(self, recorder: Recorder, score: str) -> None: ...  # after record_step, of hardsplat.raster.sinks.SCORES -> `d_splats2d`, which must be clean
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None: ...  # forward, `compare` (target -> what the gradients need), gradients, sink
+    # forward, `compare` (target -> what the gradients need), gradients, sink; before it depth likewise, where there is a `compare_depth`
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None: ...
     def make_room(self, wanted: int | None = None) -> bool: ...  # for `wanted` pairs, by default those of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...

@@ -22,6 +22,7 @@ from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
+from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images, scored
@@ -151,7 +152,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     count = count_pass(width, height)
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
-    backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink.scores) if around.differentiates and around.sink else []
+    backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
     return [
@@ -177,8 +178,8 @@ def _by_splat(row: TileBackward) -> bool:
     return not row.slots
 
 
-def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int, scores: bool) -> list[ComputePass]:
-    row = rows.tile_backward
+def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int, sink: Sink) -> list[ComputePass]:
+    row, scores = rows.tile_backward, sink.scores
     if "BUCKET" in walk:
         walk = {**walk, "GROUP_PIXELS": walk["LANES"] * pixels_of(walk["LANES"], FORWARD_PIXELS)}
     if _by_splat(row):
@@ -193,7 +194,15 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
     gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches", *records), {**tiles, "LANES": lanes, "SUBGROUPS": subgroups_of(lanes, BACKWARD_PIXELS)}
     return [
         *scored(ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True), scores),
-        ComputePass("draw backward gather", "tiled/gather.comp", gathered, ("d_splats2d",), spec, full_subgroups=True),
+        ComputePass(
+            "draw backward gather",
+            "tiled/gather.comp",
+            (*gathered, *(("d_splats2d",) if sink.depths else ())),
+            ("d_splats2d",),
+            spec,
+            {"store": f"tiled/gather_{'add' if sink.depths else 'store'}.glsl"},
+            full_subgroups=True,
+        ),
     ]
 
 
@@ -284,8 +293,14 @@ class TiledRasterizer:
                 recorder.run(run[f"tile count{image}"], indirect="visible_blocks")
             recorder.run(run[f"draw{image}"], threads=self._threads(run["draw"]))
 
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
-        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None:
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them.
+
+        compare_depth: records that of depth, whose sink draws it too.
+        """
+        if compare_depth:
+            record_deep_step(recorder, self, compare, compare_depth)
+            return
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
@@ -296,6 +311,15 @@ class TiledRasterizer:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
         self._record_draw_backward(recorder, "draw backward")
         self.projection.record_backward(recorder, self.pipelines, self._capacity)
+
+    def record_again(self, recorder: Recorder) -> None:
+        """Splats whose colours alone are others than in the last draw -> target, by the same lists."""
+        recorder.run(self.pipelines["tile count"], indirect="visible_blocks")
+        recorder.run(self.pipelines["draw"], threads=self._threads(self.pipelines["draw"]))
+
+    def record_draw_backward(self, recorder: Recorder) -> None:
+        """d_image, target, the tiles' lists -> d_splats2d."""
+        self._record_draw_backward(recorder, "draw backward")
 
     def record_score(self, recorder: Recorder, score: str) -> None:
         """d_image or weights, target, the tiles' lists -> d_splats2d, which must be clean. score: one of SCORES."""

@@ -16,6 +16,7 @@ from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.ply import load_ply
 from hardsplat.io.scene import Scene, load_scene
+from hardsplat.metrics import last_evaluation
 from hardsplat.page.export import Shown, small_viewer, style
 from hardsplat.presets import SAVED_NAME, config_from_file
 from hardsplat.report.charts import COLORS, figure
@@ -39,7 +40,7 @@ def write_report(folder: Path, made: Made | None = None) -> Path:
     """made: by default read from the folder. Raises UserError where the page cannot be written; OSError, ValueError, KeyError where the run's files are not whole."""
     metrics = made.metrics if made else json.loads((folder / "metrics.json").read_text())
     config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
-    last = _last_evaluation(metrics)
+    last = last_evaluation(metrics)
     stages, memory = by_stage(metrics["stage_ms"]), {purpose: n for purpose, n in metrics["memory_bytes"].items() if n}
     views, shown = _views(folder, last, made.comparisons if made else {})
     viewer = made.viewer if made else _viewer(folder, config, next((v["name"] for v in shown), None))
@@ -75,11 +76,6 @@ def _about(metrics: dict) -> dict[str, str]:
 def processor(kind: str) -> str:
     """What people call a device of this kind."""
     return "CPU" if kind == "CPU" else "GPU"
-
-
-def _last_evaluation(metrics: dict) -> dict | None:
-    """That of the last step, whose renders are in the folder."""
-    return next((e for e in reversed(metrics["evaluations"]) if e["step"] == metrics["steps"]), None)
 
 
 def _views(folder: Path, last: dict | None, known: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[list[dict], list[dict]]:

@@ -18,6 +18,7 @@ from typing import Any
 from hardsplat import __version__
 from hardsplat.errors import UserError
 from hardsplat.io.scene import load_scene
+from hardsplat.metrics import last_evaluation
 from hardsplat.report.page import write_page
 from hardsplat.study import executors, run_file
 from hardsplat.study.bench import commit
@@ -93,7 +94,7 @@ def line(record: dict) -> str:
     if record["status"] != "done":
         return f"{name}: {record['status']}{': ' + record['error'] if record['error'] else ''}"
     metrics = record["metrics"]
-    last = next((e for e in metrics["evaluations"] if e["step"] == metrics["steps"]), None)
+    last = last_evaluation(metrics)
     quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f}, " if last else ""
     return f"{name}: {quality}{metrics['splats']} splats, {metrics['seconds']['training']:.1f} s of training"
 

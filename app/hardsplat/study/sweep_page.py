@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from hardsplat.metrics import last_evaluation
 from hardsplat.report.page import MOST_VIEWS, comparison, pictures, plot, spread
-from hardsplat.study.sweep_tables import Point, axes_of, devices, done, last_evaluation, left_out, points, result_table
+from hardsplat.study.sweep_tables import Point, axes_of, devices, done, left_out, points, result_table
 
 MOST_RENDERS = 48  # of all views together, so that they stay large enough to see something
 LOUDER = 4  # times the difference
@@ -47,7 +48,7 @@ def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> 
 
 def _views(folder: Path, found: list[Point]) -> tuple[list[dict], int]:
     """Views with their photograph, and renders and differences of the first run of each point; how many views there are."""
-    shown = [(p.label, r, last) for p in found for r in p.runs[:1] if (last := last_evaluation(r))][:MOST_RENDERS]
+    shown = [(p.label, r, last) for p in found for r in p.runs[:1] if (last := last_evaluation(r["metrics"]))][:MOST_RENDERS]
     if not shown:
         return [], 0
     names = [v["name"] for v in shown[0][2]["views"]]

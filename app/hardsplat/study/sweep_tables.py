@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hardsplat.metrics import last_evaluation
 from hardsplat.report.stages import STAGES, by_stage
 from hardsplat.study.measure import GRADIENTS
 from hardsplat.study.tables import table
@@ -35,13 +36,8 @@ class Point:
         return format(np.mean(values), form) + (f" ± {np.std(values, ddof=1):{form}}" if len(set(values)) > 1 else "")
 
 
-def last_evaluation(record: dict) -> dict | None:
-    metrics = record["metrics"]
-    return next((e for e in reversed(metrics["evaluations"]) if e["step"] == metrics["steps"]), None)
-
-
 def quality(name: str) -> Callable[[dict], float | None]:
-    return lambda record: last[name] if (last := last_evaluation(record)) else None
+    return lambda record: last[name] if (last := last_evaluation(record["metrics"])) else None
 
 
 def number(*path: str) -> Callable[[dict], float | None]:

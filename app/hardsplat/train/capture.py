@@ -12,6 +12,7 @@ from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.sinks import record_others
+from hardsplat.train.depths import DEPTH_PASS, Depths, record_depth_loss
 from hardsplat.train.exposure import allocate_exposure, centre_pass, exposure_passes, record_centred, record_exposed, record_exposed_backward
 from hardsplat.train.poses import pose_passes, record_pose_gradients, record_settled
 from hardsplat.train.schedule import POSED_PASSES, SCHEDULE_PASSES
@@ -19,10 +20,12 @@ from hardsplat.trained import Of
 
 
 class Capture:
-    """items: how many photographs and cameras there are. extent: of the scene, world units. frozen: the splats stay as they are, poses alone move."""
+    """items: how many photographs and cameras there are. extent: of the scene, world units. frozen: the splats stay as they are, poses alone move.
 
-    def __init__(self, config: TrainConfig, items: Mapping[Of, int], extent: float, frozen: bool = False):
-        self.config, self.frozen = config, frozen
+    depths: what is known of the photographs' depth, which is the capture's from here on."""
+
+    def __init__(self, config: TrainConfig, items: Mapping[Of, int], extent: float, frozen: bool = False, depths: Depths | None = None):
+        self.config, self.frozen, self.depths = config, frozen, depths
         self.moving = {kind: n for kind, n in items.items() if trained.chosen(kind, config)}  # kinds of which something is trained
         self._exposing = exposure_passes(config.exposure)
         self._posing = pose_passes(extent, frozen) if config.pose_opt else ()
@@ -35,7 +38,8 @@ class Capture:
 
     def passes(self) -> list[ComputePass]:
         """With those that begin and end a step."""
-        return [*(POSED_PASSES if self._posing else SCHEDULE_PASSES), *self._posing, *self._exposing, *([centre_pass()] if self._centred else [])]
+        ends, depth = POSED_PASSES if self._posing else SCHEDULE_PASSES, [DEPTH_PASS] if self.depths else []
+        return [*ends, *self._posing, *depth, *self._exposing, *([centre_pass()] if self._centred else [])]
 
     def allocate(self, device: Device, raster: Rasterizer) -> dict[str, Buffer | Image]:
         """What the passes need beside what a session has."""
@@ -50,6 +54,10 @@ class Capture:
         record_loss(recorder)
         if self._exposing:
             record_exposed_backward(recorder, run)
+
+    def compare_depth(self, run: Mapping[str, Pipeline], width: int, height: int) -> Callable[[Recorder], None] | None:
+        """What records the loss of depth of a canvas of width x height px; None where nothing is known of depth."""
+        return (lambda recorder: record_depth_loss(recorder, run, width, height)) if self.depths else None
 
     def record_moved(self, recorder: Recorder, run: Mapping[str, Pipeline], adam: Mapping[str, Pipeline]) -> None:
         """A step of Adam for photographs and cameras. adam: the pipelines of the rasterizer."""

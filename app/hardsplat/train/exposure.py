@@ -20,9 +20,11 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.trained import Of
 from hardsplat.variants.exposures import EXPOSURES
 
 NAME = "exposures.json"
+_CENTRED: tuple[Of, ...] = ("photograph", "camera")  # kinds whose planes follow each other in the table
 GROUP, GROUPS = contract.CONSTANTS["GROUP"], contract.CONSTANTS["EXPOSURE_GROUPS"]
 
 
@@ -41,9 +43,9 @@ def exposure_passes(name: str) -> tuple[ComputePass, ...]:
 
 
 def centre_pass() -> ComputePass:
-    """Keeps the means of photographs' numbers at 0 that the table says so of."""
-    names = tuple(q.name for q in trained.of("photograph") if q.centred)
-    return ComputePass("centre photographs", "optim/centre.comp", reads=("rates", *names), writes=names, spec={"FIRST_PLANE": trained.plane_count("splat")})
+    """Keeps the means of photographs' and cameras' numbers at 0 that the table says so of."""
+    names = tuple(q.name for kind in _CENTRED for q in trained.of(kind) if q.centred)
+    return ComputePass("centre", "optim/centre.comp", reads=("rates", *names), writes=names, spec={"FIRST_PLANE": trained.plane_count("splat")})
 
 
 def allocate_exposure(device: Device, target: Image) -> dict[str, Buffer | Image]:
@@ -58,7 +60,7 @@ def allocate_exposure(device: Device, target: Image) -> dict[str, Buffer | Image
 
 def record_exposed(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """target, camera, frame -> exposed."""
-    recorder.run(run["expose"], threads=(8 * GROUPS * GROUP,))
+    recorder.run(run["expose"], threads=(2 * GROUPS * GROUP,))
 
 
 def record_exposed_backward(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
@@ -69,7 +71,7 @@ def record_exposed_backward(recorder: Recorder, run: Mapping[str, Pipeline]) -> 
 
 def record_centred(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     """After a step of Adam."""
-    recorder.run(run["centre photographs"], groups=(trained.plane_count("photograph"), 1, 1))
+    recorder.run(run["centre"], groups=(sum(trained.plane_count(kind) for kind in _CENTRED), 1, 1))
 
 
 def save_exposures(path: Path, name: str, buffers: Mapping[str, np.ndarray], photographs: Sequence[str]) -> None:

@@ -45,6 +45,11 @@ class Photos:
             self.buffer = Buffer(device, total, "photos")
             self.show(images)
 
+    @property
+    def pixels(self) -> int:
+        """Of all photographs at first."""
+        return int(self._starts[-1])
+
     def _bytes(self, pixels: int) -> int:
         """In whole words, and one more: a pixel of three bytes is read from two."""
         return (pixels * self.pixel_bytes + 3) // 4 * 4 + 4

@@ -23,6 +23,7 @@ NOISE = ComputePass(
     reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
     writes=("means",),
 )
+THINNINGS = 5  # turns of the budget strategy in which splats are thinned out
 WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
 
 
@@ -99,7 +100,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     row["extent"], row["noise_lr"] = extent, noise / extent**2
     row["budget"], row["first_step"], row["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     row["grow_absolute"], row["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
-    row["thinned"], row["thin_until"] = config.prune_to, config.prune_to_iter
+    row["thinned"] = config.prune_to ** (1 / THINNINGS)
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
         row[name] = getattr(config, name)
     row["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0

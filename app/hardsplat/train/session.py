@@ -31,6 +31,7 @@ from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult,
 from hardsplat.train.capacity import fitting, limited_by, roomy
 from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import STATISTICS, Checkpoint
+from hardsplat.train.depths import Depths
 from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss, term_sums_bytes
 from hardsplat.train.photos import Photos
 from hardsplat.train.refine import allocate_refine, refine_settings
@@ -48,6 +49,7 @@ class Session(BatchedSession):
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order. timed_rows: see `use`.
 
     numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all. frozen: the splats stay as they are.
+    depths: what is known of the views' depth where --depth-lambda asks for it: (H, W), 1 / world units, 0 where nothing is.
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
 
@@ -66,19 +68,21 @@ class Session(BatchedSession):
         timed_rows: bool = True,
         numbers: Sequence[int] | None = None,
         frozen: bool = False,
+        depths: Sequence[np.ndarray] | None = None,
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         (self.width, self.height), self.extent = canvas, extent
         self.numbers = list(numbers or [0] * len(views))
         self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
-        self.capture = Capture(config, self.items, extent, frozen)
+        known = Depths(device, depths, config.depth_lambda, config.max_steps, extent, photos) if depths is not None and config.depth_lambda else None
+        self.capture = Capture(config, self.items, extent, frozen, known)
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
         self._pairs, self._timed_rows = PairRoom(), timed_rows
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
-        self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer}
+        self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer, **(known.buffers if known else {})}
         self._parts: list = []
         self._recorded = Recordings(device, {})
         try:
@@ -192,6 +196,8 @@ class Session(BatchedSession):
         self.drain()
         self._shared["views"].upload(self._rows(views))
         self.photos.show(images)
+        if self.capture.depths:
+            self.capture.depths.show(views)
 
     # -- running ---------------------------------------------------------------------------------------------------------------
 
@@ -297,7 +303,8 @@ class Session(BatchedSession):
 
     def _sink(self) -> Sink:
         has_statistics = finds_statistics(self.config.gradient)
-        return adam(self.config.moments, self.config.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics, self.config.pose_opt)
+        c, depths = self.config, self.capture.depths is not None
+        return adam(c.moments, c.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics, c.pose_opt, depths)
 
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
@@ -306,6 +313,8 @@ class Session(BatchedSession):
             options = backend.first(self.device, options)
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
         self._parts = [self.raster]
+        if self.raster.rows.names.get("gradient") == "order-free":  # `auto` may have chosen it
+            check_gradient(replace(self.config, gradient="order-free"))
         scratch: dict[str, Buffer | Image] = {**allocate_refine(self.device, self.parameters.capacity)}
         self._scratch = scratch
         self._parts += scratch.values()
@@ -333,7 +342,7 @@ class Session(BatchedSession):
 
         def step(recorder: Recorder, scores: bool = False) -> None:
             record_begin(recorder, run)
-            self.raster.record_step(recorder, compare)
+            self.raster.record_step(recorder, compare, self.capture.compare_depth(run, self.width, self.height))
             self.capture.record_moved(recorder, run, self.raster.pipelines)
             if scores:
                 self.strategy.record_scores(recorder, run, self.raster)

@@ -26,6 +26,7 @@ from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.lock import FolderLock
+from hardsplat.metrics import last_evaluation
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import running, unknown
@@ -44,6 +45,7 @@ from hardsplat.train.results import REPORT, Results, is_complete
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
+from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.watch import Watcher, Watchers
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
@@ -106,13 +108,16 @@ class Run:
         self.config = config = replace(config, rasterizer=names[0])
         if left_out := unknown(config.rasterizer, config):
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
+        first = start.splats if start else config.init_num_pts if starts_random(config, self.scene) else len(self.scene.points)
+        self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
+        depths = self._known_depths()
         canvas, numbers = canvas_of(self.scene), [v.number for v in views]
         timed_rows = len(self._auto.names) < 2
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers)
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, depths=depths)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start)
@@ -125,6 +130,16 @@ class Run:
         self.results.begin()
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
+
+    def _known_depths(self) -> list[np.ndarray] | None:
+        """What is known of the depth of training views, where the loss wants it."""
+        if not self.config.depth_lambda:
+            return None
+        from hardsplat.io.depths import known_disparities
+
+        known, label = known_disparities(scene_folder(self.config.data_dir), self.scene, self.scene.train)
+        tqdm.write(f"note: {label} are in the loss")
+        return known
 
     def _save_config(self) -> None:
         save_config(replace(self.config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
@@ -435,7 +450,7 @@ class Run:
                 return
         if self.config.profile:
             print(stage_table(metrics["stage_ms"]))
-        last = next((e for e in self.log.evaluations if e["step"] == metrics["steps"]), None)
+        last = last_evaluation(metrics)
         quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
         if self.stopping.asked and self.scene.test and not last:
             quality = f"interrupted, so not measured (hardsplat eval {shlex.quote(str(self.folder))} does it); "

@@ -14,17 +14,19 @@ With `prune_to`, splats are thinned out after growth, in THINNINGS steps: those 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hardsplat import trained
+from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
+from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, THINNINGS, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
-THINNINGS = 5  # so many times splats are thinned out
+SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 4_000, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
 _IN_HOLES = {"tickets": "holes"}
 _TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "grow_stats")
 
@@ -40,7 +42,7 @@ class Budget(Refining):
             ComputePass(
                 "densify tickets", "budget/tickets.comp", ("refine_settings", "frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES
             ),
-            ComputePass("thin rank", "budget/rank.comp", ("counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            ComputePass("thin rank", "budget/rank.comp", ("frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
             ComputePass(
@@ -61,6 +63,9 @@ class Budget(Refining):
 
     def next_due(self, config: TrainConfig, step: int) -> int:
         return min([super().next_due(config, step), *(n for n in thinnings(config) if n > step)])
+
+    def settled(self, config: TrainConfig, cameras: Sequence[Camera], splats: int) -> TrainConfig:
+        return config if config.cap_max else replace(config, cap_max=max(budget_for(cameras), splats))
 
     def reached(self, config: TrainConfig) -> int:
         return budget_of(config)
@@ -99,9 +104,15 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
 def thinnings(config: TrainConfig) -> list[int]:
     """Steps after which splats are thinned out."""
     first, last = config.refine_stop_iter, min(config.prune_to_iter, config.max_steps - 1)
-    if not config.prune_to or last <= first:
+    if config.prune_to == 1.0 or last <= first:
         return []
     return sorted({first + round((last - first) * i / THINNINGS) for i in range(1, THINNINGS + 1)})
+
+
+def budget_for(cameras: Sequence[Camera]) -> int:
+    """Splats for these photographs, where nobody says how many: by their number, since more than that learns few of them by heart, and no more than so many pixels allow."""
+    pixels = sum(c.width * c.height for c in cameras)
+    return min(max(min(len(cameras) * SPLATS_A_PHOTOGRAPH, pixels // PIXELS_A_SPLAT), FEWEST), MOST)
 
 
 def budget_of(config: TrainConfig) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
@@ -54,6 +55,10 @@ class Strategy:
     def growth(self, session: Growing) -> tuple[int, int]:
         """Splats there are, and those that the next "densify" may leave, at most."""
         return session.bound, session.bound
+
+    def settled(self, config: TrainConfig, cameras: Sequence[Camera], splats: int) -> TrainConfig:
+        """The settings, with what was left to the scene. cameras: of the photographs that are trained on. splats: at the start."""
+        return config
 
     def reached(self, config: TrainConfig) -> int:
         """Splats that growth is sure to reach, for which room is made at once; 0 where nobody knows."""

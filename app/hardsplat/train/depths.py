@@ -1,0 +1,69 @@
+"""The loss of depth in a training step: disparities that are known, beside the photographs on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.train.photos import Photos
+
+LAST = 0.01  # share of the weight that is left at max_steps
+_LARGEST = 6e4  # that a float16 holds
+
+DEPTH_PASS = ComputePass(
+    "loss depth", "depth/loss.comp", reads=("target", "depth_settings", "disparities", "depth_shares", "camera", "frame"), writes=("d_image",)
+)
+
+
+class Depths:
+    """known: (H, W) of each training view, 1 / world units, 0 where it is not known. weight: of the first step. extent: of the scene, world units."""
+
+    def __init__(self, device: Device, known: Sequence[np.ndarray], weight: float, steps: int, extent: float, photos: Photos):
+        if photos.streamed:
+            raise UserError("--depth-lambda needs the photographs on the device, where they do not fit: raise --data-factor")
+        self._known, self._photos = [np.minimum(k * np.float32(extent), _LARGEST).astype(np.float16) for k in known], photos
+        pixels = photos.pixels
+        self.buffers = {
+            "depth_settings": Buffer(device, contract.itemsize("depth_settings"), "depth_settings"),
+            "disparities": Buffer(device, -(-pixels // 2) * 4, "disparities"),
+            "depth_shares": Buffer(device, len(known) * contract.itemsize("depth_shares"), "depth_shares"),
+        }
+        settings = np.zeros((), contract.dtype("DepthSettings"))
+        settings["weight"], settings["last"], settings["until"], settings["extent"] = weight, weight * LAST, steps, extent
+        self.buffers["depth_settings"].upload(settings)
+        self._upload(self._known)
+
+    def show(self, views: Sequence[Camera]) -> None:
+        """Those of views at another size: each known pixel goes to the one it falls into."""
+        self._upload([_scattered(known, view.height, view.width) for known, view in zip(self._known, views, strict=True)])
+
+    def _upload(self, maps: Sequence[np.ndarray]) -> None:
+        flat = np.zeros(self.buffers["disparities"].nbytes // 2, np.float16)
+        for i, known in enumerate(maps):
+            start = self._photos.place(0, i)
+            flat[start : start + known.size] = known.reshape(-1)
+        self.buffers["disparities"].upload(flat)
+        counts = np.array([np.count_nonzero(known) for known in maps])
+        self.buffers["depth_shares"].upload((1 / np.maximum(counts, 1)).astype(np.float32))
+
+
+def _scattered(known: np.ndarray, height: int, width: int) -> np.ndarray:
+    if known.shape == (height, width):
+        return known
+    y, x = np.nonzero(known)
+    out = np.zeros((height, width), known.dtype)
+    np.maximum.at(out, (y * height // known.shape[0], x * width // known.shape[1]), known[y, x])
+    return out
+
+
+def record_depth_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
+    """target (sum w z, sum w), camera, frame -> d_image."""
+    recorder.run(run["loss depth"], threads=(width, height))
