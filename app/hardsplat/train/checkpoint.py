@@ -90,11 +90,11 @@ def prune(result_dir: Path, keep: Collection[int]) -> None:
                 path.unlink()
 
 
-def save(path: Path, checkpoint: Checkpoint) -> None:
-    """Writes beside and renames, so that a crash leaves the old file or the new one. Raises UserError when it cannot."""
+def save(path: Path, checkpoint: Checkpoint, durable: bool = True) -> None:
+    """Writes beside and renames, so that a crash leaves the old file or the new one. durable: see hardsplat.files.replacing. Raises UserError when it cannot."""
     c = checkpoint
     try:
-        with replacing(path) as partial, open(partial, "wb") as f:
+        with replacing(path, durable) as partial, open(partial, "wb") as f:
             values: dict[str, Any] = {"version": VERSION, "step": c.step, "sh_degree": c.sh_degree, "log": json.dumps(c.log), **c.buffers}
             np.savez(f, **values)
     except OSError as error:

@@ -112,11 +112,15 @@ class Results:
 
         return self.background.do("splats", work, line="splats")
 
-    def checkpoint(self, state: Checkpoint) -> Future:
-        """A checkpoint; older ones go, but for those of --save-steps."""
+    def checkpoint(self, state: Checkpoint, last: bool = False) -> Future:
+        """A checkpoint; older ones go, but for those of --save-steps.
+
+        last: the run is over, and the command waits for this file. It is then not synced to the disk, which takes some 10 s a GB and is all that a finished run would wait for:
+        splats.ply is synced, and so is the checkpoint before this one, which stays.
+        """
 
         def work():
-            checkpoints.save(checkpoints.path_of(self.folder, state.step), state)
+            checkpoints.save(checkpoints.path_of(self.folder, state.step), state, durable=not last)
             checkpoints.prune(self.folder, self.config.save_steps)
 
         return self.background.do("checkpoint", work, sum(values.nbytes for values in state.buffers.values()), line="checkpoint")

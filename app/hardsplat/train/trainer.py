@@ -334,7 +334,7 @@ class Run:
         self._evaluate(step, gaussians)
         self.results.learnt(self._safe, self._held_out)
         self._safe.log = self.log.history()  # with that measurement
-        self.results.checkpoint(self._safe)
+        self.results.checkpoint(self._safe, last=step == self.config.max_steps)
 
     def _keep(self, step: int) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
