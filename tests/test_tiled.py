@@ -344,7 +344,7 @@ def test_training(on_device, scene, tmp_path, monkeypatch):
     monkeypatch.setattr(tiled, "FEWEST_PAIRS", 16)
     monkeypatch.setattr(tiled, "PAIRS_PER_SPLAT", 1)
     out = tmp_path / "out"
-    flags = ["--rasterizer", "tiled", "--max-steps", "60", "--batch-steps", "5", "--refine-start-iter", "20", "--refine-every", "20", "--quiet"]
+    flags = ["--rasterizer", "tiled", "--strategy", "adaptive", "--max-steps", "60", "--batch-steps", "5", "--refine-start-iter", "20", "--refine-every", "20", "--quiet"]
     assert main(["train", str(scene), "--result-dir", str(out), *flags]) == 0
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["variants"]["tile_backward"] == next(iter(TILE_BACKWARDS))
