@@ -75,7 +75,7 @@ class Parameters:
                 planes = self._planes[quantity.name] = _Planes(quantity, self._items.get(quantity.of, capacity))
                 for role in self._roles(quantity):
                     planes.buffers[role] = []
-                    for _ in range(quantity.planes(sh_degree)):
+                    for _ in range(quantity.planes(sh_degree) if planes.capacity else 0):  # of no items nothing
                         planes.buffers[role].append(self._allocate(quantity, role, planes.capacity))
         except BaseException:
             self.destroy()
@@ -112,7 +112,7 @@ class Parameters:
             q, planes = place.quantity, self._planes[place.quantity.name]
             for k in range(q.planes(self.sh_degree)):
                 row = table["at"][place.plane + k]
-                for role, buffers in planes.buffers.items():
+                for role, buffers in planes.buffers.items() if planes.capacity else ():
                     row[role] = buffers[k].address & 0xFFFFFFFF, buffers[k].address >> 32
                 row["width"], row["quantity"], row["number"], row["within"] = q.width, place.index, place.number + k * q.width, k
                 row["source"] = trained.GRADIENTS[f"GRADIENT_{q.gradient.upper()}"]
@@ -227,6 +227,8 @@ class Parameters:
             self._follow[name].upload(values)
             return
         planes, roles = self._found(name)
+        if not planes.capacity:
+            return
         for role, rows in zip(roles, values if len(roles) > 1 else values[None]):
             half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
             for buffer, row in zip(planes.buffers[role], rows, strict=True):
