@@ -26,7 +26,6 @@ def scene_of(n=20, size=(32, 32), sh_degree=1) -> tuple[Gaussians, Camera, np.nd
     return Gaussians(*(scene[p].copy() for p in PARAMETERS)), Camera(scene["w2c"], scene["K"], *size), scene["weight"]
 
 
-
 @pytest.mark.filterwarnings("error")
 def test_opacities_and_scales_at_their_limits(renderer):
     """An opacity of exactly 1 has the gradient of its neighbours; 0 is not drawn; a scale of 0 is a flat splat."""

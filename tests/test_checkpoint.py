@@ -392,9 +392,7 @@ def test_out_of_memory_while_running(on_device, scene, tmp_path, fails):
     with pytest.raises(UserError) as error:
         train(settings(scene, tmp_path))
     state = checkpoints.load(tmp_path / "ckpts/ckpt_15.npz")
-    assert str(error.value).endswith(
-        f"(step 15); step 15 with {state.splats} splats is saved: go on with hardsplat train {tmp_path} --resume --cap-max {state.splats}"
-    )
+    assert str(error.value).endswith(f"(step 15); step 15 with {state.splats} splats is saved: go on with hardsplat train {tmp_path} --resume --cap-max {state.splats}")
 
 
 def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_path, monkeypatch):

@@ -25,6 +25,7 @@ def clean_environment(monkeypatch):
 @pytest.fixture
 def stand_in(monkeypatch):
     """Put a module with one function in the place that a handler imports from; the calls it gets."""
+
     def install(module, name, answer=None):
         calls = []
 
@@ -33,10 +34,12 @@ def stand_in(monkeypatch):
             if isinstance(answer, BaseException):
                 raise answer
             return answer
+
         fake = types.ModuleType(module)
         setattr(fake, name, called)
         monkeypatch.setitem(sys.modules, module, fake)
         return calls
+
     return install
 
 
@@ -55,6 +58,7 @@ def train(stand_in, scene):
     def run(*argv):
         assert main(["train", *argv]) == 0
         return calls[-1][0][0]
+
     return run
 
 
@@ -67,8 +71,7 @@ def error_of(capsys, *argv):
 
 
 def test_flags_become_settings(train, scene):
-    config = train(scene, "--max-steps", "9", "--ssim-lambda=0.5", "--eval-steps", "3,4", "5", "--quiet", "--ckpt", "c.npz",
-                   "--format", "unorm8", "--shN-lr", "1e-3")
+    config = train(scene, "--max-steps", "9", "--ssim-lambda=0.5", "--eval-steps", "3,4", "5", "--quiet", "--ckpt", "c.npz", "--format", "unorm8", "--shN-lr", "1e-3")
     assert (config.max_steps, config.ssim_lambda, config.eval_steps, config.quiet) == (9, 0.5, (3, 4, 5), True)
     assert (config.ckpt, config.format, config.shN_lr) == (Path("c.npz"), "unorm8", 1e-3)
     assert config.data_dir == Path(scene).absolute() and config.result_dir == Path("results/garden")
@@ -139,29 +142,32 @@ def test_eval_passes_only_what_was_given(stand_in):
     assert calls == [(("results/garden",), {}), (("a.ply",), {"data_dir": "s", "result_dir": "r", "device": "0"})]
 
 
-@pytest.mark.parametrize("argv, message", [
-    (["train"], "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json"),
-    (["train", "garden", "--data-dir", "garden"], "the scene is given twice: as SCENE and as --data-dir"),
-    (["train", "garden", "--max-step", "3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
-    (["train", "garden", "--max_step=3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
-    (["train", "garden", "--iterations", "3"], "unknown flag '--iterations'; did you mean '--max-steps'?"),
-    (["train", "garden", "--confg=quick"], "unknown flag '--confg'; did you mean '--config'?"),
-    (["train", "garden", "--zzzzqqq"], "unknown flag '--zzzzqqq' (see hardsplat train --help)"),
-    (["view", "a.ply", "--fullscreen"], "unknown flag '--fullscreen' (see hardsplat view --help)"),
-    (["train", "garden", "--dat-dir=x"], "unknown flag '--dat-dir'; did you mean '--data-dir'?"),
-    (["eval", "a", "--max-steps", "3"], "unknown flag '--max-steps' (see hardsplat eval --help)"),
-    (["eval", "a", "b"], "unexpected argument 'b' (see hardsplat eval --help)"),
-    (["train", "garden", "--max-steps", "-3"], "--max-steps: expected a whole number of at least 1, got -3"),
-    (["train", "garden", "--max_steps", "many"], "--max-steps: expected a whole number, got 'many'"),
-    (["train", "garden", "--means-lr", "nan"], "--means-lr: expected a number of at least 1e-15, got nan"),
-    (["train", "--eval-steps", "3", "garden"], "--eval-steps: expected a list of whole numbers, got ['3', 'garden']"),
-    (["train", "garden", "--reduction", "fast"], f"--reduction: expected one of auto, {', '.join(REDUCTIONS)}, got 'fast'"),
-    (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
-    (["trian", "garden"], "unknown command 'trian'; did you mean 'train'?"),
-    (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor"),
-    (["eval"], "the following arguments are required: RESULT (see hardsplat eval --help)"),
-    ([], "the following arguments are required: COMMAND (see hardsplat --help)"),
-])
+@pytest.mark.parametrize(
+    "argv, message",
+    [
+        (["train"], "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json"),
+        (["train", "garden", "--data-dir", "garden"], "the scene is given twice: as SCENE and as --data-dir"),
+        (["train", "garden", "--max-step", "3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
+        (["train", "garden", "--max_step=3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
+        (["train", "garden", "--iterations", "3"], "unknown flag '--iterations'; did you mean '--max-steps'?"),
+        (["train", "garden", "--confg=quick"], "unknown flag '--confg'; did you mean '--config'?"),
+        (["train", "garden", "--zzzzqqq"], "unknown flag '--zzzzqqq' (see hardsplat train --help)"),
+        (["view", "a.ply", "--fullscreen"], "unknown flag '--fullscreen' (see hardsplat view --help)"),
+        (["train", "garden", "--dat-dir=x"], "unknown flag '--dat-dir'; did you mean '--data-dir'?"),
+        (["eval", "a", "--max-steps", "3"], "unknown flag '--max-steps' (see hardsplat eval --help)"),
+        (["eval", "a", "b"], "unexpected argument 'b' (see hardsplat eval --help)"),
+        (["train", "garden", "--max-steps", "-3"], "--max-steps: expected a whole number of at least 1, got -3"),
+        (["train", "garden", "--max_steps", "many"], "--max-steps: expected a whole number, got 'many'"),
+        (["train", "garden", "--means-lr", "nan"], "--means-lr: expected a number of at least 1e-15, got nan"),
+        (["train", "--eval-steps", "3", "garden"], "--eval-steps: expected a list of whole numbers, got ['3', 'garden']"),
+        (["train", "garden", "--reduction", "fast"], f"--reduction: expected one of auto, {', '.join(REDUCTIONS)}, got 'fast'"),
+        (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
+        (["trian", "garden"], "unknown command 'trian'; did you mean 'train'?"),
+        (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor"),
+        (["eval"], "the following arguments are required: RESULT (see hardsplat eval --help)"),
+        ([], "the following arguments are required: COMMAND (see hardsplat --help)"),
+    ],
+)
 def test_bad_command_lines_get_one_line(capsys, scene, argv, message):
     assert error_of(capsys, *argv) == message
 
@@ -250,8 +256,10 @@ def test_version(capsys):
 
 
 def test_help_loads_neither_vulkan_nor_numpy():
-    code = ("import sys; from hardsplat.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-            "sys.exit(bool({'vulkan', 'numpy', 'scipy', 'cv2', 'PIL', 'imageio', 'av', 'tqdm', 'matplotlib'} & sys.modules.keys()))")
+    code = (
+        "import sys; from hardsplat.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+        "sys.exit(bool({'vulkan', 'numpy', 'scipy', 'cv2', 'PIL', 'imageio', 'av', 'tqdm', 'matplotlib'} & sys.modules.keys()))"
+    )
     root = Path(__file__).parents[1]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, stdout=subprocess.DEVNULL).returncode == 0
 
@@ -266,6 +274,5 @@ def test_names_that_no_terminal_can_show_are_no_traceback(tmp_path):
 
 def test_the_module_runs_as_a_program():
     root = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-m", "hardsplat", "train", "--max-step", "3"], cwd=root, capture_output=True, text=True,
-                          env={**os.environ, "HARDSPLAT_DEBUG": "0"})
+    done = subprocess.run([sys.executable, "-m", "hardsplat", "train", "--max-step", "3"], cwd=root, capture_output=True, text=True, env={**os.environ, "HARDSPLAT_DEBUG": "0"})
     assert (done.returncode, done.stderr) == (2, "hardsplat: error: unknown flag '--max-step'; did you mean '--max-steps'?\n")

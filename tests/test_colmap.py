@@ -37,11 +37,13 @@ TEXT = {
 @pytest.fixture
 def model(tmp_path):
     """model(files...) -> a folder with these files; None leaves one out."""
+
     def write(base, **changed):
         for name, content in {**base, **{k.replace("_", "."): v for k, v in changed.items()}}.items():
             if content is not None:
                 (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         return tmp_path
+
     return write
 
 

@@ -16,9 +16,14 @@ def other_value(f):
     m = f.metadata
     if m["choices"]:
         return next(c for c in m["choices"] if c != f.default)
-    return {bool: lambda: not f.default, int: lambda: f.default + 1 if f.default < m["max"] else f.default - 1,
-            float: lambda: f.default * 0.97 + 0.003 * (f.default == 0), str: lambda: 'NVIDIA "H200" \\ é\n\x7f😀',
-            Path: lambda: Path("some dir/ünï\"\\x"), tuple[int, ...]: lambda: (1, 2, 30_001)}[kind(f)]()
+    return {
+        bool: lambda: not f.default,
+        int: lambda: f.default + 1 if f.default < m["max"] else f.default - 1,
+        float: lambda: f.default * 0.97 + 0.003 * (f.default == 0),
+        str: lambda: 'NVIDIA "H200" \\ é\n\x7f😀',
+        Path: lambda: Path('some dir/ünï"\\x'),
+        tuple[int, ...]: lambda: (1, 2, 30_001),
+    }[kind(f)]()
 
 
 @pytest.fixture
@@ -27,6 +32,7 @@ def toml(tmp_path):
         path = tmp_path / "mine.toml"
         path.write_text(text)
         return path
+
     return write
 
 
@@ -68,9 +74,7 @@ def test_the_rasterizer_takes_every_setting_of_its_own():
         assert options.of(TrainConfig()) == options()  # the defaults agree
         assert {f.name for f in dataclasses.fields(options)} <= FIELDS.keys() | {"stochastic"}
     assert {f.name for f in dataclasses.fields(Stochastic)} <= FIELDS.keys() | {"perturbations"}
-    assert dict(Stochastic.of(TrainConfig()).perturbations) == {
-        "means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.1, "shN": 0.05
-    }
+    assert dict(Stochastic.of(TrainConfig()).perturbations) == {"means": 0.1, "quats": 0.02, "log_scales": 0.05, "logit_opacities": 0.1, "sh0": 0.1, "shN": 0.05}
 
 
 def test_precedence_is_defaults_then_preset_then_overrides(toml):
@@ -94,31 +98,35 @@ def test_unknown_preset_names_the_nearest():
         load_config("quik")
 
 
-@pytest.mark.parametrize("key, meant", [("max_step", "max_steps"), ("iterations", "max_steps"), ("percent_dens", "grow_scale3d"),
-                                        ("total_steps", "max_steps"), ("shn_lr", "shN_lr")])
+@pytest.mark.parametrize(
+    "key, meant", [("max_step", "max_steps"), ("iterations", "max_steps"), ("percent_dens", "grow_scale3d"), ("total_steps", "max_steps"), ("shn_lr", "shN_lr")]
+)
 def test_unknown_key_names_file_key_and_nearest(toml, key, meant):
     path = toml(f"{key} = 3\n")
     with pytest.raises(UserError, match=f"{path}: unknown key '{key}'; did you mean '{meant}'"):
         load_config(path)
 
 
-@pytest.mark.parametrize("line, message", [
-    ("max_steps = -1", "max_steps: expected a whole number of at least 1, got -1"),
-    ("max_steps = true", "max_steps: expected a whole number, got True"),
-    ("max_steps = 3.0", "max_steps: expected a whole number, got 3.0"),
-    ("max_steps = 99999999999", "max_steps: expected a whole number of at most 4294967295, got 99999999999"),
-    ("ssim_lambda = 1.5", "ssim_lambda: expected a number of at most 1, got 1.5"),
-    ("ssim_lambda = nan", "ssim_lambda: expected a number of at least 0, got nan"),
-    ("scales_lr = inf", "scales_lr: expected a number of at most 4294967295, got inf"),
-    ("scales_lr = 1" + 400 * "0", "scales_lr: expected a number, got 1000"),
-    ("sh_degree = 4", "sh_degree: expected a whole number of at most 3, got 4"),
-    ("quiet = 1", "quiet: expected true or false, got 1"),
-    ("eval_steps = 7", "eval_steps: expected a list of whole numbers, got 7"),
-    ("eval_steps = [0]", "eval_steps: expected a list of whole numbers of at least 1, got [0]"),
-    ("eval_steps = [true]", "eval_steps: expected a list of whole numbers, got [True]"),
-    ('data_dir = ""', "data_dir: expected a path, got ''"),
-    ('format = "fp16"', "format: expected one of unorm8, unorm16, float16, float32, got 'fp16'"),
-])
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("max_steps = -1", "max_steps: expected a whole number of at least 1, got -1"),
+        ("max_steps = true", "max_steps: expected a whole number, got True"),
+        ("max_steps = 3.0", "max_steps: expected a whole number, got 3.0"),
+        ("max_steps = 99999999999", "max_steps: expected a whole number of at most 4294967295, got 99999999999"),
+        ("ssim_lambda = 1.5", "ssim_lambda: expected a number of at most 1, got 1.5"),
+        ("ssim_lambda = nan", "ssim_lambda: expected a number of at least 0, got nan"),
+        ("scales_lr = inf", "scales_lr: expected a number of at most 4294967295, got inf"),
+        ("scales_lr = 1" + 400 * "0", "scales_lr: expected a number, got 1000"),
+        ("sh_degree = 4", "sh_degree: expected a whole number of at most 3, got 4"),
+        ("quiet = 1", "quiet: expected true or false, got 1"),
+        ("eval_steps = 7", "eval_steps: expected a list of whole numbers, got 7"),
+        ("eval_steps = [0]", "eval_steps: expected a list of whole numbers of at least 1, got [0]"),
+        ("eval_steps = [true]", "eval_steps: expected a list of whole numbers, got [True]"),
+        ('data_dir = ""', "data_dir: expected a path, got ''"),
+        ('format = "fp16"', "format: expected one of unorm8, unorm16, float16, float32, got 'fp16'"),
+    ],
+)
 def test_bad_values_name_file_key_expected_and_got(toml, line, message):
     path = toml(line)
     with pytest.raises(UserError) as error:

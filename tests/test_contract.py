@@ -51,7 +51,7 @@ def test_a_header_stands_alone_but_for_what_it_includes(name, monkeypatch, tmp_p
 def moved(spec: BufferSpec) -> str:
     """A shader that writes the last number of the last member, so that its layout is all there."""
     includes = f'#include "common.glsl"\n#include "contract/{home(spec.name)}.glsl"\n'
-    return includes + f'BUFFER_{spec.name}(restrict)\nlayout(local_size_x = 1) in;\nvoid main() {{ {spec.name} = {spec.name}; }}\n'
+    return includes + f"BUFFER_{spec.name}(restrict)\nlayout(local_size_x = 1) in;\nvoid main() {{ {spec.name} = {spec.name}; }}\n"
 
 
 def home(name: str) -> str:

@@ -404,10 +404,21 @@ def test_the_strategy_brings_its_settings():
     assert load_config(None, {"strategy": "budget"}) == TrainConfig()
 
 
-@pytest.mark.parametrize("setting", [
-    {"noise_lr": -1.0}, {"min_opacity": 0.0}, {"min_opacity": 0.9}, {"opacity_reg": -0.01}, {"scale_reg": float("nan")},
-    {"cap_max": -1}, {"strategy": "mcmcmc"}, {"init_opa": 1.0}, {"init_scale": 0.0},
-], ids=str)
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"noise_lr": -1.0},
+        {"min_opacity": 0.0},
+        {"min_opacity": 0.9},
+        {"opacity_reg": -0.01},
+        {"scale_reg": float("nan")},
+        {"cap_max": -1},
+        {"strategy": "mcmcmc"},
+        {"init_opa": 1.0},
+        {"init_scale": 0.0},
+    ],
+    ids=str,
+)
 def test_bad_settings(setting):
     with pytest.raises(UserError, match=f"^{next(iter(setting))}: expected .*, got [^\n]*$"):
         load_config(None, {"strategy": "mcmc"} | setting)

@@ -365,7 +365,13 @@ def test_densify_clones_splits_and_prunes():
     normals = np.arange(36.0).reshape(6, 2, 3) / 10
     out, out_moments, is_new, source = densify(params, moments, **state, extent=10.0, normals=normals)
     assert sorted(zip(source.tolist(), is_new.tolist(), strict=True)) == [
-        (0, False), (1, False), (1, True), (2, True), (2, True), (4, False), (5, False),
+        (0, False),
+        (1, False),
+        (1, True),
+        (2, True),
+        (2, True),
+        (4, False),
+        (5, False),
     ]
     assert (out_moments["m_means"] == ~is_new[:, None]).all()
     unsplit = source != 2

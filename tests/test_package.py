@@ -80,6 +80,9 @@ def test_an_installed_wheel_trains_with_a_preset_by_name(installed, tmp_path):
 def test_without_a_compiler_the_build_says_what_it_needs(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "hardsplat.catalog", tmp_path / "spirv"],
-        cwd=ROOT, env=os.environ | {"PATH": str(tmp_path), "HARDSPLAT_CACHE": str(tmp_path / "cache")}, capture_output=True, text=True,
+        cwd=ROOT,
+        env=os.environ | {"PATH": str(tmp_path), "HARDSPLAT_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 1 and done.stderr.startswith("hardsplat: error: no GLSL compiler: install glslang"), done.stderr

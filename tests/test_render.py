@@ -39,8 +39,12 @@ from tests.goldens import random_scene, relative_l2, scene_of
 from tests.oracle import pictures, project
 
 BACKGROUND, SIZE, NEAR = (0.2, 0.5, 0.8), (61, 47), 0.01
-DRAWS = [("hardware", {"format": "float32", "blending": "fixed"}), ("hardware", {"format": "float32", "blending": "programmable"}),
-         ("hardware", {"format": "float32", "blending": "fixed", "segments": 3}), ("tiled", {})]
+DRAWS = [
+    ("hardware", {"format": "float32", "blending": "fixed"}),
+    ("hardware", {"format": "float32", "blending": "programmable"}),
+    ("hardware", {"format": "float32", "blending": "fixed", "segments": 3}),
+    ("tiled", {}),
+]
 
 
 def fresh() -> dict:

@@ -176,7 +176,11 @@ def test_pictures_fit_their_budget():
 
 def test_stages_of_a_step():
     assert by_stage({"begin step": 1.0, "sort count 0": 2.0, "sort scan 0": 3.0, "draw": 4.0, "draw backward": 5.0, "tile sort 1": 6.0}) == {
-        "sort": 5.0, "tiles": 6.0, "forward draw": 4.0, "backward draw": 5.0, "other": 1.0
+        "sort": 5.0,
+        "tiles": 6.0,
+        "forward draw": 4.0,
+        "backward draw": 5.0,
+        "other": 1.0,
     }
 
 

@@ -77,9 +77,7 @@ def test_every_combination_once(scene):
 def test_what_the_rasterizer_does_not_know_makes_no_runs(scene):
     axes = {"rasterizer": ["hardware", "tiled"], "format": ["unorm8", "float32"], "tile_backward": ["atomic", "per-splat"], "seed": [1, 2]}
     jobs = plan(None, {"data_dir": scene}, axes)
-    assert [tuple(j.varied.values()) for j in jobs[::2]] == [
-        ("hardware", "unorm8", 1), ("hardware", "float32", 1), ("tiled", "atomic", 1), ("tiled", "per-splat", 1)
-    ]
+    assert [tuple(j.varied.values()) for j in jobs[::2]] == [("hardware", "unorm8", 1), ("hardware", "float32", 1), ("tiled", "atomic", 1), ("tiled", "per-splat", 1)]
     thresholds = plan(None, {"data_dir": scene}, {"reduction": ["atomic", "hybrid"], "hybrid_threshold": [8, 16]})
     assert [j.varied.get("hybrid_threshold") for j in thresholds] == [None, 8, 16]
 

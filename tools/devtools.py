@@ -36,7 +36,7 @@ class Browser:
             raise RuntimeError("no Chromium on this machine to open pages in (apt-get install chromium)")
         (theirs_in, self._write), (self._read, theirs_out) = os.pipe(), os.pipe()
         command = [found, *_FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", f"--window-size={size[0]},{size[1]}", "about:blank"]
-        shell = f"exec \"$@\" 3<&{theirs_in} 4>&{theirs_out}"
+        shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(["bash", "-c", shell, "browser", *command], pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(theirs_in)
         os.close(theirs_out)

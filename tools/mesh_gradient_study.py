@@ -1,6 +1,6 @@
 """Do estimates of a mesh's gradient converge? The error of their mean against central differences, over the number of samples.
 
-    python -m tools.mesh_gradient_study --out docs/images/mesh_estimates.png
+python -m tools.mesh_gradient_study --out docs/images/mesh_estimates.png
 """
 
 from __future__ import annotations

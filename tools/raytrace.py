@@ -162,7 +162,7 @@ class World:
 
     def _smooth(self, light, sigma):
         for face, (h, w) in enumerate(self.size):
-            block = light[:, self.offset[face]:self.offset[face + 1]].reshape(3, h, w)
+            block = light[:, self.offset[face] : self.offset[face + 1]].reshape(3, h, w)
             block[:] = gaussian_filter(block, (0, sigma, sigma), mode="nearest")
 
     def _lookup(self, k, local):

@@ -1,8 +1,8 @@
 """Stochastic gradients in numbers: what docs/RESULTS.md and docs/images/stochastic_convergence.png have of them.
 
-    python -m tools.stochastic_report converge docs/images/stochastic_convergence.png
-    python -m tools.stochastic_report time SCENE [--model splats.ply|model.npz] [--flag value ...]        flags as of hardsplat train
-    python -m tools.stochastic_report compare RUN RUN ...                                       run folders, of --eval-steps
+python -m tools.stochastic_report converge docs/images/stochastic_convergence.png
+python -m tools.stochastic_report time SCENE [--model splats.ply|model.npz] [--flag value ...]        flags as of hardsplat train
+python -m tools.stochastic_report compare RUN RUN ...                                       run folders, of --eval-steps
 """
 
 import json

@@ -33,7 +33,6 @@ T = TypeVar("T")
 DETERMINISTIC = {"rasterizer": "tiled", "tile_backward": "gather"}  # what that setting stands for
 
 
-
 def option(
     default: T,
     help: str,
@@ -52,8 +51,7 @@ def option(
     aka:   names that the Inria trainer and Brush use for it, offered when somebody types one of those.
     scales: the value is a step of a run of max_steps; in a longer or shorter run it is as much later or earlier, but no earlier than this.
     """
-    return field(default=default, metadata=dict(
-        help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split()), scales=scales))
+    return field(default=default, metadata=dict(help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split()), scales=scales))
 
 
 def variant(registry: Iterable[str], help: str, auto: str = "the fastest here") -> str:
@@ -65,22 +63,20 @@ def variant(registry: Iterable[str], help: str, auto: str = "the fastest here") 
 class Scene:
     """scene and initialization"""
 
-    data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json",
-        shown="SCENE", aka="source_path source")
-    data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)",
-        min=1, aka="resolution")
+    data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json", shown="SCENE", aka="source_path source")
+    data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)", min=1, aka="resolution")
     test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
-    images: str = option("auto", "keep training images on the GPU or stream them; auto: by memory",
-        choices=("auto", "gpu", "stream"), aka="data_device")
-    background: str = option("black", "colour behind the splats",
-        choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
-    mask_mode: str = option("ignore", "pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, "
-        "which takes --background random", choices=("ignore", "transparent", "opacity"))
+    images: str = option("auto", "keep training images on the GPU or stream them; auto: by memory", choices=("auto", "gpu", "stream"), aka="data_device")
+    background: str = option("black", "colour behind the splats", choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
+    mask_mode: str = option(
+        "ignore",
+        "pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, which takes --background random",
+        choices=("ignore", "transparent", "opacity"),
+    )
     near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
     init_type: str = option("sfm", "start from the scene's points, if it has any, or from random ones", choices=("sfm", "random"))
     init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
-    init_extent: float = option(1.3, "random start: half the side of the cube around the origin",
-        unit="world units", min=1e-6)
+    init_extent: float = option(1.3, "random start: half the side of the cube around the origin", unit="world units", min=1e-6)
     init_opa: float = option(0.1, "opacity of a new splat", min=0.001, max=0.999)
     init_scale: float = option(1.0, "size of a new splat over the distance to its neighbours", min=1e-6)
 
@@ -89,19 +85,21 @@ class Scene:
 class Run:
     """run and results"""
 
-    result_dir: Path | None = option(None, "folder for all that the run writes",
-        shown="results/<scene name>", aka="model_path output_path export_path")
+    result_dir: Path | None = option(None, "folder for all that the run writes", shown="results/<scene name>", aka="model_path output_path export_path")
     max_steps: int = option(20_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
-    eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last",
-        unit="steps", min=1, aka="test_iterations")
-    save_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which a PLY is saved; always also the last",
-        unit="steps", min=1, aka="save_iterations ply_steps export_every")
-    checkpoint_every: int = option(5_000, "steps between checkpoints; 0: only at the end or when interrupted",
-        unit="steps", aka="checkpoint_iterations")
+    eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last", unit="steps", min=1, aka="test_iterations")
+    save_steps: tuple[int, ...] = option(
+        (7_000, 30_000), "steps after which a PLY is saved; always also the last", unit="steps", min=1, aka="save_iterations ply_steps export_every"
+    )
+    checkpoint_every: int = option(5_000, "steps between checkpoints; 0: only at the end or when interrupted", unit="steps", aka="checkpoint_iterations")
     resume: bool = option(False, "continue from the newest checkpoint in the result folder, with the settings saved there")
     ckpt: Path | None = option(None, "continue from this checkpoint", shown="none", aka="start_checkpoint checkpoint")
-    log: str = option("jsonl", "what other programs can follow: metrics.jsonl or metrics.csv in the result folder, or its folder tensorboard, which also has pictures",
-        choices=("none", "jsonl", "csv", "tensorboard"), aka="logger tb_every")
+    log: str = option(
+        "jsonl",
+        "what other programs can follow: metrics.jsonl or metrics.csv in the result folder, or its folder tensorboard, which also has pictures",
+        choices=("none", "jsonl", "csv", "tensorboard"),
+        aka="logger tb_every",
+    )
     seed: int = option(42, "seed of view order, random start and splits")
     quiet: bool = option(False, "no progress bar", aka="disable_progress")
     verbose: bool = option(False, "say which variants auto chose for the device, and why")
@@ -112,25 +110,27 @@ class Run:
 class Rasterizing:
     """device and rasterizer"""
 
-    device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)",
-        shown="chosen automatically")
-    rasterizer: str = option("auto", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here",
-        choices=("auto", *RASTERIZERS), aka="backend")
+    device: str | None = option(None, "Vulkan device, by index or part of its name (also HARDSPLAT_DEVICE)", shown="chosen automatically")
+    rasterizer: str = option(
+        "auto", "hardware: quads through the graphics pipeline; tiled: tiles of pixels in compute shaders; auto: the faster one here", choices=("auto", *RASTERIZERS), aka="backend"
+    )
     antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
-    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves",
-        choices=("same", *FORMATS))
+    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves", choices=("same", *FORMATS))
     blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader", auto="the first that runs here")
     ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
-    hybrid_threshold: int = option(16, "contributing lanes of 32 from which a subgroup sum replaces quad sums",
-        unit="lanes", min=1)
+    hybrid_threshold: int = option(16, "contributing lanes of 32 from which a subgroup sum replaces quad sums", unit="lanes", min=1)
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
     segments: int = option(0, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here")
-    least_transmittance: float = option(1e-4, "transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default "
-        "is faster, and gradients of what is hardly seen are missing", max=0.5)
+    least_transmittance: float = option(
+        1e-4,
+        "transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default "
+        "is faster, and gradients of what is hardly seen are missing",
+        max=0.5,
+    )
     tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
@@ -142,33 +142,35 @@ class Rasterizing:
 class Learning:
     """model, loss and Adam"""
 
-    resolution_schedule: int = option(0, "steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start",
-        unit="steps", scales=0)
+    resolution_schedule: int = option(
+        0, "steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start", unit="steps", scales=0
+    )
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1, scales=1)
     ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")
     # The rate of means falls exponentially, so neither of its ends can be 0.
-    means_lr: float = option(1.6e-4, "rate of means at the first step",
-        unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
+    means_lr: float = option(1.6e-4, "rate of means at the first step", unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
     rates_final: float = option(0.25, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)
     rates_hold: float = option(0.5, "share of the steps over which those rates stay what they are", max=0.999)
-    means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially",
-        unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
+    means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially", unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
     scales_lr: float = option(1e-2, "rate of log scales", aka="scaling_lr lr_scale")
-    opacities_lr: float = option(0.05, "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later)",
-        aka="opacity_lr lr_opac")
+    opacities_lr: float = option(0.05, "rate of logit opacities (0.05 as first published, and in gsplat; Inria's code took 0.025 later)", aka="opacity_lr lr_opac")
     quats_lr: float = option(2e-3, "rate of quaternions", aka="rotation_lr lr_rotation")
     sh0_lr: float = option(5e-3, "rate of the constant colour band", aka="feature_lr lr_coeffs_dc")
     shN_lr: float = option(5e-3 / 20, "rate of the higher colour bands, for every step that --shN-every counts", aka="lr_coeffs_sh")
-    shN_every: int = option(4, "steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1)",
-        unit="steps", min=1)
+    shN_every: int = option(4, "steps from one update of the higher colour bands, three quarters of what Adam moves, to the next (published: 1)", unit="steps", min=1)
     adam_beta1: float = option(0.9, "Adam: decay of the mean", max=0.99999)
     adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
-    moments: str = option("float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact",
-        choices=tuple(MOMENT_FORMATS))
-    gradient: str = option("auto", "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are "
-        "in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments", choices=("auto", *GRADIENTS))
+    moments: str = option(
+        "float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact", choices=tuple(MOMENT_FORMATS)
+    )
+    gradient: str = option(
+        "auto",
+        "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are "
+        "in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments",
+        choices=("auto", *GRADIENTS),
+    )
     gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="as many as the device draws", choices=("auto", "1", "2", "4", "8"))
     gradient_draws: int = option(1, "order-free: how often the samples are drawn in a step", unit="times", min=1, max=64)
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
@@ -187,8 +189,11 @@ class Learning:
 class Capture:
     """photographs that differ"""
 
-    exposure: str = option("none", "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
-        choices=tuple(EXPOSURES))
+    exposure: str = option(
+        "none",
+        "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
+        choices=tuple(EXPOSURES),
+    )
     affine_lr: float = option(0.01, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
     affine_lr_final: float = option(0.001, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
     ppisp_lr: float = option(5e-3, "rate of ppisp at the first step (published: 0.002)", min=1e-15)
@@ -198,8 +203,12 @@ class Capture:
     pose_lr: float = option(1e-3, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
     pose_lr_final: float = option(1e-5, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
     pose_warm_up: int = option(1_000, "steps over which the rate of poses rises from 0", unit="steps")
-    depth_lambda: float = option(0.0, "weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01)",
-        unit="per scene extent over depth", max=1e6)
+    depth_lambda: float = option(
+        0.0,
+        "weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01)",
+        unit="per scene extent over depth",
+        max=1e6,
+    )
     exposure_reg: float = option(1.0, "ppisp: weights of what keeps vignetting and response plain, over those published", max=1e6)
 
 
@@ -207,20 +216,21 @@ class Capture:
 class Densifying:
     """densification"""
 
-    strategy: str = option("budget", "how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and pruned as published; "
-        "mcmc: relocated and added by opacity; none: not at all", choices=STRATEGIES)
+    strategy: str = option(
+        "budget",
+        "how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and pruned as published; mcmc: relocated and added by opacity; none: not at all",
+        choices=STRATEGIES,
+    )
     refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter", scales=100)
-    refine_stop_iter: int = option(12_000, "no densification or reset from here on",
-        unit="steps", aka="densify_until_iter growth_stop_iter", scales=0)
+    refine_stop_iter: int = option(12_000, "no densification or reset from here on", unit="steps", aka="densify_until_iter growth_stop_iter", scales=0)
     refine_every: int = option(100, "steps between densifications", unit="steps", min=1, aka="densification_interval")
-    grow_grad2d: float = option(2.2e-4, "mean gradient of the 2D position above which a splat grows (published: 0.0002)",
-        unit="NDC", aka="densify_grad_threshold growth_grad_threshold")
-    grow_scale3d: float = option(0.01, "scale above which it is split, not cloned",
-        unit="scene extents", aka="percent_dense")
+    grow_grad2d: float = option(
+        2.2e-4, "mean gradient of the 2D position above which a splat grows (published: 0.0002)", unit="NDC", aka="densify_grad_threshold growth_grad_threshold"
+    )
+    grow_scale3d: float = option(0.01, "scale above which it is split, not cloned", unit="scene extents", aka="percent_dense")
     prune_opa: float = option(0.005, "opacity below which a splat is removed", max=1)
     prune_scale3d: float = option(0.1, "scale above which a splat is removed, after the first reset", unit="scene extents")
-    prune_screen: float = option(0.0, "radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat",
-        unit="px")
+    prune_screen: float = option(0.0, "radius on screen above which a splat is removed, after the first reset; 0: never, as Inria's code and gsplat", unit="px")
     reset_every: int = option(0, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval", scales=1500)
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     grow_absolute: float = option(3e-4, "budget: mean absolute gradient of the 2D position above which a splat may be split", unit="NDC")
@@ -263,8 +273,7 @@ GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__ or "": fields(group) for g
 FIELDS: dict[str, Field] = {f.name: f for group in GROUPS.values() for f in group}
 NAMES: dict[str, str] = {word: f.name for f in FIELDS.values() for word in (f.name, *f.metadata["aka"])}  # for suggestions
 
-_WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path",
-           tuple[int, ...]: "a list of whole numbers"}
+_WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path", tuple[int, ...]: "a list of whole numbers"}
 
 
 def scene_folder(data_dir: Path | None) -> Path:

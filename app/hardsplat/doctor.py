@@ -135,7 +135,9 @@ def _limits(device) -> list[str]:
     rooms = [_room(device, name, "float32", f"with --rasterizer {name}") for name in BACKENDS]
     rooms += [
         _room(device, name, moments, f"with --rasterizer {name} --moments {moments}")
-        for moments, row in MOMENT_FORMATS.items() if row.nbytes < 4 and not device.capabilities.missing(row.needs) for name in BACKENDS
+        for moments, row in MOMENT_FORMATS.items()
+        if row.nbytes < 4 and not device.capabilities.missing(row.needs)
+        for name in BACKENDS
     ]
     return [
         "limits",

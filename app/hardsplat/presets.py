@@ -111,8 +111,7 @@ def _find_preset(preset: str | Path) -> Path:
         return path.expanduser()
     names = sorted(file.stem for file in PRESETS.glob("*.toml"))
     if path.name not in names:
-        raise UserError(f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in .toml)"
-                        f"{nearest(path.name, {name: name for name in names})}")
+        raise UserError(f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in .toml){nearest(path.name, {name: name for name in names})}")
     return PRESETS / f"{preset}.toml"
 
 

@@ -100,9 +100,7 @@ _PPISP = Rate("ppisp_lr", last="ppisp_lr_final", warm_up="ppisp_warm_up")
 QUANTITIES: dict[str, Quantity] = {
     q.name: q
     for q in (
-        Quantity(
-            "means", "splat", 3, Rate("means_lr", last="means_lr_final", per_extent=True), perturbation="means_perturbation", properties=("x", "y", "z")
-        ),
+        Quantity("means", "splat", 3, Rate("means_lr", last="means_lr_final", per_extent=True), perturbation="means_perturbation", properties=("x", "y", "z")),
         Quantity("quats", "splat", 4, Rate("quats_lr"), "normalize", perturbation="quats_perturbation", properties=("rot_0", "rot_1", "rot_2", "rot_3")),
         Quantity("log_scales", "splat", 3, Rate("scales_lr"), "exp", perturbation="scales_perturbation", properties=("scale_0", "scale_1", "scale_2")),
         Quantity("logit_opacities", "splat", 1, Rate("opacities_lr"), "sigmoid", perturbation="opacities_perturbation", properties=("opacity",)),

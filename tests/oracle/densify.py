@@ -6,8 +6,18 @@ from . import quat
 
 
 def densify(
-    params, moments, grad_sum, visible_count, max_radius, extent, normals,
-    grad_threshold=2e-4, percent_dense=0.01, min_opacity=0.005, prune_large=False, max_screen_radius=20.0,
+    params,
+    moments,
+    grad_sum,
+    visible_count,
+    max_radius,
+    extent,
+    normals,
+    grad_threshold=2e-4,
+    percent_dense=0.01,
+    min_opacity=0.005,
+    prune_large=False,
+    max_screen_radius=20.0,
 ):
     """Clone small and split large splats where the image-space gradient is high, then prune.
 

@@ -40,15 +40,33 @@ class Frame:
         d_mean2d, d_conic, d_color, d_opacities = splats_backward(p, self.image, self.T, d_image, d_T, self.termination)
         d_log_compensation = d_opacities * p.opacity if self.antialiased else None
         d_inputs = project_backward(
-            **self.inputs, visible=p.visible, d_mean2d=d_mean2d, d_conic=d_conic, d_color=d_color, detach_dir=self.detach_dir,
+            **self.inputs,
+            visible=p.visible,
+            d_mean2d=d_mean2d,
+            d_conic=d_conic,
+            d_color=d_color,
+            detach_dir=self.detach_dir,
             d_log_compensation=d_log_compensation,
         )
         return d_inputs | {"opacities": d_opacities * p.compensation, "mean2d": d_mean2d, "conic": d_conic, "color": d_color}
 
 
 def render(
-    means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree,
-    background=(0, 0, 0), near=0.01, termination="after", detach_dir=False, antialiased=False,
+    means,
+    quats,
+    scales,
+    opacities,
+    sh,
+    w2c,
+    K,
+    width,
+    height,
+    sh_degree,
+    background=(0, 0, 0),
+    near=0.01,
+    termination="after",
+    detach_dir=False,
+    antialiased=False,
 ) -> Frame:
     """Splats (see `project`) over background (3,).
 

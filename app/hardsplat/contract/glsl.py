@@ -100,9 +100,7 @@ def _planes() -> Iterator[str]:
         several = trained.most_planes(q) > 1
         given, plane = ("plane_, item_", f"PLANE_{q.name} + (plane_)") if several else ("item_", f"PLANE_{q.name}")
         for kind, name, address in (("VALUE", q.name, "value"), ("GRADIENT", f"d_{q.name}", "gradient")):
-            yield (
-                f"#define {kind}_{q.name}(access) layout(buffer_reference, scalar, buffer_reference_align = 4) access buffer {name}_plane {{ {item} at[]; }};"
-            )
+            yield (f"#define {kind}_{q.name}(access) layout(buffer_reference, scalar, buffer_reference_align = 4) access buffer {name}_plane {{ {item} at[]; }};")
             yield f"#define {name}({given}) {name}_plane(planes.at[{plane}].{address}).at[item_]"
 
 

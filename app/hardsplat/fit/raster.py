@@ -65,9 +65,7 @@ class Flat(Plain):
             SORT_PASSES[0],
             ComputePass("fit order", "fit/order.comp", reads=("counts",), writes=("counts", "indirect", "order"), spec=command),
             ComputePass("fit project", "fit/project.comp", reads=("blobs", "camera", "counts"), writes=("splats2d", "colors2d")),
-            ComputePass(
-                "fit sink", "fit/sink.comp", reads=("counts", "colors2d", "d_splats2d", *sink.reads), writes=("d_splats2d", *sink.writes), slots=sink.slots
-            ),
+            ComputePass("fit sink", "fit/sink.comp", reads=("counts", "colors2d", "d_splats2d", *sink.reads), writes=("d_splats2d", *sink.writes), slots=sink.slots),
         ]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:

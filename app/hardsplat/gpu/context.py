@@ -27,9 +27,7 @@ _TYPES = {
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 _OF_THE_LOADER = "vkGetDeviceProcAddr(): "  # an older loader asking a newer layer about functions that hardsplat never calls
 QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(1, 3, 268)  # older ones call SPIR-V with quad control invalid
-NO_DEVICE = (
-    "no Vulkan device: install a GPU driver with Vulkan 1.2, or Mesa's software renderer (Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
-)
+NO_DEVICE = "no Vulkan device: install a GPU driver with Vulkan 1.2, or Mesa's software renderer (Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
 
 
 _CALLBACKS: list = []  # of all instances, for the life of the process: a VkInstance outlives its Python object

@@ -41,11 +41,7 @@ def poisoned() -> bool:
 
 
 def _allocate(device: Device, requirements, flags: int, prefer: int, name: str, address: bool = False, grows_with: str = "", shared: bool = False):
-    types = [
-        i
-        for i in range(device.memory.memoryTypeCount)
-        if requirements.memoryTypeBits >> i & 1 and device.memory.memoryTypes[i].propertyFlags & flags == flags
-    ]
+    types = [i for i in range(device.memory.memoryTypeCount) if requirements.memoryTypeBits >> i & 1 and device.memory.memoryTypes[i].propertyFlags & flags == flags]
     if not types:
         raise OutOfMemory(f"{device.name} has no memory type for {name}")
     best = max(types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i))
@@ -193,9 +189,7 @@ def _staging(device: Device) -> Buffer:
 def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str, samples: int) -> None:
     """Raises OutOfMemory for a size, UserError for a format or a number of samples, that the device's images of our usage cannot have."""
     try:
-        limits = vk.vkGetPhysicalDeviceImageFormatProperties(
-            device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, usage, 0
-        )
+        limits = vk.vkGetPhysicalDeviceImageFormatProperties(device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, usage, 0)
     except vk.VkErrorFormatNotSupported:
         raise UserError(f"{device.name} has no images of VkFormat {format} for {name}; choose another --format or --state-format") from None
     if not limits.sampleCounts & samples:

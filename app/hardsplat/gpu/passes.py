@@ -231,9 +231,7 @@ def _stage(device: Device, source: Source, spirv: bytes, spec: Mapping, info: Re
     if subgroup:
         required = vk.ffi.new("VkPipelineShaderStageRequiredSubgroupSizeCreateInfo*")
         required.sType, required.requiredSubgroupSize = _REQUIRED_SUBGROUP_SIZE, subgroup
-    stage = vk.VkPipelineShaderStageCreateInfo(
-        pNext=required, flags=flags, stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization
-    )
+    stage = vk.VkPipelineShaderStageCreateInfo(pNext=required, flags=flags, stage=_STAGES[source.stage], module=module, pName=entry, pSpecializationInfo=specialization)
     return stage, module, (keep, entry, specialization, required)
 
 

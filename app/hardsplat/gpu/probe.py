@@ -30,14 +30,10 @@ THREADS = 1024 * contract.CONSTANTS["GROUP"]
 
 _NATIVE = {"atomics": "atomic/native.glsl"}
 _ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
-_ATOMICS_DRAW = DrawPass(
-    "probe atomics in a draw", "probe/layers.vert", "probe/atomics.frag", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE
-)
+_ATOMICS_DRAW = DrawPass("probe atomics in a draw", "probe/layers.vert", "probe/atomics.frag", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
 _ORDER = DrawPass("probe order", "probe/layers.vert", "probe/order.frag", reads=("state",), writes=("state",))
 _INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "order/interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
-_RASTER_ORDER = replace(
-    _ORDER, name="probe raster order", slots={"order": "order/raster_order.glsl"}, attachment="state", format=_FLOAT32, in_order=True
-)
+_RASTER_ORDER = replace(_ORDER, name="probe raster order", slots={"order": "order/raster_order.glsl"}, attachment="state", format=_FLOAT32, in_order=True)
 _SEQUENTIAL = DrawPass(
     "probe sequential",
     "probe/layers.vert",

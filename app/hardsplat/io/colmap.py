@@ -98,9 +98,7 @@ def _check_image(path, image, images, names, cameras):
         raise UserError(f"{where}: its rotation quaternion is zero")
 
 
-def write_model(
-    folder: str | Path, cameras: dict[int, ColmapCamera], images: dict[int, ColmapImage], points: ColmapPoints, binary: bool = True
-) -> None:
+def write_model(folder: str | Path, cameras: dict[int, ColmapCamera], images: dict[int, ColmapImage], points: ColmapPoints, binary: bool = True) -> None:
     """Writes cameras, images and points3D into `folder` (created), as .bin or .txt; without key points and tracks.
 
     Raises UserError when the folder cannot be written or the text format cannot hold an image's name.

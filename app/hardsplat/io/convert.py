@@ -118,8 +118,14 @@ def convert(
 
 
 def _chosen(
-    source: Path, splats: Splats, inside: Callable[[np.ndarray], np.ndarray], min_opacity: float, max_splats: int | None,
-    weigh: Callable[[int, Gaussians], np.ndarray], ordered: bool, quiet: bool,
+    source: Path,
+    splats: Splats,
+    inside: Callable[[np.ndarray], np.ndarray],
+    min_opacity: float,
+    max_splats: int | None,
+    weigh: Callable[[int, Gaussians], np.ndarray],
+    ordered: bool,
+    quiet: bool,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]:
     """(splats of the file,) bool, which are kept; where they shall be ordered their means (kept, 3); and the bounds of those."""
     keep, at = np.zeros(splats.count, bool), 0

@@ -62,9 +62,7 @@ class Written:
     packed: int
 
 
-def write_page(
-    path: Path, gaussians: Gaussians, shown: Shown, max_splats: int | None = None, sh_degree: int | None = None, min_opacity: float = MIN_OPACITY
-) -> Written:
+def write_page(path: Path, gaussians: Gaussians, shown: Shown, max_splats: int | None = None, sh_degree: int | None = None, min_opacity: float = MIN_OPACITY) -> Written:
     """One HTML file that needs nothing else and asks for nothing, whole or not at all.
 
     max_splats: the most important ones are taken (default: what WebGL2 has room for). sh_degree: highest degree of colour kept, default all.
@@ -73,9 +71,7 @@ def write_page(
     chosen = kept(gaussians, list(shown.cameras.values()), min(max_splats or MOST_SPLATS, MOST_SPLATS), min_opacity, sh_degree)
     packed = pack(chosen)
     style, script = "html, body { margin: 0; height: 100%; background: #000; }\n" + _source("viewer.css"), _script()
-    policy = (
-        f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; worker-src blob:; base-uri 'none'; form-action 'none'"
-    )
+    policy = f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; worker-src blob:; base-uri 'none'; form-action 'none'"
     viewer = _viewer(packed, chosen, shown, MOST_CAMERAS, whole=True)
     text = _template("page.html").render(version=__version__, title=shown.title, policy=policy, style=style, script=script, viewer=viewer)
     data = text.encode()

@@ -12,7 +12,6 @@ METHODS = ("auto", "exhaustive", "sequential", "retrieval")
 MAPPERS = ("auto", "incremental", "global")
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class Input:
     """input and output"""
@@ -32,8 +31,9 @@ class Cameras:
     camera_model: str = option(
         "SIMPLE_RADIAL", "lens model, by COLMAP's name; OPENCV for action cameras, OPENCV_FISHEYE for fisheye lenses", choices=CAMERA_MODELS, aka="camera_type"
     )
-    camera_mode: str = option("auto", "photographs that share a camera; auto: same device, focal length and size by EXIF, or else same folder and size",
-        choices=CAMERA_MODES, aka="single_camera")
+    camera_mode: str = option(
+        "auto", "photographs that share a camera; auto: same device, focal length and size by EXIF, or else same folder and size", choices=CAMERA_MODES, aka="single_camera"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,12 @@ class Matching:
 
     max_image_size: int = option(0, "photographs are searched for features at this size of their longer side; 0: by count", unit="px", max=16_384)
     max_num_features: int = option(0, "most features of a photograph; 0: by count", unit="features", max=65_536)
-    matching_method: str = option("auto", "pairs of photographs to match; auto: sequential for a video, exhaustive for few photographs, retrieval for many",
-        choices=METHODS, aka="matcher matching matcher_type")
+    matching_method: str = option(
+        "auto",
+        "pairs of photographs to match; auto: sequential for a video, exhaustive for few photographs, retrieval for many",
+        choices=METHODS,
+        aka="matcher matching matcher_type",
+    )
     mapper: str = option("auto", "incremental: most robust; global: faster for many photographs with known focal lengths; auto: by count", choices=MAPPERS)
     num_threads: int = option(0, "threads; 0: one a core", unit="threads", max=1024)
 

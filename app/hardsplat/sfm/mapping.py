@@ -35,8 +35,18 @@ def two_view_geometry(cameras, points, matches: np.ndarray, error: float, seed: 
 
 
 def map_incrementally(
-    database: Path, images: Path, work: Path, *, error: float, threads: int, seed: int, names: Sequence[str] = (), angle: float = _ANGLE,
-    start: Path | None = None, many: bool = False, on_image: Callable[[], None] | None = None,
+    database: Path,
+    images: Path,
+    work: Path,
+    *,
+    error: float,
+    threads: int,
+    seed: int,
+    names: Sequence[str] = (),
+    angle: float = _ANGLE,
+    start: Path | None = None,
+    many: bool = False,
+    on_image: Callable[[], None] | None = None,
 ) -> list:
     """COLMAP's incremental mapper; the models that it finds, largest first.
 

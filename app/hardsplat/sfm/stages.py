@@ -231,9 +231,7 @@ class Stages:
         for start in [found[0], None] if found else [None]:
             self.send(phase="")
             seen = partial(self._posed, itertools.count(1), count)
-            models = mapping.map_incrementally(
-                self.path, self.images, folder / "all", start=start, many=count > _MANY, on_image=seen, **settings
-            )
+            models = mapping.map_incrementally(self.path, self.images, folder / "all", start=start, many=count > _MANY, on_image=seen, **settings)
             results += [(model, explained(model, self.matches)) for model in models[:1]]
             if results and results[-1][1] >= DOUBTFUL:
                 break

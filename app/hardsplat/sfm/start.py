@@ -82,9 +82,7 @@ def members(matches: Matches, rank: int) -> list[int]:
     return chosen
 
 
-def find_start(
-    database: Path, matches: Matches, folder: Path, run: Callable[[list[str], float, Path], list], progress: Callable[[int, int], None]
-) -> tuple[Path, float] | None:
+def find_start(database: Path, matches: Matches, folder: Path, run: Callable[[list[str], float, Path], list], progress: Callable[[int, int], None]) -> tuple[Path, float] | None:
     """The folder of the best small model and the share of matches that it explains; None where no try gave one.
 
     run(names, angle, folder): maps the photographs with these names, the first pair at this angle, and returns the models. Focal lengths in the database

@@ -169,9 +169,7 @@ def _errors(found: list[Point]) -> list[str]:
     measured = [p for p in found if p.mean(gradient("errors", GRADIENTS[0])) is not None]
     if not measured:
         return []
-    rows = (
-        [p.label, *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS), *(p.text(departure(g), ".1e") for g in GRADIENTS)] for p in measured
-    )
+    rows = ([p.label, *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS), *(p.text(departure(g), ".1e") for g in GRADIENTS)] for p in measured)
     note = "Gradients of the trained splats on the first held-out view against those of a float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
     return ["", "## Gradient error", "", note, "", *table(["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)], rows)]
 

@@ -165,9 +165,7 @@ def _refined(gpu: Device, config: TrainConfig, gaussians: Gaussians, scene: Scen
     return refine_held_out(gpu, config, gaussians, scene, scene.test)
 
 
-def evaluate_run(
-    result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None, pose_opt: bool = False, lpips: str | None = None
-) -> dict:
+def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | None = None, device: str | None = None, pose_opt: bool = False, lpips: str | None = None) -> dict:
     """`hardsplat eval`: measures a run folder or a PLY on the held-out views of its scene and writes eval.json and comparisons.
 
     pose_opt: also from refined poses of those views, which a run with that setting has anyhow. lpips: a variant of VARIANTS in lpips.py, measured too.

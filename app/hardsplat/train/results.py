@@ -188,5 +188,3 @@ def is_complete(folder: Path, steps: int) -> bool:
         return json.loads((folder / "metrics.json").read_text())["steps"] == steps and (folder / "splats.ply").is_file()
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-

@@ -99,9 +99,7 @@ class Session(BatchedSession):
         c, splat_planes, terms = self.config, trained.plane_count("splat"), self._terms()
         self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
         told = {
-            "step_settings": step_settings(
-                c.seed, c.adam_beta1, c.adam_beta2, c.background, splat_planes, c.sh_degree, c.sh_degree_interval, c.near_plane
-            ),
+            "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, splat_planes, c.sh_degree, c.sh_degree_interval, c.near_plane),
             "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
             "rate_plans": rate_plans(c, self.extent, self.capture.frozen),
             "loss_terms": terms,

@@ -25,9 +25,7 @@ class Exposure:
 
 EXPOSURES = {
     "none": Exposure("", "", "one set of colours explains all photographs"),
-    "affine": Exposure(
-        "exposure/affine.glsl", "exposure/affine_chain.glsl", "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure compensation of their code)"
-    ),
+    "affine": Exposure("exposure/affine.glsl", "exposure/affine_chain.glsl", "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure compensation of their code)"),
     "ppisp": Exposure(
         "exposure/ppisp.glsl",
         "exposure/ppisp_chain.glsl",

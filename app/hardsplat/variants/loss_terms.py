@@ -39,9 +39,7 @@ def _of_cameras(weight: float) -> Callable[[Any, float], float]:
 LOSS_TERMS = {
     "l1": LossTerm("loss/terms/l1.glsl", PIXELS, lambda settings, extent: 1 - settings.ssim_lambda, "mean absolute error (Kerbl et al. 2023, eq. 7)"),
     "dssim": LossTerm("loss/terms/dssim.glsl", PIXELS, lambda settings, extent: settings.ssim_lambda, "1 - mean SSIM, zero-padded (Kerbl et al. 2023, eq. 7)"),
-    "opacity": LossTerm(
-        "loss/terms/opacity.glsl", "logit_opacities", lambda settings, extent: settings.opacity_reg, "mean opacity (Kheradmand et al. 2024)"
-    ),
+    "opacity": LossTerm("loss/terms/opacity.glsl", "logit_opacities", lambda settings, extent: settings.opacity_reg, "mean opacity (Kheradmand et al. 2024)"),
     # per extent, so that a scene trains alike in metres and in centimetres
     "scale": LossTerm("loss/terms/scale.glsl", "log_scales", lambda settings, extent: settings.scale_reg / extent, "mean scale (Kheradmand et al. 2024)"),
     # Of cameras, with the weights of PPISP (arXiv 2601.18336), whose means are over red, green and blue alone: 3 of our 4 numbers. A variance is over 2 of 3.

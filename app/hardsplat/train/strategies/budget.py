@@ -45,9 +45,7 @@ class Budget(Refining):
             ComputePass("thin rank", "budget/rank.comp", ("frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
-            ComputePass(
-                name="densify split", shader="budget/split.comp", reads=("refine_settings", "counts", *RANKS, *row), writes=("grow_stats", *row), slots=slots_of(moments)
-            ),
+            ComputePass(name="densify split", shader="budget/split.comp", reads=("refine_settings", "counts", *RANKS, *row), writes=("grow_stats", *row), slots=slots_of(moments)),
             resize(grown=True),
             ComputePass("densify survey", "budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
             *pruning_passes(moments),

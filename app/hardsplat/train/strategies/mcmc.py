@@ -87,4 +87,3 @@ def record_mcmc(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         recorder.run(run["mcmc share"], indirect="splat_groups")
         recorder.run(run[f"{name} copy"], indirect="splat_groups")
     recorder.run(run["mcmc resize"], threads=(1,))
-
