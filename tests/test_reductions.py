@@ -58,19 +58,23 @@ def lanes(rng) -> tuple[np.ndarray, np.ndarray]:
     return splat, state
 
 
-@pytest.mark.parametrize("atomics", ATOMICS)
-@pytest.mark.parametrize("reduction, threshold", RUNS)
-def test_sums_are_exact(device, kernel, reduction, threshold, atomics):
+# In the place of <atomics>: every addition is one, at the first number.
+COUNTED = """
+#include "contract/splats.glsl"
+#extension GL_EXT_shader_atomic_float : require
+BUFFER_d_splats2d(restrict)
+void add_gradient(uint index, float value) { atomicAdd(d_splats2d[0], 1.0); }
+"""
+
+
+def reduced(device, kernel, reduction: str, threshold: int, atomics: str, splat: np.ndarray, state: np.ndarray) -> np.ndarray:
+    """(SPLATS, STRIDE) what a reduction leaves. atomics: file that fills the slot of that name."""
     row = REDUCTIONS[reduction]
-    if missing := device.capabilities.missing((*row.needs, *ATOMICS[atomics].needs)):
-        pytest.skip(f"lacks {', '.join(missing)}")
-    seed = fresh_seed()
-    splat, state = lanes(np.random.default_rng(seed))
     keys = Buffer(device, 4 * LANES, "keys")
     keys.upload((4 * splat + state).astype(np.uint32))
     sums = Buffer(device, 4 * STRIDE * SPLATS, "d_splats2d")
     sums.fill(0)
-    slots = row.slots | {"atomics": ATOMICS[atomics].slot} | ({"quads": "quads/plain.glsl"} if row.quads else {})
+    slots = row.slots | {"atomics": atomics} | ({"quads": "quads/plain.glsl"} if row.quads else {})
     spec = {"THRESHOLD": threshold} if row.spec else {}
     recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
     recorder.run(build(device, ComputePass("reduce", kernel, ("keys", "d_splats2d"), ("d_splats2d",), spec, slots)), threads=(LANES,))
@@ -79,12 +83,35 @@ def test_sums_are_exact(device, kernel, reduction, threshold, atomics):
     recorder.destroy()
     keys.destroy()
     sums.destroy()
+    return got
 
+
+def skip_unless_it_runs(device, reduction: str, atomics: str) -> None:
+    if missing := device.capabilities.missing((*REDUCTIONS[reduction].needs, *ATOMICS[atomics].needs)):
+        pytest.skip(f"lacks {', '.join(missing)}")
+
+
+@pytest.mark.parametrize("atomics", ATOMICS)
+@pytest.mark.parametrize("reduction, threshold", RUNS)
+def test_sums_are_exact(device, kernel, reduction, threshold, atomics):
+    skip_unless_it_runs(device, reduction, atomics)
+    seed = fresh_seed()
+    splat, state = lanes(np.random.default_rng(seed))
+    got = reduced(device, kernel, reduction, threshold, ATOMICS[atomics].slot, splat, state)
     expected = np.zeros((SPLATS, STRIDE))
     lane = np.flatnonzero(state == CONTRIBUTING)
     moment = np.arange(GRADIENTS)
     np.add.at(expected[:, :GRADIENTS], splat[lane], (7 * lane[:, None] + 3 * moment) % 16)
     np.testing.assert_array_equal(got, expected, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("reduction", [name for name, row in REDUCTIONS.items() if row.spec])
+def test_a_lower_threshold_takes_fewer_atomics(device, kernel, tmp_path, reduction):
+    skip_unless_it_runs(device, reduction, "native")
+    (tmp_path / "counted.glsl").write_text(COUNTED)
+    splat, state = lanes(np.random.default_rng(0))
+    low, high = (reduced(device, kernel, reduction, threshold, "counted.glsl", splat, state)[0, 0] for threshold in (1, 33))
+    assert 0 < low < 0.9 * high
 
 
 def test_lanes_are_what_they_say():

@@ -22,7 +22,7 @@ from hardsplat.presets import config_from_file, load_config
 from hardsplat.raster.parameters import Parameters
 from hardsplat.train.batch import timed_of
 from hardsplat.train.capacity import fitting
-from hardsplat.train.evaluate import evaluate_run, evaluation_frame, measure_all
+from hardsplat.train.evaluate import Measured, evaluate_run, evaluation_frame, measure_all, summary
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, stage_table
 from hardsplat.train.resolution import energies, levels
@@ -407,6 +407,26 @@ def test_views_of_different_sizes(device, mixed):
     session.destroy()
 
 
+def test_the_ring_holds_the_photographs_of_two_batches(on_device, scene, tmp_path, monkeypatch):
+    rings = []
+
+    class Watched(Photos):
+        def __init__(self, device, images, mode, ring):
+            rings.append(ring)
+            super().__init__(device, images, mode, ring)
+
+    monkeypatch.setattr("hardsplat.train.trainer.Photos", Watched)
+    train(settings(scene, tmp_path, max_steps=1, batch_steps=7, images="stream"))
+    assert rings == [14]
+
+
+def test_means_over_views_are_of_their_measures():
+    """Not measures of mean images: published tables have the mean of PSNRs."""
+    black = np.zeros((1, 1, 3), np.uint8)
+    found = summary([Measured("a", 20.0, 0.5, None, black), Measured("b", 40.0, 0.7, None, black)])
+    assert (found["psnr"], found["ssim"]) == (30.0, pytest.approx(0.6))
+
+
 def test_photographs_too_large(device, monkeypatch):
     images = [np.zeros((8, 16, 3), np.uint8)] * 4
     monkeypatch.setattr(device, "max_buffer", 4 * 8 * 16 * 3)
@@ -414,6 +434,9 @@ def test_photographs_too_large(device, monkeypatch):
         Photos(device, images, "gpu", ring=2)
     with pytest.raises(UserError, match="lower --batch-steps to 1 or raise --data-factor"):
         Photos(device, images, "stream", ring=4)
+    places = Photos(device, images, "stream", ring=2)
+    assert len({places.place(step, 0) for step in range(2)}) == 2  # one for each step that may be in flight
+    places.buffer.destroy()
     automatic = Photos(device, images, "auto", ring=2)
     assert automatic.streamed
     automatic.buffer.destroy()
