@@ -4,28 +4,10 @@ import argparse
 
 from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, from_text, settings, show_log
 from hardsplat.config import FIELDS, checked, kind
+from hardsplat.study.axes import AXES
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
 REMEDIES = {"splats": "lower --sh-degree", "pixels": "raise --data-factor"}
-AXES = (
-    "format",
-    "state_format",
-    "blending",
-    "reduction",
-    "hybrid_threshold",
-    "ordering",
-    "atomics",
-    "block",
-    "shape",
-    "segments",
-    "tile_backward",
-    "tile_threshold",
-    "moments",
-    "rasterizer",
-    "gradient",
-    "gradient_samples",
-    "gradient_draws",
-)
 
 
 def add_flags(parser):

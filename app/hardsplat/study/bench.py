@@ -29,6 +29,7 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.paths import CHECKOUT
 from hardsplat.raster import BACKENDS, fastest
+from hardsplat.study.axes import OPTIONS
 from hardsplat.study.measure import Bench, Row
 from hardsplat.study.plots import write_plots
 from hardsplat.study.sizes import count_of, resized
@@ -36,25 +37,6 @@ from hardsplat.study.tables import markdown
 from hardsplat.train.report import make_folder, write_json
 from hardsplat.train.result import find_model
 from hardsplat.variants.reductions import REDUCTIONS
-
-AXES = (
-    "format",
-    "state_format",
-    "blending",
-    "reduction",
-    "hybrid_threshold",
-    "ordering",
-    "atomics",
-    "block",
-    "shape",
-    "segments",
-    "tile_backward",
-    "tile_threshold",
-    "moments",
-    "gradient",
-    "gradient_samples",
-    "gradient_draws",
-)  # options that may be lists
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:
@@ -65,7 +47,7 @@ def views_of(scene: Scene, chosen: list[int]) -> list[int]:
     return chosen or [i * max(n // 8, 1) for i in range(min(8, n))]
 
 
-def variants(axes: dict[str, list], known: Iterable[str] = AXES) -> Iterator[dict]:
+def variants(axes: dict[str, list], known: Iterable[str] = OPTIONS) -> Iterator[dict]:
     """Every combination of the options `known` to a rasterizer, in the order of `axes`; a reduction without a threshold comes once, not
     once per threshold."""
     seen = []
@@ -126,7 +108,7 @@ def bench(
     quiet: bool = False,
     **axes: list,
 ) -> list[Row]:
-    """Measures every combination of `axes` (see AXES) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
+    """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
 
     data_dir: the scene; by default the one that the model's run was trained on. splats: sizes of the model, see app/hardsplat/study/sizes.py.
     data_factor: images this many times smaller; by default as trained, of another scene full size. error_views: first or all.
