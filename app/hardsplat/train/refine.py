@@ -19,7 +19,7 @@ RANKS = ("flags", "flag_sums")
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
 NOISE = ComputePass(
     name="noise",
-    shader="mcmc/noise.comp",
+    shader="densify/mcmc/noise.comp",
     reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
     writes=("means",),
 )

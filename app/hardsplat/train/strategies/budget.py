@@ -37,17 +37,17 @@ class Budget(Refining):
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
         row = splat_row()
         return (
-            ComputePass("weigh pixels", "budget/weigh_pixels.comp", ("target", "photos", "camera", "frame"), ("weights",), {"PHOTO_BYTES": photo_bytes}),
-            *(ComputePass(f"take {name}", "budget/take.comp", _TAKEN, ("d_splats2d", "grow_stats"), {"ABSOLUTE": name == "absolute"}) for name in ("absolute", "weighted")),
+            ComputePass("weigh pixels", "densify/budget/weigh_pixels.comp", ("target", "photos", "camera", "frame"), ("weights",), {"PHOTO_BYTES": photo_bytes}),
+            *(ComputePass(f"take {name}", "densify/budget/take.comp", _TAKEN, ("d_splats2d", "grow_stats"), {"ABSOLUTE": name == "absolute"}) for name in ("absolute", "weighted")),
             ComputePass(
-                "densify tickets", "budget/tickets.comp", ("refine_settings", "frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES
+                "densify tickets", "densify/budget/tickets.comp", ("refine_settings", "frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES
             ),
-            ComputePass("thin rank", "budget/rank.comp", ("frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            ComputePass("thin rank", "densify/budget/rank.comp", ("frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
-            ComputePass(name="densify split", shader="budget/split.comp", reads=("refine_settings", "counts", *RANKS, *row), writes=("grow_stats", *row), slots=slots_of(moments)),
+            ComputePass(name="densify split", shader="densify/budget/split.comp", reads=("refine_settings", "counts", *RANKS, *row), writes=("grow_stats", *row), slots=slots_of(moments)),
             resize(grown=True),
-            ComputePass("densify survey", "budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
+            ComputePass("densify survey", "densify/budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
             *pruning_passes(moments),
             reset_pass(moments),
             NOISE,
@@ -94,8 +94,8 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
     """What turns tickets into flags: to "densify", or to "thin"."""
     spec = {"THINS": what == "thin"}
     return (
-        ComputePass(f"{what} admit", "budget/admit.comp", ("refine_settings", "frame", "counts", "ticket_counts"), ("ticket_counts", "admitted"), spec),
-        ComputePass(f"{what} choose", "budget/choose.comp", ("counts", "tickets", "admitted"), RANKS, spec, bind=_IN_HOLES),
+        ComputePass(f"{what} admit", "densify/budget/admit.comp", ("refine_settings", "frame", "counts", "ticket_counts"), ("ticket_counts", "admitted"), spec),
+        ComputePass(f"{what} choose", "densify/budget/choose.comp", ("counts", "tickets", "admitted"), RANKS, spec, bind=_IN_HOLES),
     )
 
 
@@ -119,7 +119,7 @@ def budget_of(config: TrainConfig) -> int:
 
 
 def target(config: TrainConfig, step: int) -> int:
-    """Splats that there may be after so many steps, as budget/admit.comp has it, or a few more."""
+    """Splats that there may be after so many steps, as densify/budget/admit.comp has it, or a few more."""
     progress = (step - config.refine_start_iter) / max(config.refine_stop_iter - config.refine_start_iter, 1)
     return int(budget_of(config) * min(max(progress, 0), 1) ** 0.5) + 1
 

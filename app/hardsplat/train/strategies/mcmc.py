@@ -33,9 +33,9 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     """The passes that fill rows with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
     drawn, row, spec = ("frame", "counts", *RANKS), splat_row(), {"ADDS": adds}
     return (
-        ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("refine_settings", "counts", *trained.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
-        ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec=spec, bind=_IN_HOLES),
-        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *row), writes=(*row, "grow_stats"), spec=spec, slots=slots),
+        ComputePass(f"{name} weigh", "densify/mcmc/weigh.comp", reads=("refine_settings", "counts", *trained.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} draw", "densify/mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} copy", "densify/mcmc/copy.comp", reads=(*drawn, *row), writes=(*row, "grow_stats"), spec=spec, slots=slots),
     )
 
 
@@ -63,13 +63,13 @@ def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
         *_round("add", slots, adds=True),
         ComputePass(
             name="mcmc share",
-            shader="mcmc/share.comp",
+            shader="densify/mcmc/share.comp",
             reads=("refine_settings", "counts", "copies", *shared),
             writes=shared,
             slots=slots,
             bind=_IN_HOLES,
         ),
-        ComputePass("mcmc resize", "mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),
+        ComputePass("mcmc resize", "densify/mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),
         NOISE,
     )
 

@@ -25,11 +25,11 @@ class Published(Refining):
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
         row = splat_row()
         return (
-            ComputePass("densify decide", "published/decide.comp", reads=("refine_settings", "counts", "grow_stats"), writes=RANKS),
+            ComputePass("densify decide", "densify/published/decide.comp", reads=("refine_settings", "counts", "grow_stats"), writes=RANKS),
             SCAN,
             ComputePass(
                 name="densify grow",
-                shader="published/grow.comp",
+                shader="densify/published/grow.comp",
                 reads=("refine_settings", "frame", "counts", *RANKS, *row),
                 writes=("grow_stats", *row),
                 slots=slots_of(moments),
@@ -37,7 +37,7 @@ class Published(Refining):
             resize(grown=True),
             ComputePass(
                 name="densify survey",
-                shader="published/survey.comp",
+                shader="densify/published/survey.comp",
                 reads=("refine_settings", "frame", "counts", "grow_stats", *trained.values()),
                 writes=RANKS,
             ),
