@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from hardsplat import trained
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.refine import GROUP, RANKS, SCAN, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
+from hardsplat.train.refine import GROUP, RANKS, SCAN, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 
@@ -23,15 +23,15 @@ class Published(Refining):
     statistics = resets = True
 
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
-        row = splat_row()
+        planes = splat_planes()
         return (
             ComputePass("densify decide", "densify/published/decide.comp", reads=("refine_settings", "counts", "grow_stats"), writes=RANKS),
             SCAN,
             ComputePass(
                 name="densify grow",
                 shader="densify/published/grow.comp",
-                reads=("refine_settings", "frame", "counts", *RANKS, *row),
-                writes=("grow_stats", *row),
+                reads=("refine_settings", "frame", "counts", *RANKS, *planes),
+                writes=("grow_stats", *planes),
                 slots=slots_of(moments),
             ),
             resize(grown=True),
