@@ -12,7 +12,7 @@ from hardsplat.gpu.shader import Source
 from hardsplat.raster import hardware, tiled
 from hardsplat.raster.choose import choose as timed_choice
 from hardsplat.raster.hardware import HardwareRasterizer, rows_of
-from hardsplat.raster.rasterizer import Rasterizer, Variants
+from hardsplat.raster.rasterizer import Trainable, Variants
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.settings import RasterizerName
@@ -23,7 +23,7 @@ TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the ti
 
 @dataclass(frozen=True)
 class Backend:
-    rasterizer: Callable[..., Rasterizer]
+    rasterizer: Callable[..., Trainable]
     options: type[HardwareOptions] | type[TiledOptions]
     resolve: Callable[[Device, Any], Variants]  # (device, options): UserError for what the device cannot run
     first: Callable[[Device, Any], Any]  # (device, options) -> options with the first rows that run in the place of those that would be timed; UserError like resolve

@@ -19,7 +19,6 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
 from hardsplat.raster.choose import choose
-from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
 from hardsplat.raster.ordered import Ordered
 from hardsplat.raster.orderfree import OrderFree
@@ -173,14 +172,8 @@ class HardwareRasterizer:
         for image in self.projection.images:
             self._record_draw(recorder, self.pipelines, image)
 
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None:
-        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them.
-
-        compare_depth: records that of depth, whose sink draws it too.
-        """
-        if compare_depth:
-            record_deep_step(recorder, self, compare, compare_depth)
-            return
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:

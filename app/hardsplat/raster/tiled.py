@@ -22,7 +22,6 @@ from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
-from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images, scored
@@ -293,14 +292,8 @@ class TiledRasterizer:
                 recorder.run(run[f"tile count{image}"], indirect="visible_blocks")
             recorder.run(run[f"draw{image}"], threads=self._threads(run["draw"]))
 
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None:
-        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them.
-
-        compare_depth: records that of depth, whose sink draws it too.
-        """
-        if compare_depth:
-            record_deep_step(recorder, self, compare, compare_depth)
-            return
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
