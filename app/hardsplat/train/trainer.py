@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,7 @@ from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
 from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
@@ -54,24 +56,26 @@ SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 _log = logging.getLogger("hardsplat")
 
 
-def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is.
+def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None, device: Device | Future[Device] | None = None) -> dict:
+    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is. device: see Run.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
     """
-    return Run(config, watchers, parts=parts).train()
+    return Run(config, watchers, device, parts=parts).train()
 
 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    session: there is one from the first splats to `close`. device: by default opened as the settings say, and left open.
+    session: there is one from the first splats to `close`. device: one that is open or about to be; by default opened as the settings say. It is left open.
     scene: by default that of the settings, which name the result folder where they have none.
     """
 
     session: Session
 
-    def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None, parts: Parts | None = None):
+    def __init__(
+        self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | Future[Device] | None = None, scene: Scene | None = None, parts: Parts | None = None
+    ):
         self.config, self.log, self.stopping = config, Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
         self.bar: tqdm | None = None
@@ -96,12 +100,14 @@ class Run:
             self.close()
             raise
 
-    def _prepare(self, device: Device | None, start: Checkpoint | None) -> None:
+    def _prepare(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
         """Device, photographs and session, up to the first step. Photographs are read by threads while the device is opened."""
         config, views = self.config, [self.scene.views[i] for i in self.scene.train]
         reading = self.results.read(views)
+        points = not (start or starts_random(config, self.scene))
+        begun = self.results.background.do("first splats", lambda: initial_gaussians(config, self.scene), line="first splats") if points else None
         self.parts.begin("device")
-        self.device = device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
+        self.device = device.result() if isinstance(device, Future) else device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
         self.parts.compiling = lambda: self.device.build_seconds
         names = running(self.device, config)
         self._auto = Auto(names if may_time() else names[:1])
@@ -110,17 +116,19 @@ class Run:
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
         first = start.splats if start else config.init_num_pts if starts_random(config, self.scene) else len(self.scene.points)
         self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
+        canvas = canvas_of(self.scene)
+        build_ahead(self.device, config, names if may_time() else names[:1], canvas)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
         depths = self._known_depths()
-        canvas, numbers = canvas_of(self.scene), [v.number for v in views]
+        numbers = [v.number for v in views]
         timed_rows = len(self._auto.names) < 2
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, depths=depths)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
-        start = self._start_from(start)
+        start = self._start_from(start, begun)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
@@ -162,12 +170,12 @@ class Run:
             raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
         return start
 
-    def _start_from(self, start: Checkpoint | None) -> Checkpoint:
-        """Puts the session there, or at the first step when there is nothing to go on from."""
+    def _start_from(self, start: Checkpoint | None, begun: Future[Gaussians] | None) -> Checkpoint:
+        """Puts the session there, or at the first step. begun: the first splats, where a thread makes them."""
         drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
         try:
             self.session.check_fit(drawn)
-            start = start or self.session.initial(initial_gaussians(self.config, self.scene))
+            start = start or self.session.initial(begun.result() if begun else initial_gaussians(self.config, self.scene))
             self.session.restore(start)
         except OutOfMemory as error:
             raise OutOfMemory(str(error), "random splats" if drawn else error.grows_with) from None
@@ -331,6 +339,7 @@ class Run:
         self._keep_safe()
         gaussians = self._splats()
         self.results.splats(gaussians, "splats.ply")
+        self.results.plots(self._metrics())
         self._evaluate(step, gaussians)
         self.results.learnt(self._safe, self._held_out)
         self._safe.log = self.log.history()  # with that measurement
@@ -362,7 +371,7 @@ class Run:
         if self.scene.test and not self.stopping.asked:
             with self._aside("measuring"):
                 rows: list[Measured] = []
-                gains: list[float] = []
+                gains: list[Future[float]] = []
                 self._measuring, every = True, gaussians is not None
                 fitted = self.config.exposure != "none"
                 photos = self.results.held_out()
@@ -375,7 +384,7 @@ class Run:
                         if shown is None:
                             shown = m
                         if gaussians is not None:
-                            gains += [] if fitted else [unevenness(m)]
+                            gains += [] if fitted else [self.results.background.do("measuring", partial(unevenness, m))]
                             self.results.comparison(m)
                             if len(rows) == 1:
                                 self.results.viewer(gaussians, m.name)
@@ -383,7 +392,7 @@ class Run:
                     self._measuring = False
                 if shown is not None and len(rows) == len(self.scene.test):
                     self._tell(step, rows, shown, gaussians.result() if gaussians is not None and self.config.pose_opt else None)
-                    if note := uneven(gains):
+                    if note := uneven([gain.result() for gain in gains]):
                         tqdm.write(note)
         if gaussians is not None and shown is None:
             self.results.viewer(gaussians, None)
@@ -440,7 +449,10 @@ class Run:
 
     def _write_results(self) -> dict:
         self.parts.begin("files")
-        return self.results.finish(metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials), self.parts)
+        return self.results.finish(self._metrics(), self.parts)
+
+    def _metrics(self) -> dict:
+        return metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials)
 
     def _say(self, metrics: dict) -> None:
         """The last lines: how it went, where it is, how to look at it."""
