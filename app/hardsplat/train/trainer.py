@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
