@@ -108,6 +108,17 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
     return 1 if rows.blending.ordered else max(1, min(wanted, device.max_image // height))
 
 
+def plan(
+    device: Device, sh_planes: int, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None
+) -> tuple[Projection, Rows, int, int, int, int]:
+    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
+    rows = rows_of(device, options, backward=sink is not None)
+    segments = segments_of(device, rows, rows.segments, height)
+    rows.names["segments"] = segments
+    threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
+    return projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic), rows, width, height, threshold, segments
+
+
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
@@ -119,13 +130,9 @@ class HardwareRasterizer:
 
     def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
-        self.rows = rows = rows_of(device, options, backward=sink is not None)
-        threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
-        self.segments = segments_of(device, rows, rows.segments, height)
-        rows.names["segments"] = self.segments
-        self.projection = projection or stochastic.projection(device, (parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
-        self._backward = backward_of(rows, width, height, self.segments, threshold)
-        self._passes = self.projection, rows, width, height, threshold, self.segments
+        self._passes = plan(device, (parameters.sh_degree + 1) ** 2, width, height, options, sink, projection)
+        self.projection, self.rows, _, _, threshold, self.segments = self._passes
+        self._backward = backward_of(self.rows, width, height, self.segments, threshold)
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         try:

@@ -205,6 +205,15 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
     ]
 
 
+def plan(
+    device: Device, sh_planes: int, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None
+) -> tuple[Projection, TiledRows, int, int, int, int]:
+    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
+    rows = TiledRows.resolve(device, options)
+    threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
+    return projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic), rows, width, height, device.subgroup_size, threshold
+
+
 class TiledRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
@@ -214,12 +223,11 @@ class TiledRasterizer:
 
     def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
-        self.rows = rows = TiledRows.resolve(device, options)
+        self._passes = plan(device, (parameters.sh_degree + 1) ** 2, width, height, options, sink, projection)
+        self.projection, rows = self._passes[:2]
+        self.rows = rows
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
-        threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.projection = projection or stochastic.projection(device, (parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
-        self._passes = self.projection, rows, width, height, device.subgroup_size, threshold
         self.pipelines = build_all(device, all_passes(*self._passes))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be

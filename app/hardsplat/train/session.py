@@ -42,6 +42,12 @@ from hardsplat.variants.gradients import finds_statistics
 GROUP = contract.CONSTANTS["GROUP"]
 
 
+def sink_of(c: TrainConfig, depths: bool) -> Sink:
+    """Where the gradients of a training go. depths: its loss has a term of depth."""
+    strategy, has_statistics = STRATEGIES[c.strategy], finds_statistics(c.gradient)
+    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt, depths)
+
+
 class Session(BatchedSession):
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order. timed_rows: see `use`.
 
@@ -271,17 +277,12 @@ class Session(BatchedSession):
             self.drain()
             self._record_commands()
 
-    def _sink(self) -> Sink:
-        has_statistics = finds_statistics(self.config.gradient)
-        c, depths = self.config, self.capture.depths is not None
-        return adam(c.moments, c.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics, c.pose_opt, depths)
-
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
         options = backend.options.of(self.config)
         if not self._timed_rows:
             options = backend.first(self.device, options)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=sink_of(self.config, self.capture.depths is not None))
         self._parts = [self.raster]
         if self.raster.rows.names.get("gradient") == "order-free":  # `auto` may have chosen it
             check_gradient(replace(self.config, gradient="order-free"))
