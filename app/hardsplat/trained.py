@@ -124,6 +124,8 @@ QUANTITIES: dict[str, Quantity] = {
         # A photograph's pose, see train/poses.py.
         Quantity("turn", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up"), chosen=("pose_opt", True)),
         Quantity("shift", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up", per_extent=True), chosen=("pose_opt", True)),
+        # A camera's focal lengths and principal point, see train/intrinsics.py.
+        Quantity("intrinsics", "camera", 3, Rate("intrinsics_lr", last="intrinsics_lr_final", warm_up="pose_warm_up"), chosen=("intrinsics_opt", True)),
         Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=("exposure", "ppisp")),
         Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=("exposure", "ppisp")),
         Quantity("response", "camera", 4, _PPISP, planes=_planes(4), chosen=("exposure", "ppisp"), centred=True),

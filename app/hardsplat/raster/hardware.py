@@ -124,7 +124,7 @@ class HardwareRasterizer:
         threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
         self.segments = segments_of(device, rows, rows.segments, height)
         rows.names["segments"] = self.segments
-        self.projection = projection or stochastic.projection(device, (parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
+        self.projection = projection or stochastic.projection(device, (parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic, options.lens)
         self._backward = backward_of(rows, width, height, self.segments, threshold)
         self._passes = self.projection, rows, width, height, threshold, self.segments
         self.pipelines = build_all(device, all_passes(*self._passes))

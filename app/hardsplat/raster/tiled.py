@@ -56,6 +56,7 @@ class TiledOptions(Options):
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
+    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
     gradient: str = "auto"  # auto: analytic; stochastic: see above
 
@@ -219,7 +220,7 @@ class TiledRasterizer:
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
         threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.projection = projection or stochastic.projection(device, (parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
+        self.projection = projection or stochastic.projection(device, (parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic, options.lens)
         self._passes = self.projection, rows, width, height, device.subgroup_size, threshold
         self.pipelines = build_all(device, all_passes(*self._passes))
         capacity = parameters.capacity

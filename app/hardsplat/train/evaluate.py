@@ -30,6 +30,7 @@ from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.train.fitted import color_fitted
+from hardsplat.train.intrinsics import focused_scene, load_intrinsics
 from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.lpips import Lpips
 from hardsplat.train.photos import pack
@@ -176,16 +177,18 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     distance = Lpips(lpips) if lpips else None
     out = Path(result_dir) if result_dir else ply.parent
     check_folder(out)
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode, config.undistort)
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
+    if config.intrinsics_opt:
+        scene = focused_scene(scene, load_intrinsics(ply.parent))
     gaussians = load_splats(ply)
     make_folder(out)
     gpu = open_device(config.device)
     parameters = Parameters(gpu, len(gaussians), gaussians.sh_degree)
     parameters.upload(gaussians)
-    backend = BACKENDS[fastest(gpu, config)]
-    raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink=None)
+    backend, lens = BACKENDS[fastest(gpu, config)], "distorted" if any(v.camera.distortion for v in scene.views) else "pinhole"
+    raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), replace(backend.options.of(config), lens=lens), sink=None)
     frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     rows, distances = [], []
     for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet, fitted=True):

@@ -36,6 +36,7 @@ from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, summary
+from hardsplat.train.intrinsics import check_lenses, focused_scene
 from hardsplat.train.learnt import measure_refined, uneven, unevenness
 from hardsplat.train.logs import log_of
 from hardsplat.train.photos import Photos
@@ -82,7 +83,7 @@ class Run:
         check_folder(self.folder)
         self.parts.begin("load")
         start = self._checkpoint_to_resume()
-        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
+        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode, config.undistort)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
@@ -99,6 +100,8 @@ class Run:
     def _prepare(self, device: Device | None, start: Checkpoint | None) -> None:
         """Device, photographs and session, up to the first step. Photographs are read by threads while the device is opened."""
         config, views = self.config, [self.scene.views[i] for i in self.scene.train]
+        if config.intrinsics_opt:
+            check_lenses(self.scene.views)
         reading = self.results.read(views)
         self.parts.begin("device")
         self.device = device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
@@ -116,8 +119,8 @@ class Run:
         self.parts.begin("setup")
         depths = self._known_depths()
         canvas, numbers = canvas_of(self.scene), [v.number for v in views]
-        timed_rows = len(self._auto.names) < 2
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, depths=depths)
+        timed_rows, more = len(self._auto.names) < 2, {"depths": depths, "distorted": any(v.camera.distortion for v in self.scene.views)}
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, **more)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start)
@@ -277,7 +280,7 @@ class Run:
             return None
         self.session.drain()
         with self._aside("measuring"):
-            return next(measure_all(self.device, self.session.raster, self.scene, self.scene.test[:1], self._frame(), quiet=True), None)
+            return next(measure_all(self.device, self.session.raster, self._measured(), self.scene.test[:1], self._frame(), quiet=True), None)
 
     def _next_stop(self, step: int) -> int:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
@@ -367,7 +370,7 @@ class Run:
                 fitted = self.config.exposure != "none"
                 photos = self.results.held_out()
                 try:
-                    for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet, photos, every, fitted=fitted):
+                    for m in measure_all(self.device, self.session.raster, self._measured(), self.scene.test, self._frame(), self.config.quiet, photos, every, fitted=fitted):
                         if self.stopping.asked:
                             break
                         self.watchers.turn(self)
@@ -400,7 +403,7 @@ class Run:
     def _measure_refined(self, gaussians: Gaussians) -> dict:
         """The summary of held-out views from refined poses; empty where there is no memory for that, or the run is to end."""
         try:
-            how = self.device, self.config, gaussians, self.scene, self.session.raster, self._frame()
+            how = self.device, self.config, gaussians, self._measured(), self.session.raster, self._frame()
             self._held_out, result = measure_refined(*how, lambda: bool(self.stopping.asked))
         except OutOfMemory as error:
             tqdm.write(f"note: held-out views are measured from their own poses alone: {error}")
@@ -408,6 +411,10 @@ class Run:
         if result:
             tqdm.write(f"from refined poses of held-out views: PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}")
         return result
+
+    def _measured(self) -> Scene:
+        """The scene with the cameras that it is measured by: as they are trained by now."""
+        return focused_scene(self.scene, self.session.intrinsics()) if self.config.intrinsics_opt else self.scene
 
     def _frame(self) -> np.ndarray:
         """The contract's Frame of a measurement now."""
