@@ -85,7 +85,7 @@ def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
     second.restore(checkpoints.load(path))
     for session in (first, second):
         session.run(6)
-    assert first.intrinsics().all()
+    assert first.trained_of("intrinsics").all()
     assert same_state(first.snapshot(), second.snapshot())
     for session in (first, second):
         session.destroy()
@@ -107,7 +107,7 @@ def test_a_focal_length_is_found_against_splats_that_stay(device, scene):
     session.start(splats)
     for _ in range(3):
         session.run(30)
-    found = session.intrinsics()[0]
+    found = session.trained_of("intrinsics")[0, 0]
     session.destroy()
     left = [np.abs(focused(w, found).K - c.K).max() / np.abs(w.K - c.K).max() for w, c in zip(wrong, cameras)]
     assert max(left) < 0.25, found

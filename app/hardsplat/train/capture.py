@@ -28,7 +28,7 @@ class Capture:
     def __init__(self, config: TrainConfig, items: Mapping[Of, int], extent: float, frozen: bool = False, depths: Depths | None = None):
         self.config, self.frozen, self.depths = config, frozen, depths
         self.moving = {kind: n for kind, n in items.items() if trained.chosen(kind, config)}  # kinds of which something is trained
-        self._exposing = exposure_passes(config.exposure)
+        self._exposing = exposure_passes(config.exposure, items.get("camera", 1))
         self._posing = pose_passes(extent, frozen) if config.pose_opt else ()
         self._centred = any(q.centred for q in trained.chosen("photograph", config))
 

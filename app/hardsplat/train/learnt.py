@@ -16,6 +16,7 @@ from hardsplat.io.poses import FOLDER as POSES
 from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import Scene
 from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.train.camera_colors import CameraColors
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, measure_all, summary
 from hardsplat.train.exposure import NAME, save_exposures
@@ -41,7 +42,7 @@ def save_learnt(folder: Path, config: TrainConfig, scene: Scene, state: Checkpoi
 
 
 def measure_refined(
-    device: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene, raster: Rasterizer, frame: np.ndarray, stopped: Callable[[], bool]
+    device: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene, raster: Rasterizer, frame: np.ndarray, stopped: Callable[[], bool], colors: CameraColors
 ) -> tuple[list[Camera], dict]:
     """The cameras of held-out views where the splats show most of them, and the summary of their measurement from there; nothing once `stopped` says so.
 
@@ -49,7 +50,7 @@ def measure_refined(
     """
     cameras = refine_held_out(device, config, gaussians, scene, scene.test, stopped)
     rows = []
-    for m in measure_all(device, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True) if cameras else ():
+    for m in measure_all(device, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True, colors=colors) if cameras else ():
         rows.append(replace(m, image=None))
         if stopped():
             return [], {}

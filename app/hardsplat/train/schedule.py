@@ -29,7 +29,7 @@ def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()
     )
 
 
-FIT_SCHEDULE_PASSES = (_begin("train/no_planes.glsl"), _END_FIT)  # of fits that have no planes of splats
+FIT_SCHEDULE_PASSES = (_begin("train/moved_none.glsl"), _END_FIT)  # of fits that have no planes of splats
 
 
 def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[ComputePass, ...]:

@@ -182,10 +182,10 @@ class Session(BatchedSession):
         n = self.count()
         return {name: self.parameters.read(name, n) for name in trained.values()}
 
-    def intrinsics(self) -> np.ndarray:
-        """(cameras, 3) what is trained of each camera, see train/intrinsics.py."""
+    def trained_of(self, name: str) -> np.ndarray:
+        """(planes, items, width) of a quantity of photographs or cameras, after all that was queued."""
         self.drain()
-        return self.parameters.read("intrinsics", self.items["camera"])[0]
+        return self.parameters.read(name, self.items[trained.QUANTITIES[name].of])
 
     def gaussians(self) -> Gaussians:
         self.drain()
