@@ -20,8 +20,9 @@ PHOTO_BYTES = 3  # of a pixel, as long as no photograph has alpha; the passes of
 
 
 def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canvas: tuple[int, int], lens: str = "pinhole", cameras: int = 1) -> None:
-    """Begins with what a session of these settings builds, for each rasterizer of `names` in turn, and what measures it. canvas: its width and height. lens: a variant of LENSES. cameras: how many took the photographs.
+    """Begins with what a session of these settings builds, for each rasterizer of `names` in turn, and what measures it. canvas: its width and height.
 
+    lens: a variant of LENSES. cameras: how many took the photographs.
     Nothing is lost where it builds other passes: it builds those itself. Raises UserError for what the device cannot run.
     """
     c, strategy = config, STRATEGIES[config.strategy]
