@@ -1,0 +1,86 @@
+// <walk>, what forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
+// tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
+#include "contract/tiles.glsl"
+#include "tiled/lanes.glsl"
+
+layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
+layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
+layout(constant_id = 9) const bool BY_PAIR = false;  // gradients have a row a pair, not a splat
+
+BUFFER_tile_starts(readonly)
+BUFFER_pair_splats(readonly)
+BUFFER_tile_splats(readonly)
+BUFFER_tile_reaches(readonly)
+
+const uint BATCH = gl_WorkGroupSize.x, PARTS = TILE * TILE / (BATCH * PER_LANE), WORDS = (LANES + 31u) / 32u;
+shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
+shared vec2 batch_opacity[BATCH];  // and cutoff
+shared uint batch_row[BATCH];
+shared uint finished_subgroups;
+
+uint tile, begin, end;      // of this workgroup: its tile, and its pairs
+void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
+void visit(uint i);         // splat i of the batch, at this lane's pixels
+void visit_two(uint i, uint k);  // and then splat k
+bool finished();            // whether they take no more splats
+vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
+vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
+float opacity_of(uint i) { return batch_opacity[i].x; }
+uint row_of(uint i) { return batch_row[i]; }  // of its gradients
+
+// Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
+uint pixel_index(uint j) { return (group_index() % PARTS * BATCH + gl_SubgroupID * LANES) * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
+
+// The lane's first pixel on the canvas, and the way from there to its pixel j.
+uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
+uvec2 first_pixel() { return corner_of_tile() + morton(pixel_index(0u)); }
+uvec2 step_to(uint j) { return morton(j * LANES); }
+
+void walk() {
+    vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;
+    vec2 high = low + vec2(morton(LANES * PER_LANE - 1u)) + 2.0 * QUAD_MARGIN;
+    bool done = subgroupAll(finished());
+    if (gl_LocalInvocationIndex == 0u) finished_subgroups = 0u;
+    barrier();
+    if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
+    for (uint first = begin; first < end; first += BATCH) {
+        barrier();
+        if (finished_subgroups == gl_NumSubgroups) break;
+        uint i = first + gl_LocalInvocationIndex;
+        if (i < end) {
+            uint rank = pair_splats[i];
+            TileSplat s = tile_splats[rank];
+            TileReach r = tile_reaches[rank];
+            batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
+            batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
+            batch_opacity[gl_LocalInvocationIndex] = vec2(r.opacity, r.cutoff);
+            batch_row[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
+        }
+        barrier();
+        uint in_batch = min(BATCH, end - first);
+        for (uint chunk = 0u; chunk < in_batch && !done; chunk += LANES) {
+            before_chunk(first - begin + chunk);
+            uint mine = chunk + gl_SubgroupInvocationID;
+            bool touches = mine < in_batch;
+            if (CULL && touches) {
+                vec4 m = batch_mean_conic[mine];
+                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_opacity[mine].y;
+            }
+            uvec4 touching = subgroupBallot(touches);
+            for (uint w = 0u; w < WORDS; ++w)
+                for (uint bits = touching[w]; bits != 0u;) {
+                    uint nearer = chunk + 32u * w + uint(findLSB(bits));
+                    bits &= bits - 1u;
+                    if (bits == 0u) {
+                        visit(nearer);
+                        break;
+                    }
+                    uint farther = chunk + 32u * w + uint(findLSB(bits));
+                    bits &= bits - 1u;
+                    visit_two(nearer, farther);
+                }
+            done = subgroupAll(finished());
+            if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
+        }
+    }
+}
