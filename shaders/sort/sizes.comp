@@ -2,16 +2,13 @@
 #include "common.glsl"
 #include "contract/sort.glsl"
 
-layout(local_size_x = GROUP) in;
+layout(local_size_x = 1) in;
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
-BUFFER_digit_totals(writeonly)
 
 const uint BLOCK = GROUP * SORT_ROWS;
 
 void main() {
-    for (uint i = gl_LocalInvocationID.x; i < digit_totals.length(); i += GROUP) digit_totals[i] = 0u;
-    if (gl_LocalInvocationID.x > 0u) return;
     indirect.splat_groups = fold((counts.splats + GROUP - 1u) / GROUP);
     indirect.splat_blocks = fold((counts.splats + BLOCK - 1u) / BLOCK);
     indirect.visible_blocks = fold(0u);

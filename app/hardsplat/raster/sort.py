@@ -42,75 +42,29 @@ def digit_passes(
     ]
 
 
-WIDE, LANES = 0, 32  # on trial: bits of a digit, lanes of a subgroup
-
-
-def wide_digits(bits: int) -> int:
-    return -(-bits // WIDE)
-
-
-def wide_passes(name: str, digit: int, digits: int, bind: dict[str, str] | None = None, keys: bool = False, command: Mapping[str, int] = {}, **spec) -> list[ComputePass]:
-    """bind: resources for the rows of the sort. The keys of the first digit are in `keys` (of pairs: where the sorted ones will be, or the other), the order ends in `order`."""
-    bind = bind or {}
-    names = {row: bind.get(row, row) for row in (*_SWAP, "digit_counts")}
-    last = (digits - 1 - digit) % 2 == 0  # writes to `order`
-    if not keys:
-        taken = {"keys": "keys_alt", "keys_alt": "keys"} if digit % 2 else {}
-    else:
-        taken = {"keys": "keys_alt", "keys_alt": "keys"} if last else {}
-    taken |= {"order": "order_alt", "order_alt": "order"} if last else {}
-    named = {row: names[taken.get(row, row)] for row in names}
-    bind = {row: actual for row, actual in named.items() if row != actual}
-    size = {"SHIFT": WIDE * digit, "BITS": WIDE, **spec}
-    wide = {**size, "LANES": LANES, "LOCAL_SIZE": 8 * LANES}
-    more = {} if not spec.get("FIRST") else dict(command)
-    return [
-        ComputePass(f"{name} count {digit}", "sort/wide_count.comp", ("counts", "keys", "digit_totals"), ("digit_counts", "digit_totals"), wide, bind=bind, full_subgroups=True),
-        ComputePass(f"{name} scan {digit}", "sort/wide_scan.comp", ("counts", "digit_counts", "digit_totals"), ("counts", "indirect", "digit_counts"), size | more, bind=bind),
-        ComputePass(
-            f"{name} scatter {digit}",
-            "sort/wide_scatter.comp",
-            ("counts", "keys", "order", "digit_counts"),
-            ("keys_alt", "order_alt", "digit_totals"),
-            wide | {"LAST": digit == digits - 1 and not keys},
-            bind=bind,
-            full_subgroups=True,
-        ),
-    ]
-
-
 def sort_passes(command: Mapping[str, int] = {}) -> list[ComputePass]:
     """command: the draw that the visible splats are for, see app/hardsplat/variants/shapes.py; by default a list of six vertices a splat."""
-    sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect", "digit_totals"))
-    if WIDE:
-        n = wide_digits(32)
-        return [sizes, *(p for digit in range(n) for p in wide_passes("sort", digit, n, FIRST=digit == 0, command=command))]
+    sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"))
     return [sizes, *(p for digit in range(_DIGITS) for p in digit_passes("sort", digit, _DIGITS, FIRST=digit == 0, command={} if digit else command))]
 
 
 SORT_PASSES = sort_passes()
 
 
-def counts_of(keys: int) -> int:
-    """Numbers in digit_counts."""
-    return (1 << WIDE) * -(-keys // 4096) if WIDE else RADIX * -(-keys // BLOCK)
-
-
 def sort_bytes(splats: int) -> dict[str, int]:
     """Bytes of keys, order and scratch for so many splats, by buffer."""
-    sizes = {"keys": splats, "keys_alt": splats, "order": splats, "order_alt": splats, "digit_counts": counts_of(splats), "digit_totals": max(RADIX, 1 << WIDE)}
+    blocks = -(-splats // BLOCK)
+    sizes = {"keys": splats, "keys_alt": splats, "order": splats, "order_alt": splats, "digit_counts": RADIX * blocks, "digit_totals": RADIX}
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
-def record_sort(recorder: Recorder, run: Mapping[str, Pipeline], name: str = "sort", digits: int = 0, first: str = "splat_blocks", others: str = "visible_blocks") -> None:
+def record_sort(recorder: Recorder, run: Mapping[str, Pipeline], name: str = "sort", digits: int = _DIGITS, first: str = "splat_blocks", others: str = "visible_blocks") -> None:
     """keys (destroyed), counts, indirect.splat_blocks -> order[:visible], counts.visible, indirect.visible_blocks, indirect.draw.
 
     name, digits: of other passes than SORT_PASSES, whose work is in `first` for the first digit and `others` for the rest.
     """
-    wide = (1 << WIDE) // 32 if WIDE else RADIX
-    digits = digits or (wide_digits(32) if WIDE else _DIGITS)
     for digit in range(digits):
         blocks = others if digit else first
         recorder.run(run[f"{name} count {digit}"], indirect=blocks)
-        recorder.run(run[f"{name} scan {digit}"], threads=(wide * contract.CONSTANTS["GROUP"],))
+        recorder.run(run[f"{name} scan {digit}"], threads=(RADIX * contract.CONSTANTS["GROUP"],))
         recorder.run(run[f"{name} scatter {digit}"], indirect=blocks)

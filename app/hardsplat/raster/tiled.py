@@ -29,8 +29,7 @@ from hardsplat.raster.projection import Perspective, Projection, for_images, sco
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.sinks import STORE, Sink
-from hardsplat.raster import sort
-from hardsplat.raster.sort import BLOCK, digit_passes, record_sort, wide_passes
+from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
@@ -92,7 +91,7 @@ def grid(width: int, height: int) -> tuple[int, int]:
 
 def digits(tiles: int) -> int:
     """8-bit passes that sort tile numbers."""
-    return max(1, -(-(tiles - 1).bit_length() // (sort.WIDE or 8)))
+    return max(1, -(-(tiles - 1).bit_length() // 8))
 
 
 def pixels_of(lanes: int, least: int) -> int:
@@ -162,8 +161,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
         *listed,
         ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
         ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "tile_reaches", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
-        *(p for digit in range(n) for p in wide_passes("tile sort", digit, n, bind=_SORTED, keys=True, PAIRS=True) if sort.WIDE),
-        *(p for digit in range(n) if not sort.WIDE for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
         *backward,
@@ -262,7 +260,7 @@ class TiledRasterizer:
             own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
-        sizes = dict.fromkeys(("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt"), room) | {"pair_digits": sort.counts_of(room)}
+        sizes = dict.fromkeys(("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt"), room) | {"pair_digits": RADIX * -(-room // BLOCK)}
         nbytes = {name: n * contract.itemsize(name) for name, n in sizes.items()}
         if self.bucket:
             nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES

@@ -17,7 +17,7 @@ class FitRaster:
 
 
 # By pixel, and a whole tile at a time: what a walk's nine sums can be given to.
-_WALKED = tuple(name for name, row in TILE_BACKWARDS.items() if row.shader == "tiled/backward.comp" and not row.gathers)
+_WALKED = tuple(name for name, row in TILE_BACKWARDS.items() if row.slots and not row.gathers)
 
 FIT_RASTERS = {
     "binned": FitRaster("tiled", tuple(TILE_BACKWARDS), ("subgroup_tiles",), "blobs listed by tile of 16x16 pixels once a step: the tiled rasterizer without its depth sort"),

@@ -22,15 +22,6 @@ def _by_pixel(reduce: str, share: str, spec: tuple[str, ...], cull: bool, bucket
 
 TILE_BACKWARDS = {
     "reduce-scatter": _by_pixel("tiled/halving.glsl", "tiled/share_bucket.glsl", (), True, 512, "by pixel, 512 splats a workgroup, culled by subgroup, sums by recursive halving"),
-    "slots": TileBackward(
-        "tiled/backward_slots.comp",
-        (("share", "tiled/share_bucket.glsl"),),
-        (),
-        True,
-        512,
-        ("subgroup_tiles",),
-        "by pixel, 512 splats a workgroup, culled by subgroup; every eight splats summed by a few lanes each",
-    ),
     "per-splat": TileBackward("tiled/backward_per_splat.comp", (), (), True, 0, ("subgroup_tiles",), "by splat, pixels handed along the lanes from checkpoints (Taming 3DGS)"),
     "distwar-butterfly": _by_pixel(
         "reduce/butterfly.glsl", "tiled/share_tile.glsl", ("THRESHOLD",), False, None, "by pixel, whole subgroup where enough lanes contribute (DISTWAR SW-B)"
