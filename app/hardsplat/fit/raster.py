@@ -34,8 +34,8 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
 SUBGROUPS = (8, 16, 32, 64)
-STORE = Sink(True, {"sink": "fit/store.glsl"}, ("blobs",), ("d_blobs",))
-ADAM = Sink(False, {"sink": "fit/adam.glsl"}, ("adam_settings", "rates", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))
+STORE = Sink(True, {"sink": "fit/sink_store.glsl"}, ("blobs",), ("d_blobs",))
+ADAM = Sink(False, {"sink": "fit/sink_adam.glsl"}, ("adam_settings", "rates", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ LAYERS = 256  # quads that cover it
 ADDRESSES = 9
 THREADS = 1024 * contract.CONSTANTS["GROUP"]
 
-_NATIVE = {"atomics": "atomic/native.glsl"}
+_NATIVE = {"atomics": "reduce/atomics_native.glsl"}
 _ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
 _ATOMICS_DRAW = DrawPass("probe atomics in a draw", "probe/layers.vert", "probe/atomics.frag", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
 _ORDER = DrawPass("probe order", "probe/layers.vert", "probe/order.frag", reads=("state",), writes=("state",))
-_INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "order/interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
-_RASTER_ORDER = replace(_ORDER, name="probe raster order", slots={"order": "order/raster_order.glsl"}, attachment="state", format=_FLOAT32, in_order=True)
+_INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "draw/order_interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
+_RASTER_ORDER = replace(_ORDER, name="probe raster order", slots={"order": "draw/order_raster.glsl"}, attachment="state", format=_FLOAT32, in_order=True)
 _SEQUENTIAL = DrawPass(
     "probe sequential",
     "probe/layers.vert",
@@ -41,7 +41,7 @@ _SEQUENTIAL = DrawPass(
     reads=("blocks",),
     writes=("blocks",),
     spec={"SIDE": SIDE},
-    slots={"section": "section/sequential.glsl"},
+    slots={"section": "draw/section_sequential.glsl"},
 )
 CHECKED = ("float_atomics", "interlock", "raster_order", "sequential")
 PASSES = (_ATOMICS_COMPUTE, _ATOMICS_DRAW, _INTERLOCK, _RASTER_ORDER, _SEQUENTIAL)
