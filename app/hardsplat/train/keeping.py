@@ -71,6 +71,7 @@ class Keeping:
         self.take()
         gaussians = self.splats()
         run.results.splats(gaussians, "splats.ply")
+        run.results.plots(run.metrics())
         run.measurements.measure(step, gaussians)
         run.results.learnt(self.state, run.measurements.refined)
         self.state.log = run.log.history()  # with that measurement

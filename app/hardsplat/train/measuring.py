@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +47,7 @@ class Measurements:
         if run.scene.test and not run.stopping.asked:
             with run.aside("measuring"):
                 rows: list[Measured] = []
-                gains: list[float] = []
+                gains: list[Future[float]] = []
                 self._busy, fitted = True, run.config.exposure != "none"
                 photos = results.held_out()
                 try:
@@ -58,7 +59,7 @@ class Measurements:
                         if shown is None:
                             shown = m
                         if gaussians is not None:
-                            gains += [] if fitted else [unevenness(m)]
+                            gains += [] if fitted else [results.background.do("measuring", partial(unevenness, m))]
                             results.comparison(m)
                             if len(rows) == 1:
                                 results.viewer(gaussians, m.name)
@@ -66,7 +67,7 @@ class Measurements:
                     self._busy = False
                 if shown is not None and len(rows) == len(run.scene.test):
                     self._tell(step, rows, shown, gaussians.result() if gaussians is not None and run.config.pose_opt else None)
-                    if note := uneven(gains):
+                    if note := uneven([gain.result() for gain in gains]):
                         tqdm.write(note)
         if gaussians is not None and shown is None:
             results.viewer(gaussians, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from tqdm import tqdm
 
 from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
@@ -25,6 +27,7 @@ from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
+from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
@@ -49,24 +52,26 @@ BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits 
 _log = logging.getLogger("hardsplat")
 
 
-def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is.
+def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None, device: Device | Future[Device] | None = None) -> dict:
+    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is. device: see Run.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
     """
-    return Run(config, watchers, parts=parts).train()
+    return Run(config, watchers, device, parts=parts).train()
 
 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    session: there is one from the first splats to `close`. device: by default opened as the settings say, and left open.
+    session: there is one from the first splats to `close`. device: one that is open or about to be; by default opened as the settings say. It is left open.
     scene: by default that of the settings, which name the result folder where they have none.
     """
 
     session: Session
 
-    def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None, parts: Parts | None = None):
+    def __init__(
+        self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | Future[Device] | None = None, scene: Scene | None = None, parts: Parts | None = None
+    ):
         self.config, self.log, self.stopping = config, Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
         self.bar: tqdm | None = None
@@ -91,12 +96,14 @@ class Run:
             self.close()
             raise
 
-    def _prepare(self, device: Device | None, start: Checkpoint | None) -> None:
+    def _prepare(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
         """Device, photographs and session, up to the first step. Photographs are read by threads while the device is opened."""
         config, views = self.config, [self.scene.views[i] for i in self.scene.train]
         reading = self.results.read(views)
+        points = not (start or starts_random(config, self.scene))
+        begun = self.results.background.do("first splats", lambda: initial_gaussians(config, self.scene), line="first splats") if points else None
         self.parts.begin("device")
-        self.device = device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
+        self.device = device.result() if isinstance(device, Future) else device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
         self.parts.compiling = lambda: self.device.build_seconds
         names = running(self.device, config)
         self._auto = Auto(names if may_time() else names[:1])
@@ -105,17 +112,19 @@ class Run:
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
         first = start.splats if start else config.init_num_pts if starts_random(config, self.scene) else len(self.scene.points)
         self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
+        canvas = canvas_of(self.scene)
+        build_ahead(self.device, config, names if may_time() else names[:1], canvas)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
         depths = self._known_depths()
-        canvas, numbers = canvas_of(self.scene), [v.number for v in views]
+        numbers = [v.number for v in views]
         timed_rows = len(self._auto.names) < 2
         self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, depths=depths)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
-        start = self._start_from(start)
+        start = self._start_from(start, begun)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
@@ -139,12 +148,12 @@ class Run:
     def _save_config(self) -> None:
         save_config(replace(self.config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
 
-    def _start_from(self, start: Checkpoint | None) -> Checkpoint:
-        """Puts the session there, or at the first step when there is nothing to go on from."""
+    def _start_from(self, start: Checkpoint | None, begun: Future[Gaussians] | None) -> Checkpoint:
+        """Puts the session there, or at the first step. begun: the first splats, where a thread makes them."""
         drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
         try:
             self.session.check_fit(drawn)
-            start = start or self.session.initial(initial_gaussians(self.config, self.scene))
+            start = start or self.session.initial(begun.result() if begun else initial_gaussians(self.config, self.scene))
             self.session.restore(start)
         except OutOfMemory as error:
             raise OutOfMemory(str(error), "random splats" if drawn else error.grows_with) from None
@@ -296,7 +305,11 @@ class Run:
 
     def _write_results(self) -> dict:
         self.parts.begin("files")
-        return self.results.finish(metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials), self.parts)
+        return self.results.finish(self.metrics(), self.parts)
+
+    def metrics(self) -> dict:
+        """What metrics.json will hold, but for the seconds of the parts, as far as it is known by now."""
+        return metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials)
 
     def _say(self, metrics: dict) -> None:
         say_outcome(self, metrics)
