@@ -39,9 +39,13 @@ def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 def finished(target: np.ndarray, background) -> tuple[np.ndarray, np.ndarray]:
     """(image (H, W, 3) over its background, T (H, W)), float32, from a downloaded `target` (H, W, 4) of any format."""
-    target = target.astype(np.float32) / (np.iinfo(target.dtype).max if target.dtype.kind == "u" else 1.0)
+    if target.dtype.kind == "u":
+        target = target / np.float32(np.iinfo(target.dtype).max)
+    target = target.astype(np.float32, copy=False)
     T = target[..., 3]
-    return target[..., :3] + T[..., None] * background, T
+    if not np.any(background):
+        return np.ascontiguousarray(target[..., :3]), T
+    return target[..., :3] + T[..., None] * np.asarray(background, np.float32), T
 
 
 class Renderer:

@@ -1,5 +1,5 @@
 // The moments that a splat's fragments added up -> gradients of its Splat2D -> of its geometry and colour, for optim/planes.comp.
-// A part of the splats is visible, anywhere among the others: a workgroup lists those of its GROUP rows first, so that no lane idles through
+// A part of the splats is visible, anywhere among the others: a workgroup lists those of its GROUP splats first, so that no lane idles through
 // the long part. Rows rather than ranks of `order`, because neighbours share the cache lines that they read and write.
 #include "common.glsl"
 #include "contract/trained.glsl"

@@ -4,7 +4,7 @@
 #include "contract/image.glsl"
 #include <walk>
 #include "gaussian2d.glsl"
-#include "first_moments.glsl"
+#include "moments.glsl"
 #include <atomics>
 #include <reduce>
 SAMPLED_target
@@ -27,10 +27,8 @@ bool finished() {
 
 void visit(uint i) {
     vec4 m = mean_conic_of(i), c = conic_color_of(i);
-    float opacity = opacity_of(i), total = 0.0;  // of w
-    vec2 first = vec2(0.0);   // of w t, w dy
-    vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
-    vec3 d_color = vec3(0.0);
+    float opacity = opacity_of(i);
+    Moments moments = NO_MOMENTS;
     bool contributes = false;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         vec2 d = m.xy - centre - vec2(step_to(j));
@@ -38,16 +36,12 @@ void visit(uint i) {
         if (alpha >= ALPHA_MIN && T[j] >= T_MIN) {
             contributes = true;
             float along = dot(d_pixels[j], c.yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
-            d_color += d_pixels[j] * (alpha * T[j]);
+            add(moments, moments_of(w, d, vec3(m.zw, c.x), d_pixels[j] * (alpha * T[j])));
             behind[j] -= T[j] * alpha * along;
             T[j] *= 1.0 - alpha;
-            d.x += m.w * d.y;
-            total += w;
-            first += first_of(w, d, vec3(m.zw, c.x));
-            second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
         }
     }
-    reduce_gradients(row_of(i), contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
+    reduce_gradients(target_of(i), contributes, numbers_of(moments));
 }
 
 void main() {

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
@@ -55,6 +54,8 @@ def _lens(view: View, number: int) -> ColmapCamera:
 
 
 def _image(number: int, name: str, camera: int, w2c: np.ndarray) -> ColmapImage:
+    from scipy.spatial.transform import Rotation  # takes a third of a second, for which those who only read poses need not wait
+
     x, y, z, w = Rotation.from_matrix(w2c[:3, :3]).as_quat()
     return ColmapImage(number, name, camera, np.array([w, x, y, z]), w2c[:3, 3])
 

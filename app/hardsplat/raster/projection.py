@@ -125,9 +125,9 @@ class Perspective(Plain):
                 reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *kept, *stats, *depths),
                 writes=("d_splats2d", "d_colors", "directions", *own, *stats, *poses),
                 spec={"ANTIALIASED": self.antialiased},
-                slots={"stats": f"optim/{'grow' if sink.grows else 'no'}_stats.glsl", "listing": f"project/visible_{listing}.glsl", "depth": f"depth/{depth}.glsl"},
+                slots={"stats": f"project/stats_{'grow' if sink.grows else 'none'}.glsl", "listing": f"project/listing_{listing}.glsl", "depth": f"depth/{depth}.glsl"},
             ),
-            splats_pass(sink, "optim/analytic.glsl", ("d_colors", "directions", *gradients)),
+            splats_pass(sink, "optim/gradient_analytic.glsl", ("d_colors", "directions", *gradients)),
             *other_passes(sink),
             *(depth_passes() if sink.depths else ()),
         ]
@@ -163,7 +163,7 @@ def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", k
         reads=(*GEOMETRY, "sh0", "shN", "camera", "frame", "counts"),
         writes=("splats2d", "colors2d", "keys", *seen),
         spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if PICTURES[picture].depth else {})},
-        slots={"kept": f"project/{'kept' if kept else 'nothing_kept'}.glsl"},
+        slots={"kept": f"project/kept_{'all' if kept else 'none'}.glsl"},
     )
 
 

@@ -41,12 +41,12 @@ class Sink:
 # the absolute gradients of single pixels; of colours, T alpha times `weights`.
 SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {"absolute": ({"ABSOLUTE": True}, {}), "weighted": ({}, {"d_image": "weights"})}
 
-STORE = Sink(True, {"sink": "optim/store.glsl"}, own=("gradients",))
+STORE = Sink(True, {"sink": "optim/sink_store.glsl"}, own=("gradients",))
 
 
 def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, poses: bool = False, depths: bool = False) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
-    slots = {"sink": "optim/step.glsl", "moments": MOMENT_FORMATS[moments].slot}
+    slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     return Sink(
         False,
         slots,
@@ -111,7 +111,7 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
         reads=("frame", *trained.gradients(kind), *sink.reads, *owned),
         writes=(*owned, *sink.writes),
         spec={"FIRST_PLANE": first, "VISIBLE_ONLY": kind == "photograph"},
-        slots={**_slots(sink, kind), "gradient": "optim/plane_gradients.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
+        slots={**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
     )
 
 

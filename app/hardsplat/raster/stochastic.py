@@ -72,7 +72,7 @@ class Perturbed(Perspective):
     def _estimate_pass(self, sink: Sink) -> ComputePass:
         """splat_differences -> gradients of all parameters -> the sink."""
         spec = {"PAIRS": self.estimator.gradient_pairs, "HOLD": self.estimator.gradient_hold}
-        return splats_pass(sink, "optim/stochastic.glsl", ("mean_steps", "splat_differences"), spec)
+        return splats_pass(sink, "optim/gradient_stochastic.glsl", ("mean_steps", "splat_differences"), spec)
 
     def gather_passes(self) -> list[ComputePass]:
         """By rows of pixels: the running sums, then one for each pair."""

@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from hardsplat import contract
 from hardsplat.camera import Camera
@@ -43,6 +42,8 @@ def record_settled(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
 
 def refined(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
     """A camera moved by what was trained of it: turn (3,) rad, shift (3,) world units."""
+    from scipy.spatial.transform import Rotation  # takes a third of a second, for which those who train need not wait
+
     by = np.eye(4)
     by[:3, :3] = Rotation.from_rotvec(np.asarray(turn, np.float64)).as_matrix()
     by[:3, 3] = by[:3, :3] @ np.asarray(shift, np.float64)

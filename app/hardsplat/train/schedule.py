@@ -31,7 +31,7 @@ def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()
 
 SCHEDULE_PASSES = (_begin("train/moved_planes.glsl", ("counts",), ("indirect", "moved_planes")), _END)
 POSED_PASSES = (_begin("train/moved_planes.glsl", ("counts", "turn", "shift"), ("indirect", "moved_planes"), "pose/refined.glsl"), _END)  # poses are trained
-FIT_SCHEDULE_PASSES = (_begin("train/no_planes.glsl"), _END_FIT)  # of fits that have no planes of splats
+FIT_SCHEDULE_PASSES = (_begin("train/moved_none.glsl"), _END_FIT)  # of fits that have no planes of splats
 
 
 def record_begin(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:

@@ -11,7 +11,7 @@ BUFFER_refine_settings(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_grow_stats(readonly)
-#include "densify/whole.glsl"
+#include "densify/finite.glsl"
 #include "densify/mark.glsl"
 
 bool lives(uint g) {
@@ -25,5 +25,5 @@ bool lives(uint g) {
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
-    mark(g, counts.splats, g < counts.splats && whole(g) && lives(g));
+    mark(g, counts.splats, g < counts.splats && finite(g) && lives(g));
 }

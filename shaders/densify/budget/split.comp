@@ -1,5 +1,5 @@
-// Flagged splats split in two along their longest axis, large and small ones alike (Deng et al. 2025, "Improved-GS"). The first child takes its parent's row,
-// the second one a row behind the last. Both start without momentum.
+// Flagged splats split in two along their longest axis, large and small ones alike (Deng et al. 2025, "Improved-GS"). The first child takes its parent's place,
+// the second one a place behind the last. Both start without momentum.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
@@ -14,7 +14,7 @@ BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 BUFFER_grow_stats(writeonly)
 #include "densify/rank.glsl"
-#include "densify/row.glsl"
+#include "densify/planes.glsl"
 #include "densify/stats.glsl"
 
 void main() {
@@ -30,11 +30,11 @@ void main() {
     vec3 mean = means(g), away = rotation(normalize(quats(g))) * (longest * exp(log_scale)) * refine_settings.split_offset;
     float opacity = refine_settings.split_opacity / (1.0 + exp(-logit_opacities(g)));
     for (uint child = 0u; child < 2u; ++child) {
-        uint row = child == 0u ? g : added;
-        means(row) = child == 0u ? mean + away : mean - away;
-        log_scales(row) = log_scale + log(mix(vec3(refine_settings.split_short), vec3(refine_settings.split_long), longest));
-        logit_opacities(row) = log(opacity / (1.0 - opacity));
-        zero_moments(row);
-        grow_stats[row] = NO_STATS;
+        uint place = child == 0u ? g : added;
+        means(place) = child == 0u ? mean + away : mean - away;
+        log_scales(place) = log_scale + log(mix(vec3(refine_settings.split_short), vec3(refine_settings.split_long), longest));
+        logit_opacities(place) = log(opacity / (1.0 - opacity));
+        zero_moments(place);
+        grow_stats[place] = NO_STATS;
     }
 }

@@ -3,7 +3,7 @@
 UNIFORM_planes
 layout(buffer_reference, scalar, buffer_reference_align = 4) readonly buffer any_value_plane { float at[]; };
 
-bool whole(uint g) {
+bool finite(uint g) {
     bool ok = true;
     for (uint p = 0u; p < planes.of_splats; ++p) {
         any_value_plane values = any_value_plane(planes.at[p].value);

@@ -6,14 +6,14 @@
 #include "scan.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(constant_id = 1) const bool ADDS = false;  // everyone whole is alive: the dead have just been relocated
+layout(constant_id = 1) const bool ADDS = false;  // everyone finite is alive: the dead have just been relocated
 VALUE_logit_opacities(readonly)
 BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 BUFFER_flags(writeonly)
 BUFFER_flag_sums(writeonly)
 BUFFER_copies(writeonly)
-#include "densify/whole.glsl"
+#include "densify/finite.glsl"
 
 const float ONE = 4194304.0;  // 2^22: of a workgroup at most 2^30
 
@@ -22,7 +22,7 @@ void main() {
     bool alive = false;
     if (g < counts.splats) {
         float opacity = 1.0 / (1.0 + exp(-logit_opacities(g)));
-        alive = whole(g) && (ADDS || opacity > refine_settings.min_opacity);
+        alive = finite(g) && (ADDS || opacity > refine_settings.min_opacity);
         if (alive) weight = uint(opacity * ONE);
         copies[g] = 0u;
     }

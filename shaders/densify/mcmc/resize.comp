@@ -5,7 +5,7 @@
 layout(local_size_x = 1) in;
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
-#include "mcmc/target.glsl"
+#include "densify/mcmc/target.glsl"
 
 const uint BLOCK = GROUP * SORT_ROWS;
 

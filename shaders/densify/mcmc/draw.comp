@@ -5,9 +5,9 @@
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)
 BUFFER_copies(restrict)
-#include "mcmc/source.glsl"
+#include "densify/mcmc/source.glsl"
 
 void main() {
-    uint row;
-    if (fills(group_index() * GROUP + gl_LocalInvocationID.x, row)) atomicAdd(copies[source(row)], 1u);
+    uint place;
+    if (fills(group_index() * GROUP + gl_LocalInvocationID.x, place)) atomicAdd(copies[source(place)], 1u);
 }

@@ -5,14 +5,14 @@
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)
 BUFFER_grow_stats(writeonly)
-#include "mcmc/source.glsl"
-#include "densify/row.glsl"
+#include "densify/mcmc/source.glsl"
+#include "densify/planes.glsl"
 #include "densify/stats.glsl"
 
 void main() {
-    uint row;
-    if (!fills(group_index() * GROUP + gl_LocalInvocationID.x, row)) return;
-    copy_values(source(row), row);
-    zero_moments(row);
-    grow_stats[row] = NO_STATS;
+    uint place;
+    if (!fills(group_index() * GROUP + gl_LocalInvocationID.x, place)) return;
+    copy_values(source(place), place);
+    zero_moments(place);
+    grow_stats[place] = NO_STATS;
 }

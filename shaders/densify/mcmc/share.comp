@@ -2,7 +2,7 @@
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
-#include "mcmc/relocation.glsl"
+#include "densify/mcmc/relocation.glsl"
 
 layout(local_size_x = GROUP) in;
 VALUE_log_scales(restrict)
@@ -10,7 +10,7 @@ VALUE_logit_opacities(restrict)
 BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 BUFFER_copies(readonly)
-#include "densify/row.glsl"
+#include "densify/planes.glsl"
 
 const float MOST = 15.942385;  // logit of 1 - 2^-23
 

@@ -3,4 +3,4 @@
 BUFFER_blobs(readonly)
 BUFFER_d_blobs(writeonly)
 
-void sink(uint i, uint row, float value, float d) { d_blobs[row] = d; }
+void sink(uint i, uint at, float value, float d) { d_blobs[at] = d; }

@@ -1,6 +1,6 @@
-// Flagged splats clone or split (Kerbl et al. 2023, section 5.2), each appending one row in the order of their ranks, as far as rows last.
+// Flagged splats clone or split (Kerbl et al. 2023, section 5.2), each appending one place in the order of their ranks, as far as places last.
 // Clone: the copy starts without momentum, the original keeps its own. Split: both children are drawn from the Gaussian and 1.6 times
-// smaller; the first takes its parent's row.
+// smaller; the first takes its parent's place.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
@@ -16,7 +16,7 @@ BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_grow_stats(writeonly)
 #include "densify/rank.glsl"
-#include "densify/row.glsl"
+#include "densify/planes.glsl"
 #include "densify/stats.glsl"
 
 const float SHRINK = log(1.6);  // Inria: scale / (0.8 * 2 children)
@@ -38,8 +38,8 @@ void main() {
     vec3 mean = means(g);
     mat3 R = rotation(normalize(quats(g)));
     for (uint child = 0u; child < 2u; ++child) {
-        uint row = child == 0u ? g : added;
-        means(row) = mean + R * (scale * random_normal(uvec4(frame.seed, frame.step, g, DRAW_CHILD + child)));
-        log_scales(row) = log_scale - SHRINK;
+        uint place = child == 0u ? g : added;
+        means(place) = mean + R * (scale * random_normal(uvec4(frame.seed, frame.step, g, DRAW_CHILD + child)));
+        log_scales(place) = log_scale - SHRINK;
     }
 }
