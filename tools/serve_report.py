@@ -134,7 +134,16 @@ def main() -> None:
     driver = threading.Thread(target=drive, daemon=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         driver.start()
-        result = hardsplat.train(a.scene, preset="quick", max_steps=100_000, strategy="none" if a.what == "cost" else "adaptive", rasterizer="tiled", result_dir=Path(folder) / "run", quiet=True, watchers=[server, meter])
+        result = hardsplat.train(
+            a.scene,
+            preset="quick",
+            max_steps=100_000,
+            strategy="none" if a.what == "cost" else "adaptive",
+            rasterizer="tiled",
+            result_dir=Path(folder) / "run",
+            quiet=True,
+            watchers=[server, meter],
+        )
         driver.join()
         print(f"the training ended at step {meter.step} with {result.psnr:.2f} dB")
     if failed:

@@ -9,7 +9,6 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.camera import Camera
 
-
 _dtype = cache(contract.dtype)  # which takes longer than the rest of a row
 
 
