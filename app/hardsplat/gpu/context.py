@@ -28,6 +28,7 @@ _TYPES = {
 }
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 _OF_THE_LOADER = "vkGetDeviceProcAddr(): "  # an older loader asking a newer layer about functions that hardsplat never calls
+BUILDERS = min(8, os.cpu_count() or 1)  # threads that build pipelines; more of them wait for one another in Python
 QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(1, 3, 268)  # older ones call SPIR-V with quad control invalid
 NO_DEVICE = "no Vulkan device: install a GPU driver with Vulkan 1.2, or Mesa's software renderer (Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
 
@@ -208,7 +209,7 @@ class Device:
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}
         self.pipelines: dict[tuple, Future] = {}  # built passes, and those that are being built, see app/hardsplat/gpu/passes.py
-        self.builders, self.building = ThreadPoolExecutor(thread_name_prefix="builder"), threading.Lock()
+        self.builders, self.building = ThreadPoolExecutor(BUILDERS, "builder"), threading.Lock()
         self.build_seconds = 0.0  # that somebody waited for them
 
     def _read_limits(self) -> None:
