@@ -163,13 +163,14 @@ def choose(devices: list[PhysicalDevice], wanted: str | None) -> PhysicalDevice:
     if wanted in (None, ""):
         return devices[0]
     listing = ", ".join(f"{i}: {d.name}" for i, d in enumerate(devices))
+    named = f"HARDSPLAT_DEVICE={wanted}" if wanted == os.environ.get("HARDSPLAT_DEVICE") else f"--device {wanted}"
     if wanted.isdigit():
         if int(wanted) >= len(devices):
-            raise UserError(f"--device {wanted}: there is no such device; this machine has {listing}")
+            raise UserError(f"{named}: there is no such device; this machine has {listing}")
         return devices[int(wanted)]
     matching = [d for d in devices if wanted.lower() in d.name.lower()]
     if not matching:
-        raise UserError(f"--device {wanted}: no device has this in its name; this machine has {listing}")
+        raise UserError(f"{named}: no device has this in its name; this machine has {listing}")
     return matching[0]
 
 
