@@ -15,9 +15,6 @@ void main() {
     uvec2 place = uvec2(gl_FragCoord.xy);
     ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top)));
     if (block.y < 0 || uint(block.y) * BLOCK_H >= CANVAS_HEIGHT || gl_SampleMaskIn[0] == 0) return;  // on another segment's canvas, or a helper lane
-    uint home = (place.y * BLOCKS_X + place.x) * SAMPLES, farther = 0u;
-    for (uint s = 0u; s < SAMPLES; ++s) farther |= uint(sample_ranks[home + s] > v_splat) << s;
-    if (farther == 0u) return;
     vec2 d = v_mean - vec2(block * ivec2(BLOCK_W, BLOCK_H)) - 0.5;
     float alphas[PIXELS];
     bool covers = false;
@@ -27,7 +24,9 @@ void main() {
         covers = covers || alpha >= ALPHA_MIN;
     }
     if (!covers) return;
-    uint accepting = accepting_samples(alphas, v_splat, uvec2(block)) & farther;
+    uint home = (place.y * BLOCKS_X + place.x) * SAMPLES, accepting = accepting_samples(alphas, v_splat, uvec2(block)), farther = 0u;
+    for (uint s = 0u; s < SAMPLES; ++s) farther |= uint(sample_ranks[home + s] > v_splat) << s;
+    accepting &= farther;
     for (uint s = 0u; s < SAMPLES; ++s)
         if ((accepting >> s & 1u) != 0u) atomicMin(sample_ranks[home + s], v_splat);
 }
