@@ -4,7 +4,9 @@ Upstream loss[PIXELS];
 
 Upstream upstream_of(vec3 d, vec3 finished) {
     float norm = dot(abs(d), vec3(1.0));
-    return norm > 0.0 ? Upstream(d / norm, dot(d, finished) / norm, norm) : Upstream(vec3(0.0), 0.0, 0.0);
+    if (norm == 0.0) return Upstream(vec3(0.0), 0.0, 0.0);
+    vec3 shares = rounded_upstream(d / norm);
+    return Upstream(shares, dot(shares, finished), norm);
 }
 
 void store_upstream(uint block) {

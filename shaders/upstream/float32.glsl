@@ -2,6 +2,8 @@
 const uint UPSTREAM_WORDS = 5u;
 struct Upstream { vec3 d; float s, norm; };
 
+vec3 rounded_upstream(vec3 d) { return d; }
+
 Upstream unpack_upstream(uint w[UPSTREAM_WORDS]) {
     return Upstream(vec3(uintBitsToFloat(w[0]), uintBitsToFloat(w[1]), uintBitsToFloat(w[2])), uintBitsToFloat(w[3]), uintBitsToFloat(w[4]));
 }
