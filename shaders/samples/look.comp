@@ -20,9 +20,9 @@ BUFFER_samples(writeonly)
 #include "draw/upstream.glsl"
 
 void main() {
-    ivec2 at = ivec2(gl_GlobalInvocationID.xy), size = textureSize(layers, 0) / ivec2(1, SEGMENTS);
+    ivec2 at = ivec2(gl_GlobalInvocationID.xy);
     uvec2 shape = uvec2(BLOCK_W, BLOCK_H), block = uvec2(at) / shape, inner = uvec2(at) % shape;
-    if (any(greaterThanEqual(at, size))) return;
+    if (block.x >= BLOCKS_X || block.y >= BLOCKS_Y) return;
     load_upstream(place_of(block, 0u));
     Upstream own = loss[0];
     for (uint i = 1u; i < PIXELS; ++i)
