@@ -164,7 +164,7 @@ def still(**changes) -> TrainConfig:
 
 def test_rounding_is_unbiased_where_to_nearest_would_freeze(stepper):
     """v falls by 0.001 of itself where there is no gradient, and rises to the square of one that stays: in the mean as in float64, and each
-    as near as shaders/moments/bfloat16.glsl says. To nearest, it would do neither."""
+    as near as shaders/optim/moments_bfloat16.glsl says. To nearest, it would do neither."""
     n, steps = 3000, 700
     rng, state = np.random.default_rng(5), random_state(n, 1, moments="bfloat16")
     state["logit_opacities"] = rng.uniform(-4, 4, (1, n, 1)).astype(np.float32)

@@ -65,7 +65,7 @@ def asked(device, monkeypatch):
     """The sources of all pipelines that are built."""
     found = set()
 
-    def stub(device, owner):
+    def stub(device, owner, modules):
         found.update(owner.sources())
         return Pipeline(owner, None, None, None, [], (1, 1, 1))
 

@@ -17,7 +17,7 @@ from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.queue import Fence
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
-from hardsplat.train import batch, trainer
+from hardsplat.train import batch, keeping, measuring
 from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train import session as sessions
 from hardsplat.train.checkpoint import Checkpoint
@@ -279,14 +279,14 @@ def test_ctrl_c_saves_and_the_command_it_prints_goes_on(scene, tmp_path, on_devi
 
 def test_after_an_interrupt_nothing_is_measured(on_device, scene, tmp_path, monkeypatch, capfd):
     """Neither what was due nor the rest of what was begun; a run whose steps are all done still ends whole."""
-    before = trainer.measure_all
+    before = measuring.measure_all
 
     def measured(*arguments, **how):
         for m in before(*arguments, **how):
             signal.raise_signal(signal.SIGINT)
             yield m
 
-    monkeypatch.setattr(trainer, "measure_all", measured)
+    monkeypatch.setattr(measuring, "measure_all", measured)
     with pytest.raises(KeyboardInterrupt) as interrupt:
         train(settings(scene, tmp_path, eval_steps=(10,)))
     assert interrupt.value.args == (signal.SIGINT,)
@@ -372,7 +372,7 @@ def test_a_lost_device_leaves_the_first_state(on_device, scene, tmp_path, fails,
 @pytest.mark.parametrize("seconds, step", [(0, 15), (3600, 10)])
 def test_a_lost_device_leaves_the_newest_copy(on_device, scene, tmp_path, fails, monkeypatch, seconds, step):
     """Copies are taken as time passes, and with each checkpoint."""
-    monkeypatch.setattr(trainer, "SNAPSHOT_SECONDS", seconds)
+    monkeypatch.setattr(keeping, "SNAPSHOT_SECONDS", seconds)
     fails(LOST, after=3)
     with pytest.raises(UserError, match=f"stopped answering .step 15.; step {step} with"):
         train(settings(scene, tmp_path, checkpoint_every=10))

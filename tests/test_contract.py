@@ -81,7 +81,7 @@ def test_a_buffer_more_in_the_window_leaves_all_other_modules_as_they_are(monkey
     more = BufferSpec(119, "cursor", "vec2", (1,), "where the mouse is", single=True)
     monkeypatch.setitem(contract.SUBSYSTEMS, "view", dataclasses.replace(view, buffers=(*view.buffers, more)))
     changed = {s.path for s in sources if shader.expand(s) != before[s]}
-    assert changed == {"view/screen.comp", "view/fit.comp"}
+    assert changed == {"picture/screen.comp", "picture/screen_fit.comp"}
 
 
 def test_structs_have_no_padding():

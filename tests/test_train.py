@@ -164,7 +164,7 @@ def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_pat
     left = []
     for seconds, copies in ((1e-6, math.inf), (0.4, 0.0)):
         monkeypatch.setattr("hardsplat.train.batch.BatchedSession.step_seconds", property(lambda self, seconds=seconds: seconds))
-        monkeypatch.setattr("hardsplat.train.trainer.SNAPSHOT_SECONDS", copies)
+        monkeypatch.setattr("hardsplat.train.keeping.SNAPSHOT_SECONDS", copies)
         folder = tmp_path / str(seconds)
         metrics = train(settings(scene, folder, deterministic=True, rasterizer="auto", max_steps=30, init_scale=3.0))
         assert metrics["clipped_steps"] > 0

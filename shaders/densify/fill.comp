@@ -1,4 +1,4 @@
-// Compaction in place: as many of the living stand beyond the first L rows as there are holes within, and the last of them takes the
+// Compaction in place: as many of the living stand beyond the first L places as there are holes within, and the last of them takes the
 // first hole. Statistics age.
 #include "common.glsl"
 #include "contract/refine.glsl"
@@ -9,7 +9,7 @@ BUFFER_counts(readonly)
 BUFFER_holes(readonly)
 BUFFER_grow_stats(restrict)
 #include "densify/rank.glsl"
-#include "densify/row.glsl"
+#include "densify/planes.glsl"
 #include "densify/stats.glsl"
 
 void main() {

@@ -2,7 +2,7 @@
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "contract/refine.glsl"
-#include "densify/row.glsl"
+#include "densify/planes.glsl"
 
 layout(local_size_x = GROUP) in;
 VALUE_logit_opacities(restrict)

@@ -5,7 +5,7 @@
 #include "draw/segments.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
-#include "first_moments.glsl"
+#include "moments.glsl"
 #include <order>
 #include <atomics>
 #include <reduce>
@@ -27,9 +27,6 @@ void main() {
     vec3 d_pixel = contributes ? texelFetch(d_image, ivec2(at), 0).rgb : vec3(0.0);
     // dL/dalpha_i = dL/dpixel . (c_i T_i - what is behind i / (1 - alpha_i)), with what is behind = before - T_i alpha_i c_i
     float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
-    vec3 d_color = d_pixel * (alpha * before.a);
-    float w = G * d_alpha;  // dL/d opacity, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
-    float t = d.x + v_conic.y * d.y;
-    vec2 first = first_of(w, vec2(t, d.y), v_conic);
-    reduce_gradients(v_splat, contributes, float[](w, first.x, first.y, w * t * t, w * t * d.y, w * d.y * d.y, d_color.r, d_color.g, d_color.b));
+    Moments moments = moments_of(G * d_alpha, d, v_conic, d_pixel * (alpha * before.a));
+    reduce_gradients(v_splat, contributes, numbers_of(moments));
 }

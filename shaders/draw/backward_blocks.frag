@@ -8,7 +8,7 @@
 #define VARYING in
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
-#include "first_moments.glsl"
+#include "moments.glsl"
 #include <state>
 #include <upstream>
 layout(early_fragment_tests) in;  // so that those of finished blocks do not run
@@ -58,10 +58,7 @@ void main() {
     }
     SECTION_END
 
-    float total = 0.0;        // of w
-    vec2 first = vec2(0.0);   // of w t, w dy
-    vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
-    vec3 d_color = vec3(0.0);
+    Moments moments = NO_MOMENTS;
     bool contributes = false;
     if (covers) {
         for (uint i = 0u; i < PIXELS; ++i) {
@@ -69,14 +66,9 @@ void main() {
             if (Gs[i] == 0.0 || p.y < T_MIN) continue;
             contributes = true;
             float alpha = min(v_opacity * Gs[i], ALPHA_MAX);
-            d_color += loss[i].d * (loss[i].norm * alpha * p.y);
             float w = Gs[i] * loss[i].norm * (ks[i] * p.y - p.x) / (1.0 - alpha);
-            vec2 e = d - vec2(pixel_of(i));
-            e.x += v_conic.y * e.y;
-            total += w;
-            first += first_of(w, e, v_conic);
-            second += w * vec3(e.x * e.x, e.x * e.y, e.y * e.y);
+            add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, loss[i].d * (loss[i].norm * alpha * p.y)));
         }
     }
-    reduce_gradients(v_splat, contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
+    reduce_gradients(v_splat, contributes, numbers_of(moments));
 }

@@ -1,5 +1,5 @@
 // Sums of loss_differences over the pixels of every visible splat's cover, from running sums along rows: two reads a row, whatever the width, and no
-// atomics, so the same bits every time. A workgroup lists the visible ones of its GROUP rows; LANES threads share a splat's rows of pixels.
+// atomics, so the same bits every time. A workgroup lists the visible ones of its GROUP splats; LANES threads share a splat's rows of pixels.
 #include "common.glsl"
 #include "contract/stochastic.glsl"
 const uint LANES = 8u;

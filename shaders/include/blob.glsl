@@ -31,7 +31,7 @@ Projection project(Blob b) {
 
 float opacity_of(Blob b) { return 1.0 / (1.0 + exp(-b.logit)); }
 
-// From the sums over pixels of a row of d_splats2d.
+// From the sums over pixels of an entry of d_splats2d.
 Blob d_blob(Blob b, float m[GRADIENTS]) {
     Projection o = project(b);
     vec3 conic = conic_of(o.cov, o.det), d_conic, d_a0, d_a1;

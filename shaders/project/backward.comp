@@ -1,9 +1,10 @@
 // The moments that a splat's fragments added up -> gradients of its Splat2D -> of its geometry and colour, for optim/planes.comp.
-// A part of the splats is visible, anywhere among the others: a workgroup lists those of its GROUP rows first, so that no lane idles through
+// A part of the splats is visible, anywhere among the others: a workgroup lists those of its GROUP splats first, so that no lane idles through
 // the long part. Rows rather than ranks of `order`, because neighbours share the cache lines that they read and write.
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "projection.glsl"
+#include <lens>
 #include "gaussian2d.glsl"
 
 const uint LANES = 64u;
@@ -65,7 +66,7 @@ void differentiate(uint g) {
     d_mean += d_mean_of_depth(g);
     vec3 d_geometric = d_mean;
     d_mean += d_normalize(n, distance, d_n);
-    add_to_camera(away, d_mean, d_geometric, quat / len, d_unit);
+    add_to_camera(away, d_mean, d_geometric, quat / len, d_unit, d_lens(camera, o, d_mean2d, d_a0, d_a1));
     float d_logit = m[0] * opacity / (1.0 + exp(logit));  // o (1 - o): near 1 the difference has no digits
     d_means(g) = d_mean;
     d_quats(g) = d_normalize(quat / len, len, d_unit);

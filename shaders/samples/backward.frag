@@ -13,7 +13,7 @@
 #include "contract/sort.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
-#include "first_moments.glsl"
+#include "moments.glsl"
 #include <seen>
 #include <upstream>
 layout(early_fragment_tests) in;
@@ -40,10 +40,7 @@ void main() {
         covers = covers || covered;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane
-    float total = 0.0;        // of w
-    vec2 first = vec2(0.0);   // of w t, w dy
-    vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
-    vec3 d_color = vec3(0.0);
+    Moments moments = NO_MOMENTS;
     uint splat = 0u;
     if (covers) {
         // Everything is fetched before anything is made of it, so that one waiting is enough.
@@ -67,15 +64,10 @@ void main() {
             float guess = sqrt(min(seen.through / clear, 1.0));  // of the segment's transmittance in front of i, which is guess^2 to 1
             float by_front = clear / (clear + 1.0 - guess), T = seen.T * seeing;
             float norm = Gs[i] > 0.0 ? loss[i].norm / float(SAMPLES * DRAWS) : 0.0;
-            d_color += loss[i].d * (norm * alpha * T);
             float others = (by_front * (front - seen.D * float(SAMPLES)) - (1.0 - by_front) * behind) / clear;
             float w = Gs[i] * norm * (T * (dot(loss[i].d, v_color) - loss[i].s) * mix(1.0, 1.0 / clear, by_front) + others);
-            vec2 e = d - vec2(pixel_of(i));
-            e.x += v_conic.y * e.y;
-            total += w;
-            first += first_of(w, e, v_conic);
-            second += w * vec3(e.x * e.x, e.x * e.y, e.y * e.y);
+            add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, loss[i].d * (norm * alpha * T)));
         }
     }
-    reduce_gradients(splat, covers, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
+    reduce_gradients(splat, covers, numbers_of(moments));
 }

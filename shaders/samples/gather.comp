@@ -10,7 +10,7 @@
 #include "contract/sort.glsl"
 #include "contract/splats.glsl"
 #include "gaussian2d.glsl"
-#include "first_moments.glsl"
+#include "moments.glsl"
 #extension GL_EXT_control_flow_attributes : require
 #include <atomics>
 #include <reduce>
@@ -68,9 +68,7 @@ void main() {
         vec2 d = e.mean - vec2(at) - 0.5;
         // w = G dL/dalpha, as if alpha were not clamped. G / alpha is 1 / opacity: nothing grows where alpha is small.
         float w = contributes ? share * (values[0][s] - sum / float(behind)) / min(opacity, ALPHA_MAX / gaussian(d, e.conic)) : 0.0;
-        float t = d.x + e.conic.y * d.y;
-        vec2 first_moments = first_of(w, vec2(t, d.y), e.conic);
-        vec3 d_color = share * d_pixel;
-        reduce_gradients(splat, contributes, float[](w, first_moments.x, first_moments.y, w * t * t, w * t * d.y, w * d.y * d.y, d_color.r, d_color.g, d_color.b));
+        Moments moments = moments_of(w, d, e.conic, share * d_pixel);
+        reduce_gradients(splat, contributes, numbers_of(moments));
     }
 }

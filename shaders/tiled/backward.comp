@@ -4,7 +4,7 @@
 #include "contract/image.glsl"
 #include <walk>
 #include "gaussian2d.glsl"
-#include "first_moments.glsl"
+#include "moments.glsl"
 #include <atomics>
 #include <reduce>
 SAMPLED_target
@@ -25,29 +25,37 @@ bool finished() {
     return all_finished;
 }
 
+vec2 offset_of(uint i, uint j) { return mean_conic_of(i).xy - centre - vec2(step_to(j)); }
+vec3 conic_at(uint i) { return vec3(mean_conic_of(i).zw, conic_color_of(i).x); }
+
+// What splat i, which is G at pixel j, gets from it. Returns whether it contributes there.
+bool take(uint i, uint j, float G, inout Moments moments) {
+    float alpha = min(opacity_of(i) * G, ALPHA_MAX);
+    if (!(alpha >= ALPHA_MIN && T[j] >= T_MIN)) return false;
+    float along = dot(d_pixels[j], conic_color_of(i).yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
+    add(moments, moments_of(w, offset_of(i, j), conic_at(i), d_pixels[j] * (alpha * T[j])));
+    behind[j] -= T[j] * alpha * along;
+    T[j] *= 1.0 - alpha;
+    return true;
+}
+
 void visit(uint i) {
-    vec4 m = mean_conic_of(i), c = conic_color_of(i);
-    float opacity = opacity_of(i), total = 0.0;  // of w
-    vec2 first = vec2(0.0);   // of w t, w dy
-    vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
-    vec3 d_color = vec3(0.0);
+    Moments moments = NO_MOMENTS;
     bool contributes = false;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) contributes = take(i, j, gaussian(offset_of(i, j), conic_at(i)), moments) || contributes;
+    reduce_gradients(target_of(i), contributes, numbers_of(moments));
+}
+
+void visit_two(uint i, uint k) {
+    Moments moments = NO_MOMENTS, moments_behind = NO_MOMENTS;
+    bool contributes = false, contributes_behind = false;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        vec2 d = m.xy - centre - vec2(step_to(j));
-        float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(opacity * G, ALPHA_MAX);
-        if (alpha >= ALPHA_MIN && T[j] >= T_MIN) {
-            contributes = true;
-            float along = dot(d_pixels[j], c.yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
-            d_color += d_pixels[j] * (alpha * T[j]);
-            behind[j] -= T[j] * alpha * along;
-            T[j] *= 1.0 - alpha;
-            d.x += m.w * d.y;
-            total += w;
-            first += first_of(w, d, vec3(m.zw, c.x));
-            second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
-        }
+        float nearer = gaussian(offset_of(i, j), conic_at(i)), farther = gaussian(offset_of(k, j), conic_at(k));
+        contributes = take(i, j, nearer, moments) || contributes;
+        contributes_behind = take(k, j, farther, moments_behind) || contributes_behind;
     }
-    reduce_gradients(row_of(i), contributes, float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b));
+    reduce_gradients(target_of(i), contributes, numbers_of(moments));
+    reduce_gradients(target_of(k), contributes_behind, numbers_of(moments_behind));
 }
 
 void main() {

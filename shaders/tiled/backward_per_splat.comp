@@ -8,7 +8,7 @@
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
 #include "gaussian2d.glsl"
-#include "first_moments.glsl"
+#include "moments.glsl"
 #include <atomics>
 
 layout(local_size_x = 32) in;
@@ -64,10 +64,7 @@ void main() {
     TileReach r = tile_reaches[rank];
     vec4 m = s.mean_conic, c = s.conic_color;
     m.xy -= vec2(uvec2(tile % TILES_X, tile / TILES_X) * TILE) + 0.5;
-    float total = 0.0;        // of w
-    vec2 first = vec2(0.0);   // of w t, w dy
-    vec3 second = vec3(0.0);  // of w t^2, w t dy, w dy^2
-    vec3 d_color = vec3(0.0);
+    Moments moments = NO_MOMENTS;
     bool contributes = false;
     barrier();
     for (uint i = 0u; i < live + LANES - 1u; ++i) {
@@ -81,24 +78,20 @@ void main() {
             if (alpha >= ALPHA_MIN && state.y >= T_MIN) {
                 contributes = true;
                 float along = dot(pixel.rgb, c.yzw), w = G * (along * state.y - state.x) / (1.0 - alpha);
-                d_color += pixel.rgb * (alpha * state.y);
+                add(moments, moments_of(w, d, vec3(m.zw, c.x), pixel.rgb * (alpha * state.y)));
                 states[p] = vec2(state.x - state.y * alpha * along, state.y * (1.0 - alpha));
-                d.x += m.w * d.y;
-                total += w;
-                first += first_of(w, d, vec3(m.zw, c.x));
-                second += w * vec3(d.x * d.x, d.x * d.y, d.y * d.y);
             }
         }
         subgroupMemoryBarrierShared();
         subgroupBarrier();
     }
-    float moments[GRADIENTS] = float[](total, first.x, first.y, second.x, second.y, second.z, d_color.r, d_color.g, d_color.b);
+    float own[GRADIENTS] = numbers_of(moments);
     // through shared memory, so that neighbouring lanes add to neighbouring words
     uvec4 contributing = subgroupBallot(contributes);
     uint place = subgroupBallotExclusiveBitCount(contributing), words = GRADIENTS * subgroupBallotBitCount(contributing);
     if (contributes) {
         splats[place] = r.splat;
-        for (uint i = 0u; i < GRADIENTS; ++i) sums[GRADIENTS * place + i] = moments[i];
+        for (uint i = 0u; i < GRADIENTS; ++i) sums[GRADIENTS * place + i] = own[i];
     }
     barrier();
     for (uint i = lane; i < words; i += LANES) add_gradient(GRADIENT_STRIDE * splats[i / GRADIENTS] + i % GRADIENTS, sums[i]);

@@ -5,7 +5,8 @@
 
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
-layout(constant_id = 9) const bool BY_PAIR = false;  // gradients have a row a pair, not a splat
+layout(constant_id = 14) const bool BY_TWO = false;  // splats are visited two at a time, where there are as many
+layout(constant_id = 9) const bool BY_PAIR = false;  // sums are kept by pair, not by splat
 
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
@@ -15,17 +16,18 @@ BUFFER_tile_reaches(readonly)
 const uint BATCH = gl_WorkGroupSize.x, PARTS = TILE * TILE / (BATCH * PER_LANE), WORDS = (LANES + 31u) / 32u;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
 shared vec2 batch_opacity[BATCH];  // and cutoff
-shared uint batch_row[BATCH];
+shared uint batch_targets[BATCH];
 shared uint finished_subgroups;
 
 uint tile, begin, end;      // of this workgroup: its tile, and its pairs
 void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
 void visit(uint i);         // splat i of the batch, at this lane's pixels
+void visit_two(uint i, uint k);  // splat i and then splat k, whose latencies hide each other
 bool finished();            // whether they take no more splats
 vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
 vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
 float opacity_of(uint i) { return batch_opacity[i].x; }
-uint row_of(uint i) { return batch_row[i]; }  // of its gradients
+uint target_of(uint i) { return batch_targets[i]; }  // the splat or pair that its sums belong to
 
 // Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
 uint pixel_index(uint j) { return (group_index() % PARTS * BATCH + gl_SubgroupID * LANES) * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
@@ -53,7 +55,7 @@ void walk() {
             batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
             batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
             batch_opacity[gl_LocalInvocationIndex] = vec2(r.opacity, r.cutoff);
-            batch_row[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
+            batch_targets[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
         }
         barrier();
         uint in_batch = min(BATCH, end - first);
@@ -67,7 +69,17 @@ void walk() {
             }
             uvec4 touching = subgroupBallot(touches);
             for (uint w = 0u; w < WORDS; ++w)
-                for (uint bits = touching[w]; bits != 0u; bits &= bits - 1u) visit(chunk + 32u * w + uint(findLSB(bits)));
+                for (uint bits = touching[w]; bits != 0u;) {
+                    uint nearer = chunk + 32u * w + uint(findLSB(bits));
+                    bits &= bits - 1u;
+                    if (!BY_TWO || bits == 0u) {
+                        visit(nearer);
+                        continue;
+                    }
+                    uint farther = chunk + 32u * w + uint(findLSB(bits));
+                    bits &= bits - 1u;
+                    visit_two(nearer, farther);
+                }
             done = subgroupAll(finished());
             if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
         }

@@ -33,7 +33,7 @@ class Measuring(Training):
         pass
 
     def _leave(self, step: int) -> None:
-        self._evaluate(step)
+        self.measurements.measure(step)
 
     def _write_results(self) -> dict:
         return metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials)

@@ -1,6 +1,7 @@
 """`hardsplat train`."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from hardsplat.cli.flags import add_groups, add_setting, settings, show_log
 from hardsplat.config import GROUPS
@@ -42,10 +43,21 @@ def handle(flags):
     if with_sfm and not config.resume:
         find_poses(photographs or config.data_dir, config)
     require_scene(config)
+    device = None if with_window else opening(config.device)  # a window asks for more of a device
     from hardsplat.train.trainer import train
 
     show_log(config.verbose, config.quiet)
-    train(config, [watcher for watcher in [with_window and _preview(), _server(address)] if watcher], parts)
+    train(config, [watcher for watcher in [with_window and _preview(), _server(address)] if watcher], parts, device)
+
+
+def opening(wanted):
+    """The device, which a thread opens while this one imports what trains: drivers take their time."""
+    from hardsplat.gpu.probe import open_device
+
+    threads = ThreadPoolExecutor(1, "device")
+    device = threads.submit(open_device, wanted)
+    threads.shutdown(wait=False)
+    return device
 
 
 def find_poses(photographs, config):

@@ -47,7 +47,7 @@ REFINE = Subsystem(
     buffers=(
         BufferSpec(90, "refine_settings", "RefineSettings", (1,), "what densification goes by", single=True),
         BufferSpec(91, "grow_stats", "GrowStat", ("splats",), "statistics since the last densification"),
-        BufferSpec(92, "flags", "uint", ("splats",), "2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see mcmc/weigh.comp"),
+        BufferSpec(92, "flags", "uint", ("splats",), "2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see densify/mcmc/weigh.comp"),
         BufferSpec(93, "flag_sums", "uint", ("groups",), "flagged splats per workgroup, then those of all before; the last is the total"),
         BufferSpec(94, "holes", "uint", ("splats",), "places to fill when dead splats are compacted"),
         BufferSpec(95, "copies", "uint", (), "MCMC, in the memory of holes: how many copies of a splat are to be made"),

@@ -6,7 +6,7 @@ All draw `blobs` as splats2d, so image and gradients are the same but for roundi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,8 +34,8 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
 SUBGROUPS = (8, 16, 32, 64)
-STORE = Sink(True, {"sink": "fit/store.glsl"}, ("blobs",), ("d_blobs",))
-ADAM = Sink(False, {"sink": "fit/adam.glsl"}, ("adam_settings", "rates", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))
+STORE = Sink(True, {"sink": "fit/sink_store.glsl"}, ("blobs",), ("d_blobs",))
+ADAM = Sink(False, {"sink": "fit/sink_adam.glsl"}, ("adam_settings", "rates", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))
 
 
 @dataclass(frozen=True)
@@ -164,12 +164,6 @@ class WalkRasterizer:
 
     def record_score(self, recorder: Recorder, score: str) -> None:
         raise ValueError("blobs have no scores")
-
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None:
-        """Blobs have no depth."""
-        self.record_forward(recorder)
-        compare(recorder)
-        self.record_backward(recorder)
 
     def _draw(self, recorder: Recorder, run: Pipeline) -> None:
         """A dispatch is counted in workgroups of the size that the shader has by default."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -205,8 +207,9 @@ class Device:
         self._procs: dict[str, Any] = {}
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}
-        self.pipelines: dict[tuple, Any] = {}  # built passes, see app/hardsplat/gpu/passes.py
-        self.build_seconds = 0.0  # that building them took
+        self.pipelines: dict[tuple, Future] = {}  # built passes, and those that are being built, see app/hardsplat/gpu/passes.py
+        self.builders, self.building = ThreadPoolExecutor(thread_name_prefix="builder"), threading.Lock()
+        self.build_seconds = 0.0  # that somebody waited for them
 
     def _read_limits(self) -> None:
         struct, stype = "VkPhysicalDeviceMaintenance3Properties", vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
@@ -256,6 +259,7 @@ class Device:
         """Frees what the device itself holds, and the device. Buffers, images and recorders must be destroyed by then. May be called again."""
         if self.handle is None:
             return
+        self.builders.shutdown(cancel_futures=True)
         with suppress(vk.VkErrorDeviceLost):
             vk.vkDeviceWaitIdle(self.handle)
         for free in reversed(self._at_close):

@@ -7,7 +7,7 @@ import operator
 import struct
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 
 import vulkan as vk
@@ -240,10 +240,9 @@ def build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
     return build_all(device, [owner])[owner.name]
 
 
-def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
+def _build(device: Device, owner: ComputePass | DrawPass, modules: Mapping[Source, Future[tuple[bytes, Reflection]]]) -> Pipeline:
     sources = owner.sources()
-    binaries = [shader.compile_source(s) for s in sources]
-    infos = [reflect(b) for b in binaries]
+    binaries, infos = zip(*(modules[source].result() for source in sources))
     kinds = check(owner, [(s.path, i) for s, i in zip(sources, infos)])
     visible = functools.reduce(operator.or_, (_STAGES[s.stage] for s in sources))
     bindings = [
@@ -293,14 +292,37 @@ def _build(device: Device, owner: ComputePass | DrawPass) -> Pipeline:
 
 def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
     """The pipelines of passes by the passes' names, each made once per device, those that are not there yet side by side. Raises like `build`."""
-    owners, known = list(owners), device.pipelines
-    wanted = {owner.key(): owner for owner in owners if owner.key() not in known}
-    if wanted:
-        begun = time.perf_counter()
-        pipeline_cache(device)
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(shader.compile_source, {source for owner in wanted.values() for source in owner.sources()}))
-            known.update(zip(wanted, pool.map(lambda owner: _build(device, owner), wanted.values())))
+    owners, known, begun = list(owners), device.pipelines, time.perf_counter()
+    keys = [owner.key() for owner in owners]
+    missing = [owner for owner, key in zip(owners, keys) if key not in known]
+    begin_all(device, missing)
+    try:
+        if missing or not all(known[key].done() for key in keys):
+            for key in keys:
+                known[key].result()
+            device.build_seconds += time.perf_counter() - begun
         device.check_validation()
-        device.build_seconds += time.perf_counter() - begun
-    return {owner.name: known[owner.key()] for owner in owners}
+    except BaseException:
+        for key in keys:
+            if key in known and (not known[key].done() or known[key].exception()):
+                del known[key]  # whoever asks again builds again
+        raise
+    return {owner.name: known[key].result() for owner, key in zip(owners, keys)}
+
+
+def begin_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> None:
+    """Has the pipelines of passes built by threads, those that are not there yet, for a later `build_all`, which says what went wrong. Nobody waits."""
+    with device.building:
+        wanted = {key: owner for owner in owners if (key := owner.key()) not in device.pipelines}
+        if not wanted:
+            return
+        pipeline_cache(device)
+        # modules come first in the queue, so that a pipeline that waits for one keeps no thread from it
+        modules = {source: device.builders.submit(_module, source) for source in dict.fromkeys(source for owner in wanted.values() for source in owner.sources())}
+        for key, owner in wanted.items():
+            device.pipelines[key] = device.builders.submit(_build, device, owner, modules)
+
+
+def _module(source: Source) -> tuple[bytes, Reflection]:
+    binary = shader.compile_source(source)
+    return binary, reflect(binary)

@@ -19,7 +19,7 @@ from hardsplat.files import replacing
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import ComputePass, DrawPass, build
+from hardsplat.gpu.passes import ComputePass, DrawPass, begin_all, build
 from hardsplat.gpu.recorder import Recorder
 
 _FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT
@@ -28,12 +28,12 @@ LAYERS = 256  # quads that cover it
 ADDRESSES = 9
 THREADS = 1024 * contract.CONSTANTS["GROUP"]
 
-_NATIVE = {"atomics": "atomic/native.glsl"}
+_NATIVE = {"atomics": "reduce/atomics_native.glsl"}
 _ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
 _ATOMICS_DRAW = DrawPass("probe atomics in a draw", "probe/layers.vert", "probe/atomics.frag", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
 _ORDER = DrawPass("probe order", "probe/layers.vert", "probe/order.frag", reads=("state",), writes=("state",))
-_INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "order/interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
-_RASTER_ORDER = replace(_ORDER, name="probe raster order", slots={"order": "order/raster_order.glsl"}, attachment="state", format=_FLOAT32, in_order=True)
+_INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "draw/order_interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
+_RASTER_ORDER = replace(_ORDER, name="probe raster order", slots={"order": "draw/order_raster.glsl"}, attachment="state", format=_FLOAT32, in_order=True)
 _SEQUENTIAL = DrawPass(
     "probe sequential",
     "probe/layers.vert",
@@ -41,10 +41,11 @@ _SEQUENTIAL = DrawPass(
     reads=("blocks",),
     writes=("blocks",),
     spec={"SIDE": SIDE},
-    slots={"section": "section/sequential.glsl"},
+    slots={"section": "draw/section_sequential.glsl"},
 )
-CHECKED = ("float_atomics", "interlock", "raster_order", "sequential")
-PASSES = (_ATOMICS_COMPUTE, _ATOMICS_DRAW, _INTERLOCK, _RASTER_ORDER, _SEQUENTIAL)
+_OF = {"float_atomics": (_ATOMICS_COMPUTE, _ATOMICS_DRAW), "interlock": (_INTERLOCK,), "raster_order": (_RASTER_ORDER,), "sequential": (_SEQUENTIAL,)}
+CHECKED = tuple(_OF)
+PASSES = tuple(owner for owners in _OF.values() for owner in owners)
 
 
 def wanted() -> bool:
@@ -74,6 +75,8 @@ def probe(device: Device) -> dict[str, str]:
 
 def measure(device: Device) -> dict[str, str]:
     """Capability -> what went wrong, of those that the device offers."""
+    offered = [owner for name, owners in _OF.items() if name in device.capabilities for owner in owners]
+    begin_all(device, offered)  # side by side: the first start of a driver takes a second for some of them
     checks = (_check_atomics, lambda d: _check_order(d, _INTERLOCK), lambda d: _check_order(d, _RASTER_ORDER), _check_section)
     outcome = {name: check(device) for name, check in zip(CHECKED, checks) if name in device.capabilities}
     return {name: f"a working {name} (start-up probe: {why})" for name, why in outcome.items() if why}

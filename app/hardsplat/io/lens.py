@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-import cv2  # undistorts, for which imageio has nothing
 import numpy as np
 
+from hardsplat.camera import Distortion
 from hardsplat.errors import UserError
 from hardsplat.io.colmap_model import CAMERA_MODELS, ColmapCamera
 
@@ -64,8 +64,15 @@ class Lens:
         label = f"camera {camera.id} ({camera.model})"
         return cls(label, fisheye, tuple(coefficients.tolist()), tuple(K.ravel().tolist()), width, height)
 
+    @property
+    def distortion(self) -> Distortion:
+        """That of a camera whose photographs stay as they are."""
+        return Distortion(self.fisheye, self.coefficients)
+
     def pinhole_K(self) -> np.ndarray:
         """(3, 3) the pinhole camera of the same image size that sees only what the photograph shows: no black borders."""
+        import cv2  # undistorts, for which imageio has nothing; its import takes a tenth of a second
+
         K, d, size = self._opencv()
         try:
             if self.fisheye:
@@ -80,6 +87,8 @@ class Lens:
 
     def undistort(self, image: np.ndarray) -> np.ndarray:
         """(height, width, 3 or 4) uint8 photograph -> the same view through pinhole_K, bilinear. UserError when the model does not invert."""
+        import cv2
+
         # The border is found from a few samples, so a fraction of a pixel may lie beyond it: repeat the edge there.
         return cv2.remap(image, *_maps(self), cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
 
@@ -93,6 +102,8 @@ class Lens:
 @lru_cache(maxsize=2)  # photographs come grouped by camera; a map takes 8 bytes a pixel
 def _maps(lens: Lens) -> tuple[np.ndarray, np.ndarray]:
     """Two (height, width) float32: where in the photograph each pixel of the pinhole image lies, OpenCV pixel coordinates."""
+    import cv2
+
     K, d, size = lens._opencv()
     make = cv2.fisheye.initUndistortRectifyMap if lens.fisheye else cv2.initUndistortRectifyMap
     x, y = make(K, d, np.eye(3), lens.pinhole_K() - _HALF, size, cv2.CV_32FC1)

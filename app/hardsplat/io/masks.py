@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-import cv2  # resamples by area, some 5 times as fast as Pillow; imageio has no resampling
 import numpy as np
 
 from hardsplat import contract
@@ -78,7 +77,7 @@ def read_kept(path: Path, width: int, height: int, lens: Lens | None) -> np.ndar
 def fitted(image: np.ndarray, width: int, height: int, lens: Lens | None) -> np.ndarray:
     """A picture as its pinhole camera has it: down-sampled by area to width x height px, then undistorted."""
     if image.shape[1::-1] != (width, height):
-        image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+        image = resampled(image, width, height)
     return lens.undistort(image) if lens else image
 
 
@@ -104,13 +103,20 @@ def masked(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
     return rgba
 
 
+def resampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
+    """(height, width, ...) uint8: an image at another size, by area."""
+    import cv2  # some 5 times as fast as Pillow, and imageio has no resampling; its import takes a tenth of a second
+
+    return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+
+
 def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
     """An image of View.load() at another size, by area. A pixel that mixes in an ignored one is ignored."""
-    small = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    small = resampled(image, width, height)
     if image.shape[2] == 3:
         return small
     keep = np.where((image != _IGNORED).any(axis=2), np.uint8(255), np.uint8(0))
-    return masked(small, cv2.resize(keep, (width, height), interpolation=cv2.INTER_AREA))
+    return masked(small, resampled(keep, width, height))
 
 
 def kept(image: np.ndarray) -> np.ndarray:

@@ -28,10 +28,10 @@ from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
 from hardsplat.train.batch import BatchResult
+from hardsplat.train.keeping import SNAPSHOT_SECONDS
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, stage_table, write_json
 from hardsplat.train.stop import StopRequest
-from hardsplat.train.trainer import SNAPSHOT_SECONDS
 
 OF_A_MESH = (SAVED_NAME, "metrics.json", "mesh.obj", "mesh.mtl", "mesh.ply", "texture.png", "loss.png", "renders")
 _IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)

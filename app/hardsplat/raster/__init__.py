@@ -1,7 +1,7 @@
 """Rasterizers by name. A backend is one module and one row here."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from hardsplat.config import FIELDS
@@ -12,7 +12,7 @@ from hardsplat.gpu.shader import Source
 from hardsplat.raster import hardware, tiled
 from hardsplat.raster.choose import choose as timed_choice
 from hardsplat.raster.hardware import HardwareRasterizer, rows_of
-from hardsplat.raster.rasterizer import Rasterizer, Variants
+from hardsplat.raster.rasterizer import Trainable, Variants
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
 from hardsplat.settings import RasterizerName
@@ -23,11 +23,12 @@ TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the ti
 
 @dataclass(frozen=True)
 class Backend:
-    rasterizer: Callable[..., Rasterizer]
+    rasterizer: Callable[..., Trainable]
     options: type[HardwareOptions] | type[TiledOptions]
     resolve: Callable[[Device, Any], Variants]  # (device, options): UserError for what the device cannot run
     first: Callable[[Device, Any], Any]  # (device, options) -> options with the first rows that run in the place of those that would be timed; UserError like resolve
     sources: Callable[[Device, Any], set[Source]]  # (device, options): the shaders it is made of
+    passes: Callable[..., list]  # (device, SH planes, width, height, options, sink): all that it builds at first, for options without anything left to time
     note: str
     needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.footprint.needs
     without: tuple[str, ...] = ()  # buffers of the contract that it does not have
@@ -40,11 +41,19 @@ BACKENDS = {
         rows_of,
         hardware.first,
         hardware.sources,
+        lambda *how: hardware.all_passes(*hardware.plan(*how)),
         "quads through the graphics pipeline, gradients reduced in the fragment shader",
         without=TILES,
     ),
     "tiled": Backend(
-        TiledRasterizer, TiledOptions, TiledRows.resolve, tiled.first, tiled.sources, "splats listed by tile of 16x16 pixels, in compute shaders alone", {"pairs": PAIRS}
+        TiledRasterizer,
+        TiledOptions,
+        TiledRows.resolve,
+        tiled.first,
+        tiled.sources,
+        lambda *how: tiled.all_passes(*tiled.plan(*how)),
+        "splats listed by tile of 16x16 pixels, in compute shaders alone",
+        {"pairs": PAIRS},
     ),
 }
 
@@ -71,7 +80,7 @@ class _Choice:
 
 def unknown(rasterizer: str, settings: Any) -> list[str]:
     """The options that are not left at their defaults and that this rasterizer does not have, but another."""
-    known = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
+    known = {name: set(backend.options.settings()) for name, backend in BACKENDS.items()}
     return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
 
 

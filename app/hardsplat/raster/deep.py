@@ -7,31 +7,17 @@ The moments of geometry that both backward draws add up have one place, since th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from hardsplat import contract
-from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.passes import ComputePass
 from hardsplat.gpu.recorder import Recorder
 
 if TYPE_CHECKING:
-    from hardsplat.raster.projection import Projection
+    from hardsplat.raster.rasterizer import Trainable
 
-KEPT = ("kept_colors", "d_depths")  # a row a splat
-
-
-class Twice(Protocol):
-    """A rasterizer that draws and differentiates again what is projected."""
-
-    @property
-    def pipelines(self) -> Mapping[str, Pipeline]: ...
-    @property
-    def projection(self) -> Projection: ...
-
-    def record_images(self, recorder: Recorder) -> None: ...  # projected splats -> target
-    def record_again(self, recorder: Recorder) -> None: ...  # splats whose colours alone are others -> target
-    def record_draw_backward(self, recorder: Recorder) -> None: ...  # d_image -> d_splats2d
-    def record_backward(self, recorder: Recorder) -> None: ...
+KEPT = ("kept_colors", "d_depths")  # one a splat
 
 
 def depth_passes() -> list[ComputePass]:
@@ -48,7 +34,7 @@ def depth_bytes(capacity: int) -> dict[str, int]:
     return {name: capacity * contract.itemsize(name) for name in KEPT} | {"kept_frame": contract.itemsize("kept_frame")}
 
 
-def record_deep_step(recorder: Recorder, raster: Twice, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None]) -> None:
+def record_deep_step(recorder: Recorder, raster: Trainable, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None]) -> None:
     """compare, compare_depth: record the losses of the image and of depth, target -> d_image."""
     run = raster.pipelines
     raster.projection.record_forward(recorder, run)

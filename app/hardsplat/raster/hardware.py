@@ -19,7 +19,6 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
 from hardsplat.raster.choose import choose
-from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
 from hardsplat.raster.ordered import Ordered
 from hardsplat.raster.orderfree import OrderFree
@@ -119,6 +118,18 @@ def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
     return 1 if rows.blending.ordered else max(1, min(wanted, device.max_image // height))
 
 
+def plan(
+    device: Device, sh_planes: int, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None
+) -> tuple[Projection, Rows, int, int, int, int]:
+    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
+    rows = rows_of(device, options, backward=sink is not None)
+    segments = segments_of(device, rows, rows.segments, height)
+    rows.names["segments"] = segments
+    threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
+    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
+    return projection, rows, width, height, threshold, segments
+
+
 class HardwareRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
@@ -130,13 +141,9 @@ class HardwareRasterizer:
 
     def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
-        self.rows = rows = rows_of(device, options, backward=sink is not None)
-        threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
-        self.segments = segments_of(device, rows, rows.segments, height)
-        rows.names["segments"] = self.segments
-        self.projection = projection or stochastic.projection(device, (parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
-        self._backward = backward_of(rows, width, height, self.segments, threshold)
-        self._passes = self.projection, rows, width, height, threshold, self.segments
+        self._passes = plan(device, (parameters.sh_degree + 1) ** 2, width, height, options, sink, projection)
+        self.projection, self.rows, _, _, threshold, self.segments = self._passes
+        self._backward = backward_of(self.rows, width, height, self.segments, threshold)
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         try:
@@ -183,14 +190,8 @@ class HardwareRasterizer:
         for image in self.projection.images:
             self._record_draw(recorder, self.pipelines, image)
 
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None:
-        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them.
-
-        compare_depth: records that of depth, whose sink draws it too.
-        """
-        if compare_depth:
-            record_deep_step(recorder, self, compare, compare_depth)
-            return
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:

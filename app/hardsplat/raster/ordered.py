@@ -80,7 +80,7 @@ class Ordered:
             blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False))
         unfinished = DrawPass(
             name="begin backward unfinished",
-            vertex="draw/whole.vert",
+            vertex="draw/canvas.vert",
             fragment="draw/unfinished.frag",
             reads=("blocks",),
             writes=("unfinished",),

@@ -64,11 +64,11 @@ class OrderFree:
             samples=rows.samples * block.pixels,
             depth=DepthTest("sample_depths", "less", clear=1.0),
             spec={**canvas, **blocks, **draws, "DRAW": draw, "SAMPLES": rows.samples * block.pixels, "SAMPLED": True, "RANKED": True},
-            slots={"taken": "taken/any.glsl"},
+            slots={"taken": "samples/taken_any.glsl"},
         )
         second = replace(nearest, name=f"draw backward next {draw}", attachment="next")
         if self.front_to_back:
-            second = replace(second, reads=(*nearest.reads, "nearest"), writes=("next", "sample_depths"), slots={"taken": "taken/others.glsl"}, macros=numbers)
+            second = replace(second, reads=(*nearest.reads, "nearest"), writes=("next", "sample_depths"), slots={"taken": "samples/taken_others.glsl"}, macros=numbers)
         else:
             depth = DepthTest("sample_depths", "greater", writes=False)
             second = replace(second, reads=(*nearest.reads, "sample_depths"), writes=("next",), depth=depth, spec={**nearest.spec, "BACK_TO_FRONT": True})

@@ -8,13 +8,16 @@ All through named buffers and images (hardsplat.contract) and planes (hardsplat.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import Pipeline
 from hardsplat.gpu.recorder import Recorder
+
+if TYPE_CHECKING:
+    from hardsplat.raster.projection import Projection
 
 
 class Variants(Protocol):
@@ -56,7 +59,17 @@ class Rasterizer(Protocol):
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: of hardsplat.variants.pictures
     def record_backward(self, recorder: Recorder) -> None: ...  # where its gradients are analytic
     def record_score(self, recorder: Recorder, score: str) -> None: ...  # after record_step, of hardsplat.raster.sinks.SCORES -> `d_splats2d`, which must be clean
-    # forward, `compare` (target -> what the gradients need), gradients, sink; before it depth likewise, where there is a `compare_depth`
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None: ...
     def make_room(self, wanted: int | None = None) -> bool: ...  # for `wanted` pairs, by default those of the last frame; True: record anew, with its new `resources`
     def destroy(self) -> None: ...
+
+
+class Trainable(Rasterizer, Protocol):
+    """A rasterizer of 3D splats: what a step of training takes, and one that draws depth too (raster/deep.py)."""
+
+    @property
+    def projection(self) -> Projection: ...
+
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None: ...  # forward, `compare` (target -> what the gradients need), gradients, sink
+    def record_images(self, recorder: Recorder) -> None: ...  # projected splats -> target
+    def record_again(self, recorder: Recorder) -> None: ...  # splats whose colours alone are others -> target
+    def record_draw_backward(self, recorder: Recorder) -> None: ...  # d_image -> d_splats2d

@@ -22,7 +22,6 @@ from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
-from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images, scored
@@ -56,6 +55,7 @@ class TiledOptions(Options):
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
+    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
     gradient: str = "auto"  # auto: analytic; stochastic: see above
 
@@ -150,7 +150,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height)
-    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
+    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share, "BY_TWO": True}, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
     backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
@@ -206,6 +206,16 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
     ]
 
 
+def plan(
+    device: Device, sh_planes: int, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None
+) -> tuple[Projection, TiledRows, int, int, int, int]:
+    """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
+    rows = TiledRows.resolve(device, options)
+    threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
+    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
+    return projection, rows, width, height, device.subgroup_size, threshold
+
+
 class TiledRasterizer:
     """Draws `parameters` on a canvas of width x height px. Resources: its own and those of `parameters`, by contract name.
 
@@ -215,12 +225,11 @@ class TiledRasterizer:
 
     def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: TiledOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
-        self.rows = rows = TiledRows.resolve(device, options)
+        self._passes = plan(device, (parameters.sh_degree + 1) ** 2, width, height, options, sink, projection)
+        self.projection, rows = self._passes[:2]
+        self.rows = rows
         self.tiles = int(np.prod(grid(width, height)))
         self.digits = digits(self.tiles)
-        threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-        self.projection = projection or stochastic.projection(device, (parameters.sh_degree + 1) ** 2, sink, options.antialiased, options.stochastic)
-        self._passes = self.projection, rows, width, height, device.subgroup_size, threshold
         self.pipelines = build_all(device, all_passes(*self._passes))
         capacity = parameters.capacity
         self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
@@ -293,14 +302,8 @@ class TiledRasterizer:
                 recorder.run(run[f"tile count{image}"], indirect="visible_blocks")
             recorder.run(run[f"draw{image}"], threads=self._threads(run["draw"]))
 
-    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None], compare_depth: Callable[[Recorder], None] | None = None) -> None:
-        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them.
-
-        compare_depth: records that of depth, whose sink draws it too.
-        """
-        if compare_depth:
-            record_deep_step(recorder, self, compare, compare_depth)
-            return
+    def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
+        """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:

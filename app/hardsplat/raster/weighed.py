@@ -61,7 +61,7 @@ class Weighed:
         )
         unfinished = DrawPass(
             name=f"draw backward unfinished {draw}",
-            vertex="draw/whole.vert",
+            vertex="draw/canvas.vert",
             fragment="samples/unfinished.frag",
             reads=("sample_ranks",),
             writes=("unfinished",),

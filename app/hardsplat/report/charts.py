@@ -16,11 +16,18 @@ HATCHES = ("", "///", "", "xxx", "...", "", "\\\\\\", "", "++", "")
 MARKERS = "os^Dvx*P<>"
 
 
-def figure(width: float, height: float):
-    """A matplotlib Figure of so many inches, apart from pyplot and its windows."""
+def figure(width: float, height: float, left: float = 0.0):
+    """A matplotlib Figure of so many inches, apart from pyplot and its windows.
+
+    left: inches of a margin that holds the words beside one column of axes; by default the figure measures all words, which takes half of the time of a plot.
+    """
     from matplotlib.figure import Figure  # a third of a second, which help and bad input need not wait for
 
-    return Figure(figsize=(width, height), layout="constrained")
+    if not left:
+        return Figure(figsize=(width, height), layout="constrained")
+    page = Figure(figsize=(width, height))
+    page.subplots_adjust(left=left / width, right=1 - 0.15 / width, bottom=0.55 / height, top=1 - 0.35 / height, hspace=0.25)
+    return page
 
 
 def line(i: int) -> dict:

@@ -29,11 +29,15 @@ NAME = "report.html"
 
 @dataclass(frozen=True)
 class Made:
-    """What a run has in memory of what its report is made of: metrics as metrics.json will hold them, renders and photographs (H, W, 3) uint8 by view, the viewer as HTML."""
+    """What a run has in memory of what its report is made of: metrics as metrics.json will hold them, renders and photographs (H, W, 3) uint8 by view, the viewer as HTML.
+
+    plots: those of `early_plots`.
+    """
 
     metrics: dict
     comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
     viewer: str | None = None
+    plots: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_report(folder: Path, made: Made | None = None) -> Path:
@@ -44,6 +48,7 @@ def write_report(folder: Path, made: Made | None = None) -> Path:
     stages, memory = by_stage(metrics["stage_ms"]), {purpose: n for purpose, n in metrics["memory_bytes"].items() if n}
     views, shown = _views(folder, last, made.comparisons if made else {})
     viewer = made.viewer if made else _viewer(folder, config, next((v["name"] for v in shown), None))
+    plots = {**early_plots(metrics), **late_plots(metrics)} if not (made and made.plots) else {**made.plots, **late_plots(metrics)}
     return write_page(
         folder / NAME,
         "run.html",
@@ -54,12 +59,12 @@ def write_report(folder: Path, made: Made | None = None) -> Path:
         views=views,
         shown=shown,
         processor=processor(metrics["device"]["kind"]),
-        curves=_curves(metrics),
+        curves=[(plots[words], words) for words in _CURVES if words in plots],
         stages=stages,
         passes=metrics["stage_ms"],
-        stage_bars=plot(_bars(stages, "Time of a step", "ms")) if stages else None,
+        stage_bars=plots.get(_STAGES),
         memory=memory,
-        memory_bars=plot(_bars({purpose: n / 2**20 for purpose, n in memory.items()}, "Memory by purpose", "MiB")),
+        memory_bars=plots[_MEMORY],
         about=_about(metrics),
         config=_settings(config),
         viewer=viewer,
@@ -129,22 +134,27 @@ def _settings(config: dict) -> list[tuple[str, list[dict]]]:
     return out
 
 
-def _curves(metrics: dict) -> list[tuple[str, str]]:
-    """(plot, words for it), each of one quantity, of those that there are numbers for."""
-    if not metrics["curve"]["step"]:
-        return []
-    drawn = [(_loss, "Loss by step"), (_quality, "PSNR by step"), (_splats, "Number of splats by step")]
-    if len(metrics["curve"]["step"]) > 1:
-        drawn.append((_rate, "Steps per second by training time"))
-    out = []
-    for draw, words in drawn:
-        page = figure(6.4, 3.6)
-        axes = page.subplots()
-        draw(axes, metrics)
-        if draw is not _rate:
-            axes.set_xlabel("step")
-        out.append((plot(page), words))
-    return out
+def early_plots(metrics: dict) -> dict[str, str]:
+    """Plots by their words that do without measurements of held-out views, of those that there are numbers for. memory_bytes and stage_ms are of the whole run."""
+    stages, memory = by_stage(metrics["stage_ms"]), {purpose: n / 2**20 for purpose, n in metrics["memory_bytes"].items() if n}
+    out = {words: _curve(words, metrics) for words in _CURVES if words != _QUALITY and len(metrics["curve"]["step"]) > (words == _RATE)}
+    if stages:
+        out[_STAGES] = plot(_bars(stages, _STAGES, "ms"))
+    return out | {_MEMORY: plot(_bars(memory, _MEMORY, "MiB"))}
+
+
+def late_plots(metrics: dict) -> dict[str, str]:
+    """The other plots of a report."""
+    return {_QUALITY: _curve(_QUALITY, metrics)} if metrics["curve"]["step"] else {}
+
+
+def _curve(words: str, metrics: dict) -> str:
+    page = figure(6.4, 3.6, left=0.75)
+    axes = page.subplots()
+    _CURVES[words](axes, metrics)
+    if words != _RATE:
+        axes.set_xlabel("step")
+    return plot(page)
 
 
 def _said(value) -> str:
@@ -155,7 +165,7 @@ def _said(value) -> str:
 
 def curves(metrics: dict):
     """Loss, PSNR and number of splats by step, as one figure."""
-    page = figure(8, 8)
+    page = figure(8, 8, left=0.85)
     rows = page.subplots(3, 1, sharex=True)
     for axes, draw in zip(rows, (_loss, _quality, _splats)):
         draw(axes, metrics)
@@ -213,7 +223,7 @@ def _speed(steps: np.ndarray, seconds: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _bars(values: dict[str, float], title: str, unit: str):
-    page = figure(6.4, 1.0 + 0.3 * len(values))
+    page = figure(6.4, 1.0 + 0.3 * len(values), left=0.3 + 0.085 * max(map(len, values), default=0))
     axes = page.subplots()
     whole = sum(values.values())
     for i, value in enumerate(values.values()):
@@ -226,3 +236,7 @@ def _bars(values: dict[str, float], title: str, unit: str):
     axes.set_xlabel(unit)
     axes.spines[["top", "right"]].set_visible(False)
     return page
+
+
+_LOSS, _QUALITY, _RATE, _STAGES, _MEMORY = "Loss by step", "PSNR by step", "Steps per second by training time", "Time of a step", "Memory by purpose"
+_CURVES = {_LOSS: _loss, _QUALITY: _quality, "Number of splats by step": _splats, _RATE: _rate}  # what draws each, in the order of the page

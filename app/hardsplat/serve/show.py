@@ -27,7 +27,7 @@ def serve(target: str | Path, address: str = "", data_dir: str | Path | None = N
     degree = shown.gaussians.sh_degree
     cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)] if scene else []
     controls = around(shown.gaussians)
-    start = scene.views[scene.train[0]].camera if scene else controls.camera(controls.lens.width, controls.lens.height)
+    start = scene.views[0].camera if scene else controls.camera(controls.lens.width, controls.lens.height)
     setting = setting_of(shown.gaussians, [scene.views[i].camera for i in scene.train] if scene else [])
     parameters = Parameters(gpu, len(shown.gaussians), degree)
     frames = None

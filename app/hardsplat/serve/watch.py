@@ -51,7 +51,7 @@ class Server(Watcher):
         cameras = [(view.camera, i in set(scene.test)) for i, view in enumerate(scene.views)]
         setting = setting_of(points, [scene.views[i].camera for i in scene.train])
         look = replace(look_of(run.config, run.session.raster.rows.names), sh_degree=run.config.sh_degree)
-        self._frames = Frames(run.device, self._address, f"{scene.name} - hardsplat", look, setting, scene.views[scene.train[0]].camera, cameras, busy=True)
+        self._frames = Frames(run.device, self._address, f"{scene.name} - hardsplat", look, setting, scene.views[0].camera, cameras, busy=True)
         self._add_controls(self._frames.server.gui)
         tqdm.write(f"view: {self.url}")
 

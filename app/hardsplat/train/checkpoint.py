@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat import contract, trained
+from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.gaussians import Gaussians
@@ -62,6 +63,17 @@ class Checkpoint:
             if q.of != "splat":
                 buffers[q.name] += np.float32(q.first)
         return cls(0, sh_degree, buffers | gaussians.planes(sh_degree), fresh=True)
+
+
+def of_other_items(checkpoint: Checkpoint, items: Mapping[Of, int], config: TrainConfig) -> set[str]:
+    """Names of arrays of a checkpoint that are of other photographs or cameras than `items` has, and rest in this run. Raises UserError where they are trained."""
+    found: set[str] = set()
+    for q in (q for kind in trained.ORDER[1:] for q in trained.of(kind)):
+        there = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else items[q.of]
+        if there != items[q.of] and trained.is_chosen(q, config):
+            raise UserError(f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: train on the photographs that it was made with")
+        found |= {q.name, q.moments} if there != items[q.of] else set()
+    return found
 
 
 def path_of(result_dir: Path, step: int) -> Path:

@@ -41,8 +41,8 @@ def loss_passes(photo_bytes: int = 4, differences: bool = False, exposed: bool =
     differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
     the derivative; the record is of `target`."""
     spec = {"PHOTO_BYTES": photo_bytes}
-    result = ("target_minus",), ("loss_differences",), {"result": "loss/difference.glsl"}
-    more, writes, slots = result if differences else ((), ("d_image",), {"result": "loss/derivative.glsl"})
+    result = ("target_minus",), ("loss_differences",), {"result": "loss/result_difference.glsl"}
+    more, writes, slots = result if differences else ((), ("d_image",), {"result": "loss/result_derivative.glsl"})
     bind = {"target": "exposed"} if exposed else {}
     return (
         ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec, bind=bind),

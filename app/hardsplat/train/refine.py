@@ -19,7 +19,7 @@ RANKS = ("flags", "flag_sums")
 SCAN = ComputePass("densify scan", "densify/scan.comp", reads=("counts", "flag_sums"), writes=("flag_sums",))
 NOISE = ComputePass(
     name="noise",
-    shader="mcmc/noise.comp",
+    shader="densify/mcmc/noise.comp",
     reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
     writes=("means",),
 )
@@ -27,7 +27,7 @@ THINNINGS = 5  # turns of the budget strategy in which splats are thinned out
 WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
 
 
-def splat_row() -> tuple[str, ...]:
+def splat_planes() -> tuple[str, ...]:
     """What moves with a splat: all its numbers and their moments."""
     return *trained.values(), *trained.moments()
 
@@ -50,18 +50,22 @@ def resize(grown: bool) -> ComputePass:
 
 def pruning_passes(moments: str) -> tuple[ComputePass, ...]:
     """Of flagged splats, which live on, a dense array."""
-    row = splat_row()
+    planes = splat_planes()
     return (
         ComputePass("densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)),
         ComputePass(
-            "densify fill", "densify/fill.comp", reads=("refine_settings", "counts", "holes", "grow_stats", *RANKS, *row), writes=("grow_stats", *row), slots=slots_of(moments)
+            name="densify fill",
+            shader="densify/fill.comp",
+            reads=("refine_settings", "counts", "holes", "grow_stats", *RANKS, *planes),
+            writes=("grow_stats", *planes),
+            slots=slots_of(moments),
         ),
         resize(grown=False),
     )
 
 
 def record_pruning(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what follows from it; rows of the living alone."""
+    """flags and flag_sums of the living, as densify/mark.glsl makes them -> counts.splats and what follows from it; places of the living alone."""
     recorder.run(run["densify scan"], threads=(GROUP,))
     recorder.run(run["densify holes"], indirect="splat_groups")
     recorder.run(run["densify fill"], indirect="splat_groups")
@@ -93,18 +97,18 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
 
     The noise is an area times a length: in units of the scene's extent it is alike in metres and in centimetres.
     """
-    row = np.zeros((), contract.dtype("RefineSettings"))
+    settings = np.zeros((), contract.dtype("RefineSettings"))
     for name in ("grow_grad2d", "grow_scale3d", "prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity"):
-        row[name] = getattr(config, name)
+        settings[name] = getattr(config, name)
     noise = config.noise_lr * (config.grow_noise if config.strategy == "budget" else 1.0)
-    row["extent"], row["noise_lr"] = extent, noise / extent**2
-    row["budget"], row["first_step"], row["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
-    row["grow_absolute"], row["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
-    row["thinned"] = config.prune_to ** (1 / THINNINGS)
+    settings["extent"], settings["noise_lr"] = extent, noise / extent**2
+    settings["budget"], settings["first_step"], settings["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
+    settings["grow_absolute"], settings["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
+    settings["thinned"] = config.prune_to ** (1 / THINNINGS)
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
-        row[name] = getattr(config, name)
-    row["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0
-    return row
+        settings[name] = getattr(config, name)
+    settings["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0
+    return settings
 
 
 def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:

@@ -37,7 +37,8 @@ class Results:
         self.background.do("imports", _import_neighbours, line="imports")
         self._photos: list[Future] | None = None
         self._viewer: Future | None = None
-        self._shown: dict[str, tuple[np.ndarray, np.ndarray]] = {}  # renders and photographs that the report shows
+        self._plots: Future | None = None
+        self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}  # renders, which threads make, and photographs that the report shows
 
     # -- held-out photographs --------------------------------------------------------------------------------------------------
 
@@ -88,15 +89,17 @@ class Results:
 
         assert m.image is not None
         image = m.image
-        if m.name in spread([self.scene.views[i].name for i in self.scene.test]):
-            self._shown[m.name] = to_uint8(image), m.photo
 
-        def work():
-            save_png(self._path(m.name, "render"), image)
+        def work() -> np.ndarray:
+            render = to_uint8(image)
+            save_png(self._path(m.name, "render"), render)
             if self._photos is None:
                 save_png(self._path(m.name, "photo"), m.photo)
+            return render
 
-        self.background.do("renders", work, image.nbytes + m.photo.nbytes)
+        render = self.background.do("renders", work, image.nbytes + m.photo.nbytes)
+        if m.name in spread([self.scene.views[i].name for i in self.scene.test]):
+            self._shown[m.name] = render, m.photo
 
     def gaussians(self, planes: Mapping[str, np.ndarray]) -> Future[Gaussians]:
         """Splats from the trained values that a session or a checkpoint has, by name."""
@@ -129,15 +132,21 @@ class Results:
         """What was learnt of photographs, where anything was. held_out: refined cameras of the held-out views, if there are any."""
         from hardsplat.train.learnt import save_learnt
 
-        if self.config.exposure != "none" or self.config.pose_opt:
+        if self.config.exposure != "none" or self.config.pose_opt or self.config.intrinsics_opt:
             self.background.do("learnt", lambda: save_learnt(self.folder, self.config, self.scene, state, held_out))
 
     def viewer(self, gaussians: Future[Gaussians], name: str | None) -> None:
         """The report's viewer, which begins at the held-out view `name`, shown before. Made from memory while held-out views are measured."""
         from hardsplat.report.run import viewer_of
 
-        picture = self._shown[name][0] if name in self._shown else None
-        self._viewer = self.background.do("report", lambda: viewer_of(gaussians.result(), self.scene, self.config, name, picture))
+        picture = self._shown[name][0].result if name in self._shown else lambda: None
+        self._viewer = self.background.do("report", lambda: viewer_of(gaussians.result(), self.scene, self.config, name, picture()), line="viewer")
+
+    def plots(self, metrics: dict) -> None:
+        """Those plots of the report that do without the last measurement. metrics: as `finish` will be given them, but for that."""
+        from hardsplat.report.run import early_plots
+
+        self._plots = self.background.do("plots", lambda: early_plots(metrics), line="plots")
 
     # -- at the end ------------------------------------------------------------------------------------------------------------
 
@@ -158,7 +167,8 @@ class Results:
         from hardsplat.report.run import Made, write_report
 
         try:
-            write_report(self.folder, Made(metrics, self._shown, self._viewer.result() if self._viewer else None))
+            shown = {name: (render.result(), photo) for name, (render, photo) in self._shown.items()}
+            write_report(self.folder, Made(metrics, shown, self._viewer.result() if self._viewer else None, self._plots.result() if self._plots else {}))
         except Exception as error:  # whatever it is: nothing that was trained depends on the page
             tqdm.write(f"note: {self.folder / REPORT} was not written: {str(error) or type(error).__name__}")
 

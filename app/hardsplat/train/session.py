@@ -14,41 +14,45 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
-from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, buffer_in
-from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.queue import submit
-from hardsplat.gpu.recorder import Recorder, Recordings
+from hardsplat.gpu.recorder import Recordings
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_row
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.sinks import Sink, adam, resolve_moments
-from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
 from hardsplat.train.capture import Capture
-from hardsplat.train.checkpoint import STATISTICS, Checkpoint
+from hardsplat.train.checkpoint import STATISTICS, Checkpoint, of_other_items
 from hardsplat.train.depths import Depths
-from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss, term_sums_bytes
+from hardsplat.train.loss import loss_terms, term_sums_bytes
 from hardsplat.train.photos import Photos
-from hardsplat.train.refine import allocate_refine, refine_settings
-from hardsplat.train.schedule import adam_settings, rate_plans, record_begin, record_end, step_settings, view_order
+from hardsplat.train.refine import allocate_refine
+from hardsplat.train.schedule import view_order
+from hardsplat.train.step import Step, allocate_step, allocate_weights
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.strategy import Record
 from hardsplat.trained import Of
-from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gradients import finds_statistics
 
 GROUP = contract.CONSTANTS["GROUP"]
+
+
+def sink_of(c: TrainConfig, depths: bool) -> Sink:
+    """Where the gradients of a training go. depths: its loss has a term of depth."""
+    strategy, has_statistics = STRATEGIES[c.strategy], finds_statistics(c.gradient)
+    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths)
 
 
 class Session(BatchedSession):
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order. timed_rows: see `use`.
 
     numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all. frozen: the splats stay as they are.
+    distorted: other cameras that its rasterizer draws distort, as those of views may.
     depths: what is known of the views' depth where --depth-lambda asks for it: (H, W), 1 / world units, 0 where nothing is.
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
@@ -69,9 +73,11 @@ class Session(BatchedSession):
         numbers: Sequence[int] | None = None,
         frozen: bool = False,
         depths: Sequence[np.ndarray] | None = None,
+        distorted: bool = False,
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         (self.width, self.height), self.extent = canvas, extent
+        self._lens = "distorted" if distorted or any(v.distortion for v in views) else "pinhole"
         self.numbers = list(numbers or [0] * len(views))
         self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
         known = Depths(device, depths, config.depth_lambda, config.max_steps, extent, photos) if depths is not None and config.depth_lambda else None
@@ -95,27 +101,12 @@ class Session(BatchedSession):
 
     def _allocate_shared(self) -> None:
         """What does not depend on the number of splats."""
-        device = self.device
-        c, splat_planes, terms = self.config, trained.plane_count("splat"), self._terms()
+        terms, views = self._terms(), self._rows(self.views)
         self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
-        told = {
-            "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, splat_planes, c.sh_degree, c.sh_degree_interval, c.near_plane),
-            "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
-            "rate_plans": rate_plans(c, self.extent, self.capture.frozen),
-            "loss_terms": terms,
-            "refine_settings": refine_settings(c, self.extent),
-            "views": self._rows(self.views),
-        }
-        sizes = {name: values.size for name, values in told.items()} | {"rates": told["rate_plans"].size, "moved_planes": 1}
-        sizes |= {"schedule": HISTORY, "history": HISTORY}
-        for name, n in sizes.items():
-            self._shared[name] = Buffer(device, n * contract.itemsize(name), name, host=name in ("schedule", "history"))
-        for name, values in told.items():
-            self._shared[name].upload(values)
-        self._shared |= allocate_loss(device, self.width, self.height, differences=self.estimates > 0)
+        allocate_step(self._shared, self.device, self.config, (self.width, self.height), self.extent, views, terms, self.capture.frozen)
         if self.strategy.scores:
-            self._shared["weights"] = Image(device, self.width, self.height, FORMATS["float32"].vk, np.float32, "weights")
-        self._batches = Batches(device, buffer_in(self._shared, "history"), self._on_batch)
+            self._shared["weights"] = allocate_weights(self.device, (self.width, self.height))
+        self._batches = Batches(self.device, buffer_in(self._shared, "history"), self._on_batch)
 
     def _rows(self, views: list[Camera]) -> np.ndarray:
         """The contract's Camera struct of each view."""
@@ -137,7 +128,7 @@ class Session(BatchedSession):
     def restore(self, checkpoint: Checkpoint) -> None:
         """Goes on where the checkpoint was made. Raises OutOfMemory like start, UserError where it is of other photographs than the session's."""
         n = checkpoint.splats
-        others = self._of_other_items(checkpoint)
+        others = of_other_items(checkpoint, self.items, self.config)
         self.drain()
         self.check_fit(n)
         try:
@@ -152,16 +143,6 @@ class Session(BatchedSession):
             if name not in others and name not in zeros:
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
-
-    def _of_other_items(self, checkpoint: Checkpoint) -> set[str]:
-        """Names of arrays of a checkpoint that are of other photographs or cameras, and rest in this run. Raises UserError where they are trained."""
-        found: set[str] = set()
-        for q in (q for kind in trained.ORDER[1:] for q in trained.of(kind)):
-            items = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else self.items[q.of]
-            if items != self.items[q.of] and trained.is_chosen(q, self.config):
-                raise UserError(f"the checkpoint knows {items} {q.of}s, the scene has {self.items[q.of]}: train on the photographs that it was made with")
-            found |= {q.name, q.moments} if items != self.items[q.of] else set()
-        return found
 
     def snapshot(self) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight."""
@@ -178,6 +159,11 @@ class Session(BatchedSession):
         """(planes, splats, width) of every trained quantity of splats, by name."""
         n = self.count()
         return {name: self.parameters.read(name, n) for name in trained.values()}
+
+    def trained_of(self, name: str) -> np.ndarray:
+        """(planes, items, width) of a quantity of photographs or cameras, after all that was queued."""
+        self.drain()
+        return self.parameters.read(name, self.items[trained.QUANTITIES[name].of])
 
     def gaussians(self) -> Gaussians:
         self.drain()
@@ -259,7 +245,7 @@ class Session(BatchedSession):
     def has_timed_rows(self, rasterizer: str) -> bool:
         """Whether `use` of that rasterizer would look for the fastest rows."""
         backend = BACKENDS[rasterizer]
-        options = backend.options.of(self.config)
+        options = replace(backend.options.of(self.config), lens=self._lens)
         return backend.first(self.device, options) != options
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
@@ -299,17 +285,12 @@ class Session(BatchedSession):
             self.drain()
             self._record_commands()
 
-    def _sink(self) -> Sink:
-        has_statistics = finds_statistics(self.config.gradient)
-        c, depths = self.config, self.capture.depths is not None
-        return adam(c.moments, c.visible_adam, self.strategy.statistics and has_statistics, self.strategy.scores and has_statistics, c.pose_opt, depths)
-
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
-        options = backend.options.of(self.config)
+        options = replace(backend.options.of(self.config), lens=self._lens)
         if not self._timed_rows:
             options = backend.first(self.device, options)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=self._sink())
+        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=sink_of(self.config, self.capture.depths is not None))
         self._parts = [self.raster]
         if self.raster.rows.names.get("gradient") == "order-free":  # `auto` may have chosen it
             check_gradient(replace(self.config, gradient="order-free"))
@@ -331,28 +312,10 @@ class Session(BatchedSession):
         self._drawn_from = self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
         self._recorded = recorded = Recordings(self.device, self.resources)
-        refining = self.strategy.passes(self.config.moments, self.photos.pixel_bytes)
-        losses = loss_passes(self.photos.pixel_bytes, self.estimates > 0, self.capture.exposed)
-        run = build_all(self.device, [*losses, *self.capture.passes(), *SORT_PASSES[:1], *refining])
-
-        def compare(recorder: Recorder) -> None:
-            self.capture.record_compared(recorder, run, lambda r: record_loss(r, run, self.width, self.height))
-
-        def step(recorder: Recorder, scores: bool = False) -> None:
-            record_begin(recorder, run)
-            self.raster.record_step(recorder, compare, self.capture.compare_depth(run, self.width, self.height))
-            self.capture.record_moved(recorder, run, self.raster.pipelines)
-            if scores:
-                self.strategy.record_scores(recorder, run, self.raster)
-            self.strategy.record_step(recorder, run, self.config)
-            record_end(recorder, run)
-
-        def with_run(record: Record) -> Callable[[Recorder], None]:
-            return lambda recorder: record(recorder, run)
-
-        self._sizes = recorded(lambda r: r.run(run["sizes"], threads=(1,)))
-        self._batches.record(recorded, step, self.strategy.scores)
-        self._actions = {name: recorded(with_run(record)) for name, record in self.strategy.recordings().items()}
+        step = Step(self.device, self.config, self.raster, self.capture, self.strategy, self.photos.pixel_bytes)
+        self._sizes = recorded(step.record_sizes)
+        self._batches.record(recorded, step.record, self.strategy.scores)
+        self._actions = {name: recorded(record) for name, record in step.actions().items()}
 
     def _set(self, n: int, step: int) -> None:
         """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""

@@ -6,42 +6,42 @@ The run folder: config.toml (resolved settings), report.html, metrics.json, metr
 from __future__ import annotations
 
 import logging
-import shlex
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat import trained
-from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.lock import FolderLock
-from hardsplat.metrics import last_evaluation
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
-from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
-from hardsplat.train.evaluate import Measured, canvas_of, evaluation_frame, measure_all, summary
-from hardsplat.train.learnt import measure_refined, uneven, unevenness
+from hardsplat.train.closing import say_outcome
+from hardsplat.train.evaluate import Measured, canvas_of
+from hardsplat.train.intrinsics import check_lenses
+from hardsplat.train.keeping import Keeping
 from hardsplat.train.logs import log_of
+from hardsplat.train.measuring import Measurements
 from hardsplat.train.photos import Photos
-from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, set_aside, stage_table
+from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, set_aside
 from hardsplat.train.resolution import Resolutions
-from hardsplat.train.results import REPORT, Results, is_complete
+from hardsplat.train.results import Results
+from hardsplat.train.resume import checkpoint_to_resume
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
@@ -50,39 +50,40 @@ from hardsplat.train.watch import Watcher, Watchers
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
 BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
-SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 _log = logging.getLogger("hardsplat")
 
 
-def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is.
+def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None, device: Device | Future[Device] | None = None) -> dict:
+    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is. device: see Run.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
     """
-    return Run(config, watchers, parts=parts).train()
+    return Run(config, watchers, device, parts=parts).train()
 
 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    session: there is one from the first splats to `close`. device: by default opened as the settings say, and left open.
+    session: there is one from the first splats to `close`. device: one that is open or about to be; by default opened as the settings say. It is left open.
     scene: by default that of the settings, which name the result folder where they have none.
     """
 
     session: Session
 
-    def __init__(self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | None = None, scene: Scene | None = None, parts: Parts | None = None):
+    def __init__(
+        self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | Future[Device] | None = None, scene: Scene | None = None, parts: Parts | None = None
+    ):
         self.config, self.log, self.stopping = config, Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
         self.bar: tqdm | None = None
         self.parts, self._open = parts or Parts("load"), False
-        self._stopped = self._measuring = self._warned = False  # stopped: by a watcher
-        self._held_out: list[Camera] = []  # refined cameras of the held-out views
+        self._stopped = self._warned = False  # stopped: by a watcher
+        self.measurements = Measurements(self)
         self.folder = Path(config.result_dir or Path("results") / (scene.name if scene else scene_folder(config.data_dir).name))
         check_folder(self.folder)
         self.parts.begin("load")
-        start = self._checkpoint_to_resume()
-        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
+        start = checkpoint_to_resume(config, self.folder)
+        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode, config.undistort)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
@@ -96,12 +97,16 @@ class Run:
             self.close()
             raise
 
-    def _prepare(self, device: Device | None, start: Checkpoint | None) -> None:
+    def _prepare(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
         """Device, photographs and session, up to the first step. Photographs are read by threads while the device is opened."""
         config, views = self.config, [self.scene.views[i] for i in self.scene.train]
+        if config.intrinsics_opt:
+            check_lenses(self.scene.views)
         reading = self.results.read(views)
+        points = not (start or starts_random(config, self.scene))
+        begun = self.results.background.do("first splats", lambda: initial_gaussians(config, self.scene), line="first splats") if points else None
         self.parts.begin("device")
-        self.device = device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
+        self.device = device.result() if isinstance(device, Future) else device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
         self.parts.compiling = lambda: self.device.build_seconds
         names = running(self.device, config)
         self._auto = Auto(names if may_time() else names[:1])
@@ -110,23 +115,25 @@ class Run:
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
         first = start.splats if start else config.init_num_pts if starts_random(config, self.scene) else len(self.scene.points)
         self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
+        canvas = canvas_of(self.scene)
+        numbers, distorted = [v.number for v in views], any(v.camera.distortion for v in self.scene.views)
+        build_ahead(self.device, config, names if may_time() else names[:1], canvas, "distorted" if distorted else "pinhole", max(numbers) + 1)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
         depths = self._known_depths()
-        canvas, numbers = canvas_of(self.scene), [v.number for v in views]
-        timed_rows = len(self._auto.names) < 2
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, depths=depths)
+        timed_rows, more = len(self._auto.names) < 2, {"depths": depths, "distorted": distorted}
+        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, **more)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
-        start = self._start_from(start)
+        start = self._start_from(start, begun)
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
         self._save_config()
         self.log.restore(start.log)
-        self._safe, self._safe_at = start, time.monotonic()  # the newest state that a lost device cannot take
+        self.keeping = Keeping(self, start)
         self.results.begin()
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
@@ -144,30 +151,12 @@ class Run:
     def _save_config(self) -> None:
         save_config(replace(self.config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
 
-    def _checkpoint_to_resume(self) -> Checkpoint | None:
-        path = self.config.ckpt
-        if self.config.resume:
-            path = checkpoints.newest(self.folder)
-            if path is None:
-                raise UserError(f"{self.folder}: no checkpoint to resume from; start without --resume")
-        if path is None:
-            return None
-        start = checkpoints.load(path)
-        if start.sh_degree != self.config.sh_degree:
-            saved = path.parent.parent / SAVED_NAME
-            advice = f"; add --config {shlex.quote(str(saved))}" if saved.is_file() and not self.config.resume else ""
-            raise UserError(f"{path}: made with --sh-degree {start.sh_degree}, this run has {self.config.sh_degree}{advice}")
-        finished = start.step == self.config.max_steps and (not self.config.resume or is_complete(self.folder, start.step))
-        if finished or start.step > self.config.max_steps:
-            raise UserError(f"{path}: has {start.step} steps already, of {self.config.max_steps}; go on with more --max-steps")
-        return start
-
-    def _start_from(self, start: Checkpoint | None) -> Checkpoint:
-        """Puts the session there, or at the first step when there is nothing to go on from."""
+    def _start_from(self, start: Checkpoint | None, begun: Future[Gaussians] | None) -> Checkpoint:
+        """Puts the session there, or at the first step. begun: the first splats, where a thread makes them."""
         drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
         try:
             self.session.check_fit(drawn)
-            start = start or self.session.initial(initial_gaussians(self.config, self.scene))
+            start = start or self.session.initial(begun.result() if begun else initial_gaussians(self.config, self.scene))
             self.session.restore(start)
         except OutOfMemory as error:
             raise OutOfMemory(str(error), "random splats" if drawn else error.grows_with) from None
@@ -187,7 +176,7 @@ class Run:
                 while self.watchers.lingering and not self.stopping.asked:
                     self.watchers.turn(self, wait=True)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
-            raise UserError(f"{error} (step {s.step}); {self._rescue(error)}") from None
+            raise UserError(f"{error} (step {s.step}); {self.keeping.rescue(error)}") from None
         finally:
             bar.close()
             self.watchers.close()
@@ -215,12 +204,12 @@ class Run:
                 s.run(min(self._batch_steps(), stop - s.step))
             if c.deterministic:
                 s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
-            self._publish(s.step)
+            self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
             self._keep(s.step)
         s.drain()
-        with self._aside("files"):
+        with self.aside("files"):
             self._leave(s.step)
 
     def close(self) -> None:
@@ -232,7 +221,7 @@ class Run:
             self.session.destroy()
 
     @contextmanager
-    def _aside(self, part: str):
+    def aside(self, part: str):
         """With nothing in flight: time that is not training but another part of the run."""
         with self.log.aside(), self.parts.within(part):
             yield
@@ -255,7 +244,7 @@ class Run:
         self.watchers.turn(self)
         if self.watchers.paused:
             self.session.drain()
-            with self._aside("paused"):
+            with self.aside("paused"):
                 while self.watchers.paused and not self._ending:
                     self.watchers.turn(self, wait=True)
 
@@ -265,19 +254,11 @@ class Run:
 
     def save(self) -> None:
         """A checkpoint and splats.ply, now."""
-        self.session.drain()
-        with self._aside("files"):
-            self._keep_safe()
-            for file in (self.results.checkpoint(self._safe), self.results.splats(self._splats(), "splats.ply")):
-                file.result()
+        self.keeping.save()
 
     def example(self) -> Measured | None:
         """The first held-out view, measured now; None where none is held out, and while they all are being measured."""
-        if self._measuring:
-            return None
-        self.session.drain()
-        with self._aside("measuring"):
-            return next(measure_all(self.device, self.session.raster, self.scene, self.scene.test[:1], self._frame(), quiet=True), None)
+        return self.measurements.example()
 
     def _next_stop(self, step: int) -> int:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
@@ -297,8 +278,8 @@ class Run:
         """Asks, where it is time to, which rasterizer is the fastest: the steps that tell it are steps of the run."""
         if len(self._auto.names) < 2:
             return
-        work = (self.log.splats[-1] if self.log.splats else self._safe.splats) * (self.session.width * self.session.height / self._resolutions.divisor**2)
-        if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self._aside("auto"))):
+        work = (self.log.splats[-1] if self.log.splats else self.keeping.state.splats) * (self.session.width * self.session.height / self._resolutions.divisor**2)
+        if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self.aside("auto"))):
             trial = self._auto.trials[-1]
             timed = ", ".join(f"{name} {ms:.3g} ms" for name, ms in sorted(trial["ms"].items(), key=lambda item: item[1]))
             _log.info("rasterizer %s: a step with %d splats takes %s", chosen, trial["splats"], timed)
@@ -312,40 +293,11 @@ class Run:
             self._warned = True
             tqdm.write(f"note: {self.session.growth_stopped}")
 
-    def _publish(self, step: int) -> None:
-        """Measurements and splats for people: before a refinement of the same step, which opacities and new splats take steps to recover from."""
-        c = self.config
-        if step == c.max_steps:
-            return
-        measure, ply = step in c.eval_steps, step in c.save_steps
-        if measure or ply:
-            self.session.drain()
-            if measure:
-                self._evaluate(step)
-            if ply:
-                with self._aside("files"):
-                    self.results.splats(self.results.gaussians(self.session.values()), "splats.ply", f"splats_{step}.ply")
+    def _keep(self, step: int) -> None:
+        self.keeping.keep(step)
 
     def _leave(self, step: int) -> None:
-        """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
-        self._keep_safe()
-        gaussians = self._splats()
-        self.results.splats(gaussians, "splats.ply")
-        self._evaluate(step, gaussians)
-        self.results.learnt(self._safe, self._held_out)
-        self._safe.log = self.log.history()  # with that measurement
-        self.results.checkpoint(self._safe, last=step == self.config.max_steps)
-
-    def _keep(self, step: int) -> None:
-        """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
-        c = self.config
-        checkpoint = c.checkpoint_every and step % c.checkpoint_every == 0
-        if step < c.max_steps and (checkpoint or time.monotonic() - self._safe_at > SNAPSHOT_SECONDS):
-            self.session.drain()
-            with self._aside("files"):
-                self._keep_safe()
-                if checkpoint:
-                    self.results.checkpoint(self._safe)
+        self.keeping.leave(step)
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)
@@ -354,110 +306,13 @@ class Run:
             self.bar.set_postfix_str(f"{self.log.psnrs[-1]:.1f} dB, {self.log.splats[-1] / 1000:.0f}k splats", refresh=False)
             self.bar.update(len(result.records))
 
-    # -- results ----------------------------------------------------------------------------------------------------------------
-
-    def _evaluate(self, step: int, gaussians: Future[Gaussians] | None = None) -> None:
-        """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
-        shown: Measured | None = None
-        if self.scene.test and not self.stopping.asked:
-            with self._aside("measuring"):
-                rows: list[Measured] = []
-                gains: list[float] = []
-                self._measuring, every = True, gaussians is not None
-                fitted = self.config.exposure != "none"
-                photos = self.results.held_out()
-                try:
-                    for m in measure_all(self.device, self.session.raster, self.scene, self.scene.test, self._frame(), self.config.quiet, photos, every, fitted=fitted):
-                        if self.stopping.asked:
-                            break
-                        self.watchers.turn(self)
-                        rows.append(replace(m, image=None))
-                        if shown is None:
-                            shown = m
-                        if gaussians is not None:
-                            gains += [] if fitted else [unevenness(m)]
-                            self.results.comparison(m)
-                            if len(rows) == 1:
-                                self.results.viewer(gaussians, m.name)
-                finally:
-                    self._measuring = False
-                if shown is not None and len(rows) == len(self.scene.test):
-                    self._tell(step, rows, shown, gaussians.result() if gaussians is not None and self.config.pose_opt else None)
-                    if note := uneven(gains):
-                        tqdm.write(note)
-        if gaussians is not None and shown is None:
-            self.results.viewer(gaussians, None)
-
-    def _tell(self, step: int, rows: list[Measured], example: Measured, refined: Gaussians | None) -> None:
-        """refined: the splats against which the poses of held-out views are refined, to measure them from there too."""
-        result = {"step": step, "splats": self.session.count(), "training_seconds": self.log.training_seconds, **summary(rows)}
-        self.log.evaluations[:] = [e for e in self.log.evaluations if e["step"] != step] + [result]  # a resumed run may measure again
-        self.watchers.measured(self, result, example)
-        tqdm.write(f"step {step}: held-out PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {self.log.training_seconds:.1f} s")
-        if refined is not None:
-            result["refined"] = self._measure_refined(refined)
-
-    def _measure_refined(self, gaussians: Gaussians) -> dict:
-        """The summary of held-out views from refined poses; empty where there is no memory for that, or the run is to end."""
-        try:
-            how = self.device, self.config, gaussians, self.scene, self.session.raster, self._frame()
-            self._held_out, result = measure_refined(*how, lambda: bool(self.stopping.asked))
-        except OutOfMemory as error:
-            tqdm.write(f"note: held-out views are measured from their own poses alone: {error}")
-            return {}
-        if result:
-            tqdm.write(f"from refined poses of held-out views: PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}")
-        return result
-
-    def _frame(self) -> np.ndarray:
-        """The contract's Frame of a measurement now."""
-        frame = evaluation_frame(self.config)
-        frame["sh_degree"] = min(self.session.step // self.config.sh_degree_interval, self.config.sh_degree)
-        return frame
-
-    def _keep_safe(self) -> None:
-        self._safe = self.session.snapshot()
-        self._safe.log, self._safe_at = self.log.history(), time.monotonic()
-
-    def _splats(self) -> Future[Gaussians]:
-        """Those of the newest copy of the state."""
-        return self.results.gaussians({name: self._safe.buffers[name] for name in trained.values()})
-
-    def _rescue(self, error: UserError) -> str:
-        """Saves the newest state that can be had, and says how to go on."""
-        if not isinstance(error, DeviceLost):
-            with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
-                self._keep_safe()
-        try:
-            self.results.checkpoint(self._safe).result()
-        except UserError as unsaved:
-            return str(unsaved)
-        cap = f" --cap-max {self._safe.splats}" if isinstance(error, OutOfMemory) else ""
-        return f"step {self._safe.step} with {self._safe.splats} splats is saved: go on with {self._resume_command()}{cap}"
-
-    def _resume_command(self) -> str:
-        return f"hardsplat train {shlex.quote(str(self.folder))} --resume"
-
     def _write_results(self) -> dict:
         self.parts.begin("files")
-        return self.results.finish(metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials), self.parts)
+        return self.results.finish(self.metrics(), self.parts)
+
+    def metrics(self) -> dict:
+        """What metrics.json will hold, but for the seconds of the parts, as far as it is known by now."""
+        return metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials)
 
     def _say(self, metrics: dict) -> None:
-        """The last lines: how it went, where it is, how to look at it."""
-        if metrics["steps"] < self.config.max_steps:
-            tqdm.write(f"{'interrupted' if self.stopping.asked else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {self._resume_command()}")
-            if self.stopping.asked:
-                return
-        if self.config.profile:
-            print(stage_table(metrics["stage_ms"]))
-        last = last_evaluation(metrics)
-        quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
-        if self.stopping.asked and self.scene.test and not last:
-            quality = f"interrupted, so not measured (hardsplat eval {shlex.quote(str(self.folder))} does it); "
-        print(f"{quality}{metrics['splats']} splats, {self.log.training_seconds:.1f} s of training on {self.device.name}, {self.parts.total():.1f} s in all")
-        print(f"result: {self.folder}  report: {self.folder / REPORT}\nlook around in it: hardsplat view {shlex.quote(str(self.folder))}")
-
-
-def _decibels(result: dict) -> str:
-    fitted = f" ({result['fitted_psnr']:.2f} with colours fitted)" if "fitted_psnr" in result else ""
-    return f"{result['psnr']:.2f} dB{fitted}"
+        say_outcome(self, metrics)

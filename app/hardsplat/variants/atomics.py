@@ -11,6 +11,6 @@ class Atomics:
 
 
 ATOMICS = {
-    "native": Atomics("atomic/native.glsl", ("float_atomics",), "float atomic add of the device"),
-    "cas": Atomics("atomic/cas.glsl", (), "compare and swap: runs everywhere, slower where splats are contended"),
+    "native": Atomics("reduce/atomics_native.glsl", ("float_atomics",), "float atomic add of the device"),
+    "cas": Atomics("reduce/atomics_cas.glsl", (), "compare and swap: runs everywhere, slower where splats are contended"),
 }

@@ -18,12 +18,12 @@ class Format:
     @property
     def seen(self) -> str:
         """The file that fills <seen> of order-free draws, packed like <state>."""
-        return self.packing.replace("state/", "samples/")
+        return self.packing.replace("draw/state_", "samples/seen_")
 
     @property
     def upstream(self) -> str:
         """The file that fills <upstream>, packed likewise."""
-        return self.packing.replace("state/", "upstream/")
+        return self.packing.replace("/state_", "/upstream_")
 
     def upstream_bytes(self, pixels: int) -> int:
         """Of a block of so many pixels, there."""
@@ -31,8 +31,8 @@ class Format:
 
 
 FORMATS = {
-    "unorm8": Format(37, "rgba8", "uint8", 1.0, "state/float16.glsl", 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
-    "unorm16": Format(91, "rgba16", "uint16", 1.0, "state/float16.glsl", 4, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
-    "float16": Format(97, "rgba16f", "float16", 6e4, "state/float16.glsl", 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504"),
-    "float32": Format(109, "rgba32f", "float32", 1e18, "state/float32.glsl", 8, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
+    "unorm8": Format(37, "rgba8", "uint8", 1.0, "draw/state_float16.glsl", 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
+    "unorm16": Format(91, "rgba16", "uint16", 1.0, "draw/state_float16.glsl", 4, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
+    "float16": Format(97, "rgba16f", "float16", 6e4, "draw/state_float16.glsl", 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504"),
+    "float32": Format(109, "rgba32f", "float32", 1e18, "draw/state_float32.glsl", 8, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
 }

@@ -15,17 +15,17 @@ class Ordering:
 
 ORDERINGS = {
     "interlock": Ordering(
-        slot="order/interlock.glsl",
+        slot="draw/order_interlock.glsl",
         attachment=False,
-        section="section/interlock.glsl",
+        section="draw/section_interlock.glsl",
         section_needs=(),
         needs=("interlock",),
         note="critical section in the fragment shader (VK_EXT_fragment_shader_interlock)",
     ),
     "raster_order": Ordering(
-        slot="order/raster_order.glsl",
+        slot="draw/order_raster.glsl",
         attachment=True,
-        section="section/sequential.glsl",
+        section="draw/section_sequential.glsl",
         section_needs=("sequential",),
         needs=("raster_order",),
         note="attachment read in draw order (VK_EXT_rasterization_order_attachment_access)",

@@ -11,6 +11,6 @@ class Quads:
 
 
 QUADS = {
-    "full": Quads("quads/full.glsl", ("quad_control", "maximal_reconvergence"), "full quads and reconvergence by declaration"),
-    "plain": Quads("quads/plain.glsl", (), "as the device does it"),
+    "full": Quads("reduce/quads_full.glsl", ("quad_control", "maximal_reconvergence"), "full quads and reconvergence by declaration"),
+    "plain": Quads("reduce/quads_plain.glsl", (), "as the device does it"),
 }

@@ -18,7 +18,7 @@ class Reduction:
         return {"reduce": self.slot} | ({"adder": self.adder} if self.adder else {})
 
 
-_ONE, _MANY = "reduce/one_lane.glsl", "reduce/many_lanes.glsl"
+_ONE, _MANY = "reduce/adder_one_lane.glsl", "reduce/adder_many_lanes.glsl"
 _SUMS = ("subgroup_arithmetic", "subgroup_quad")
 _HYBRID = "reduce/hybrid.glsl"
 

@@ -29,13 +29,13 @@ _DRAWN = ("format", "blending", *TIMED)  # options that a frame of the window ha
 
 
 def inputs_of(scene: Scene, gaussians: Gaussians, can_pause: bool = False, sh_degree: int = 3) -> Inputs:
-    """Begins at the first training camera and can jump to every one; horizons are level to all of them together. gaussians: what they show, more or less."""
+    """Begins at the first camera and can jump to every one; horizons are level to all of them together. gaussians: what they show, more or less."""
     held_out = set(scene.test)
     points = [Viewpoint(v.name + " (held out)" * (i in held_out), v.camera, v.load) for i, v in enumerate(scene.views)]
     cameras = [scene.views[i].camera for i in scene.train]
     setting = setting_of(gaussians, cameras)
-    controls = Controls(cameras[0], setting.up, setting.centre)
-    return Inputs(controls, points, scene.train[0], can_pause, sh_degree)
+    controls = Controls(points[0].camera, setting.up, setting.centre)
+    return Inputs(controls, points, 0, can_pause, sh_degree)
 
 
 def look_of(config: TrainConfig, names: Mapping[str, str | int] | None = None) -> Look:
@@ -59,7 +59,7 @@ class Preview(Watcher):
         self.viewer: Viewer | None = None
 
     def open(self, run: Running) -> None:
-        """The window, at the first training camera. Screenshots go to the folder of the run."""
+        """The window, at the first camera. Screenshots go to the folder of the run."""
         config, scene, session = run.config, run.scene, run.session
         try:
             look = look_of(config, session.raster.rows.names)

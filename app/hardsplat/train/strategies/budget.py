@@ -23,7 +23,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, THINNINGS, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
+from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, THINNINGS, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 4_000, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
@@ -35,19 +35,29 @@ class Budget(Refining):
     scores = resets = True
 
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
-        row = splat_row()
+        planes = splat_planes()
         return (
-            ComputePass("weigh pixels", "budget/weigh_pixels.comp", ("target", "photos", "camera", "frame"), ("weights",), {"PHOTO_BYTES": photo_bytes}),
-            *(ComputePass(f"take {name}", "budget/take.comp", _TAKEN, ("d_splats2d", "grow_stats"), {"ABSOLUTE": name == "absolute"}) for name in ("absolute", "weighted")),
+            ComputePass("weigh pixels", "densify/budget/weigh_pixels.comp", ("target", "photos", "camera", "frame"), ("weights",), {"PHOTO_BYTES": photo_bytes}),
+            *(ComputePass(f"take {name}", "densify/budget/take.comp", _TAKEN, ("d_splats2d", "grow_stats"), {"ABSOLUTE": name == "absolute"}) for name in ("absolute", "weighted")),
             ComputePass(
-                "densify tickets", "budget/tickets.comp", ("refine_settings", "frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES
+                name="densify tickets",
+                shader="densify/budget/tickets.comp",
+                reads=("refine_settings", "frame", "counts", "grow_stats", "ticket_counts"),
+                writes=("tickets", "ticket_counts"),
+                bind=_IN_HOLES,
             ),
-            ComputePass("thin rank", "budget/rank.comp", ("frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            ComputePass("thin rank", "densify/budget/rank.comp", ("frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
-            ComputePass(name="densify split", shader="budget/split.comp", reads=("refine_settings", "counts", *RANKS, *row), writes=("grow_stats", *row), slots=slots_of(moments)),
+            ComputePass(
+                name="densify split",
+                shader="densify/budget/split.comp",
+                reads=("refine_settings", "counts", *RANKS, *planes),
+                writes=("grow_stats", *planes),
+                slots=slots_of(moments),
+            ),
             resize(grown=True),
-            ComputePass("densify survey", "budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
+            ComputePass("densify survey", "densify/budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
             *pruning_passes(moments),
             reset_pass(moments),
             NOISE,
@@ -94,8 +104,8 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
     """What turns tickets into flags: to "densify", or to "thin"."""
     spec = {"THINS": what == "thin"}
     return (
-        ComputePass(f"{what} admit", "budget/admit.comp", ("refine_settings", "frame", "counts", "ticket_counts"), ("ticket_counts", "admitted"), spec),
-        ComputePass(f"{what} choose", "budget/choose.comp", ("counts", "tickets", "admitted"), RANKS, spec, bind=_IN_HOLES),
+        ComputePass(f"{what} admit", "densify/budget/admit.comp", ("refine_settings", "frame", "counts", "ticket_counts"), ("ticket_counts", "admitted"), spec),
+        ComputePass(f"{what} choose", "densify/budget/choose.comp", ("counts", "tickets", "admitted"), RANKS, spec, bind=_IN_HOLES),
     )
 
 
@@ -119,7 +129,7 @@ def budget_of(config: TrainConfig) -> int:
 
 
 def target(config: TrainConfig, step: int) -> int:
-    """Splats that there may be after so many steps, as budget/admit.comp has it, or a few more."""
+    """Splats that there may be after so many steps, as densify/budget/admit.comp has it, or a few more."""
     progress = (step - config.refine_start_iter) / max(config.refine_stop_iter - config.refine_start_iter, 1)
     return int(budget_of(config) * min(max(progress, 0), 1) ** 0.5) + 1
 

@@ -2,7 +2,7 @@
 
 Kheradmand et al. 2024, "3D Gaussian Splatting as Markov Chain Monte Carlo", with the schedule and constants of gsplat's MCMCStrategy.
 It looks at parameters alone, so it does not matter who drew them. Deterministic: sums of opacities are integers, copies are counted by
-integer atomics, random numbers are hashes of (seed, step, row). Growth follows from the number of splats: the host waits for nothing.
+integer atomics, random numbers are hashes of (seed, step, place). Growth follows from the number of splats: the host waits for nothing.
 
 Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51 at most, the size of a table). Sources
 start without momentum in growth too, as in the authors' code, and so do relocated splats: theirs belonged to where they were. Who holds a
@@ -18,7 +18,7 @@ from hardsplat import trained
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, record_noise, slots_of, splat_row
+from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, record_noise, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 _IN_HOLES = {"copies": "holes"}
@@ -30,12 +30,12 @@ def grown(splats: int) -> int:
 
 
 def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, ...]:
-    """The passes that fill rows with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
-    drawn, row, spec = ("frame", "counts", *RANKS), splat_row(), {"ADDS": adds}
+    """The passes that fill places with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
+    drawn, planes, spec = ("frame", "counts", *RANKS), splat_planes(), {"ADDS": adds}
     return (
-        ComputePass(f"{name} weigh", "mcmc/weigh.comp", reads=("refine_settings", "counts", *trained.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
-        ComputePass(f"{name} draw", "mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec=spec, bind=_IN_HOLES),
-        ComputePass(f"{name} copy", "mcmc/copy.comp", reads=(*drawn, *row), writes=(*row, "grow_stats"), spec=spec, slots=slots),
+        ComputePass(f"{name} weigh", "densify/mcmc/weigh.comp", reads=("refine_settings", "counts", *trained.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} draw", "densify/mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} copy", "densify/mcmc/copy.comp", reads=(*drawn, *planes), writes=(*planes, "grow_stats"), spec=spec, slots=slots),
     )
 
 
@@ -63,13 +63,13 @@ def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
         *_round("add", slots, adds=True),
         ComputePass(
             name="mcmc share",
-            shader="mcmc/share.comp",
+            shader="densify/mcmc/share.comp",
             reads=("refine_settings", "counts", "copies", *shared),
             writes=shared,
             slots=slots,
             bind=_IN_HOLES,
         ),
-        ComputePass("mcmc resize", "mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),
+        ComputePass("mcmc resize", "densify/mcmc/resize.comp", reads=("counts",), writes=("counts", "indirect")),
         NOISE,
     )
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from hardsplat import trained
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.refine import GROUP, RANKS, SCAN, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_row
+from hardsplat.train.refine import GROUP, RANKS, SCAN, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 
@@ -23,21 +23,21 @@ class Published(Refining):
     statistics = resets = True
 
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
-        row = splat_row()
+        planes = splat_planes()
         return (
-            ComputePass("densify decide", "published/decide.comp", reads=("refine_settings", "counts", "grow_stats"), writes=RANKS),
+            ComputePass("densify decide", "densify/published/decide.comp", reads=("refine_settings", "counts", "grow_stats"), writes=RANKS),
             SCAN,
             ComputePass(
                 name="densify grow",
-                shader="published/grow.comp",
-                reads=("refine_settings", "frame", "counts", *RANKS, *row),
-                writes=("grow_stats", *row),
+                shader="densify/published/grow.comp",
+                reads=("refine_settings", "frame", "counts", *RANKS, *planes),
+                writes=("grow_stats", *planes),
                 slots=slots_of(moments),
             ),
             resize(grown=True),
             ComputePass(
                 name="densify survey",
-                shader="published/survey.comp",
+                shader="densify/published/survey.comp",
                 reads=("refine_settings", "frame", "counts", "grow_stats", *trained.values()),
                 writes=RANKS,
             ),

@@ -1,0 +1,94 @@
+"""What a run saves and when: a copy of the state in the host's memory now and then, checkpoints, splats, what the last step leaves."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from hardsplat import trained
+from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.context import DeviceLost
+from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.train.resume import resume_command
+
+if TYPE_CHECKING:
+    from hardsplat.train.trainer import Run
+
+SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
+
+
+class Keeping:
+    """The newest copy of a run's state that a lost device cannot take, and the files that the run makes. start: the state that it begins with."""
+
+    def __init__(self, run: Run, start: Checkpoint):
+        self.run, self.state, self._taken_at = run, start, time.monotonic()
+
+    def take(self) -> None:
+        """Copies the state of the session."""
+        self.state = self.run.session.snapshot()
+        self.state.log, self._taken_at = self.run.log.history(), time.monotonic()
+
+    def save(self) -> None:
+        """A checkpoint and splats.ply, now."""
+        run = self.run
+        run.session.drain()
+        with run.aside("files"):
+            self.take()
+            for file in (run.results.checkpoint(self.state), run.results.splats(self.splats(), "splats.ply")):
+                file.result()
+
+    def publish(self, step: int) -> None:
+        """Measurements and splats for people: before a refinement of the same step, which opacities and new splats take steps to recover from."""
+        run, c = self.run, self.run.config
+        if step == c.max_steps:
+            return
+        measure, ply = step in c.eval_steps, step in c.save_steps
+        if measure or ply:
+            run.session.drain()
+            if measure:
+                run.measurements.measure(step)
+            if ply:
+                with run.aside("files"):
+                    run.results.splats(run.results.gaussians(run.session.values()), "splats.ply", f"splats_{step}.ply")
+
+    def keep(self, step: int) -> None:
+        """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
+        run, c = self.run, self.run.config
+        checkpoint = c.checkpoint_every and step % c.checkpoint_every == 0
+        if step < c.max_steps and (checkpoint or time.monotonic() - self._taken_at > SNAPSHOT_SECONDS):
+            run.session.drain()
+            with run.aside("files"):
+                self.take()
+                if checkpoint:
+                    run.results.checkpoint(self.state)
+
+    def leave(self, step: int) -> None:
+        """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
+        run = self.run
+        self.take()
+        gaussians = self.splats()
+        run.results.splats(gaussians, "splats.ply")
+        run.results.plots(run.metrics())
+        run.measurements.measure(step, gaussians)
+        run.results.learnt(self.state, run.measurements.refined)
+        self.state.log = run.log.history()  # with that measurement
+        run.results.checkpoint(self.state, last=step == run.config.max_steps)
+
+    def splats(self) -> Future[Gaussians]:
+        """Those of the newest copy of the state."""
+        return self.run.results.gaussians({name: self.state.buffers[name] for name in trained.values()})
+
+    def rescue(self, error: UserError) -> str:
+        """Saves the newest state that can be had, and says how to go on."""
+        if not isinstance(error, DeviceLost):
+            with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
+                self.take()
+        try:
+            self.run.results.checkpoint(self.state).result()
+        except UserError as unsaved:
+            return str(unsaved)
+        cap = f" --cap-max {self.state.splats}" if isinstance(error, OutOfMemory) else ""
+        return f"step {self.state.step} with {self.state.splats} splats is saved: go on with {resume_command(self.run.folder)}{cap}"

@@ -1,0 +1,93 @@
+"""A training step as commands: what it goes by that no number of splats changes, and its passes in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+
+import numpy as np
+
+from hardsplat import contract, trained
+from hardsplat.config import TrainConfig
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.deep import record_deep_step
+from hardsplat.raster.rasterizer import Trainable
+from hardsplat.raster.sort import SORT_PASSES
+from hardsplat.train.batch import HISTORY
+from hardsplat.train.capture import Capture
+from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
+from hardsplat.train.refine import refine_settings
+from hardsplat.train.schedule import adam_settings, rate_plans, record_begin, record_end, step_settings
+from hardsplat.train.strategies.strategy import Record, Strategy
+from hardsplat.variants.formats import FORMATS
+
+
+def allocate_step(
+    resources: MutableMapping[str, Buffer | Image], device: Device, config: TrainConfig, canvas: tuple[int, int], extent: float, views: np.ndarray, terms: np.ndarray, frozen: bool
+) -> None:
+    """Adds to `resources` what steps go by and write down, whatever the number of splats. With OutOfMemory some of it is there.
+
+    canvas: width and height, px. extent: of the scene, world units. views: the contract's Camera of each. terms: LossTerms. frozen: splats stay as they are.
+    """
+    c = config
+    told = {
+        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane),
+        "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
+        "rate_plans": rate_plans(c, extent, frozen),
+        "loss_terms": terms,
+        "refine_settings": refine_settings(c, extent),
+        "views": views,
+    }
+    sizes = {name: values.size for name, values in told.items()} | {"rates": told["rate_plans"].size, "moved_planes": 1}
+    sizes |= {"schedule": HISTORY, "history": HISTORY}
+    for name, n in sizes.items():
+        buffer = resources[name] = Buffer(device, n * contract.itemsize(name), name, host=name in ("schedule", "history"))
+        if name in told:
+            buffer.upload(told[name])
+    resources.update(allocate_loss(device, *canvas, differences=c.gradient == "stochastic"))
+
+
+def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
+    """The image that scores are drawn with, canvas: width and height, px."""
+    return Image(device, *canvas, FORMATS["float32"].vk, np.float32, "weights")
+
+
+class Step:
+    """The passes of a step, and of what a strategy does between steps, for one rasterizer. photo_bytes: of a pixel in `photos`."""
+
+    def __init__(self, device: Device, config: TrainConfig, raster: Trainable, capture: Capture, strategy: Strategy, photo_bytes: int):
+        self.config, self.raster, self.capture, self.strategy = config, raster, capture, strategy
+        refining = strategy.passes(config.moments, photo_bytes)
+        losses = loss_passes(photo_bytes, config.gradient == "stochastic", capture.exposed)
+        self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining])
+
+    def record(self, recorder: Recorder, scores: bool = False) -> None:
+        """The whole step. scores: with those of the strategy."""
+        run, raster, capture = self._run, self.raster, self.capture
+        record_begin(recorder, run)
+        if compare_depth := capture.compare_depth(run, raster.width, raster.height):
+            record_deep_step(recorder, raster, self._compare, compare_depth)
+        else:
+            raster.record_step(recorder, self._compare)
+        capture.record_moved(recorder, run, raster.pipelines)
+        if scores:
+            self.strategy.record_scores(recorder, run, raster)
+        self.strategy.record_step(recorder, run, self.config)
+        record_end(recorder, run)
+
+    def _compare(self, recorder: Recorder) -> None:
+        self.capture.record_compared(recorder, self._run, lambda r: record_loss(r, self._run, self.raster.width, self.raster.height))
+
+    def record_sizes(self, recorder: Recorder) -> None:
+        """Work sizes that follow from counts.splats."""
+        recorder.run(self._run["sizes"], threads=(1,))
+
+    def actions(self) -> dict[str, Callable[[Recorder], None]]:
+        """What records each of the strategy's recordings, by name."""
+
+        def with_run(record: Record) -> Callable[[Recorder], None]:
+            return lambda recorder: record(recorder, self._run)
+
+        return {name: with_run(record) for name, record in self.strategy.recordings().items()}

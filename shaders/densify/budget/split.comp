@@ -1,0 +1,40 @@
+// Flagged splats split in two along their longest axis, large and small ones alike (Deng et al. 2025, "Improved-GS"). The first child takes its parent's place,
+// the second one a place behind the last. Both start without momentum.
+#include "common.glsl"
+#include "contract/trained.glsl"
+#include "contract/refine.glsl"
+#include "projection.glsl"
+
+layout(local_size_x = GROUP) in;
+VALUE_means(restrict)
+VALUE_quats(readonly)
+VALUE_log_scales(restrict)
+VALUE_logit_opacities(restrict)
+BUFFER_refine_settings(readonly)
+BUFFER_counts(readonly)
+BUFFER_grow_stats(writeonly)
+#include "densify/rank.glsl"
+#include "densify/planes.glsl"
+#include "densify/stats.glsl"
+
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    if (g >= counts.splats || !flagged(g)) return;
+    uint added = counts.splats + rank(g);
+    if (added >= counts.capacity) return;
+
+    copy_values(g, added);
+    vec3 log_scale = log_scales(g), longest = vec3(1.0, 0.0, 0.0);
+    if (log_scale.y > log_scale.x) longest = vec3(0.0, 1.0, 0.0);
+    if (log_scale.z > max(log_scale.x, log_scale.y)) longest = vec3(0.0, 0.0, 1.0);
+    vec3 mean = means(g), away = rotation(normalize(quats(g))) * (longest * exp(log_scale)) * refine_settings.split_offset;
+    float opacity = refine_settings.split_opacity / (1.0 + exp(-logit_opacities(g)));
+    for (uint child = 0u; child < 2u; ++child) {
+        uint place = child == 0u ? g : added;
+        means(place) = child == 0u ? mean + away : mean - away;
+        log_scales(place) = log_scale + log(mix(vec3(refine_settings.split_short), vec3(refine_settings.split_long), longest));
+        logit_opacities(place) = log(opacity / (1.0 - opacity));
+        zero_moments(place);
+        grow_stats[place] = NO_STATS;
+    }
+}
