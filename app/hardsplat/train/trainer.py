@@ -123,8 +123,9 @@ class Run:
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
         depths = self._known_depths()
-        timed_rows, more = len(self._auto.names) < 2, {"depths": depths, "distorted": distorted}
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, **more)
+        cameras, timed_rows = [v.camera for v in views], len(self._auto.names) < 2
+        shown = self.device, config, cameras, photos, canvas, self.scene.extent, self._on_batch
+        self.session = Session(*shown, timed_rows, numbers, depths=depths, distorted=distorted)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start, begun)
