@@ -44,6 +44,7 @@ TRAINED = {
     "depths, gather": {"depth_lambda": 0.1, "rasterizer": "tiled", "tile_backward": "gather", "pose_opt": True},
     "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
     "order-free": {"gradient": "order-free", "gradient_draws": 2, "strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
+    "order-free, depths": {"gradient": "order-free", "depth_lambda": 0.1, "strategy": "none", "gradient_samples": "1"},
     "order-free, pairs": {"gradient": "order-free", "gradient_estimate": "pairs", "gradient_draws": 2, "strategy": "mcmc", "init_opa": 0.5},
     "order-free, one sample": {"gradient": "order-free", "gradient_estimate": "pairs", "gradient_samples": "1", "reduction": "atomic", "strategy": "none"},
     "budget": {"strategy": "budget", "prune_to": 0.5, "grow_noise": 1.0, "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},

@@ -6,41 +6,39 @@
 //     D_0 = 0,   D_{i+1} = D_i - T_i alpha_i k_i,   dL/dalpha_i = (T_i k_i - D_i) / (1 - alpha_i).
 // Measured from s, D is small where a ray's colours are alike, and it is kept as a share of |d|_1, so that it fits 16 bits.
 #define VARYING in
+#include "contract/image.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
 #include "moments.glsl"
 #include <state>
-#include <upstream>
 layout(early_fragment_tests) in;  // so that those of finished blocks do not run
 #include <section>
 #include <atomics>
 #include <reduce>
 #include "draw/block.glsl"
 
-BUFFER_upstream(readonly)
-#include "draw/upstream.glsl"
-layout(constant_id = 2) const uint CANVAS_WIDTH = 1u;
-layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
+SAMPLED_d_image
 
 void main() {
     ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top)));
     vec2 d = v_mean - vec2(block * ivec2(BLOCK_W, BLOCK_H)) - 0.5;
-    ivec2 corner = block * ivec2(BLOCK_W, BLOCK_H);
-    float Gs[PIXELS];  // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
+    ivec2 corner = block * ivec2(BLOCK_W, BLOCK_H), last = textureSize(d_image, 0) - 1;
+    float Gs[PIXELS];        // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
+    vec3 d_pixels[PIXELS];
+    float norms[PIXELS], ks[PIXELS];  // |d|_1, and k as a share of it
     bool covers = false;
     for (uint i = 0u; i < PIXELS; ++i) {
-        uvec2 at = uvec2(corner + ivec2(pixel_of(i)));
+        ivec2 at = corner + ivec2(pixel_of(i));
         float G = gaussian(d - vec2(pixel_of(i)), v_conic);
-        bool seen = v_opacity * G >= ALPHA_MIN && all(lessThan(at, uvec2(CANVAS_WIDTH, CANVAS_HEIGHT)));
+        bool seen = v_opacity * G >= ALPHA_MIN && all(lessThanEqual(uvec2(at), uvec2(last)));
+        vec4 pixel = seen ? texelFetch(d_image, at, 0) : vec4(0.0);
         Gs[i] = seen ? G : 0.0;
+        d_pixels[i] = pixel.rgb;
+        norms[i] = dot(abs(pixel.rgb), vec3(1.0));
+        ks[i] = norms[i] > 0.0 ? (dot(pixel.rgb, v_color) - pixel.a) / norms[i] : 0.0;
         covers = covers || seen;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane, see backward.frag
-    float ks[PIXELS];
-    if (covers) {
-        load_upstream(uint(block.y) * BLOCKS_X + uint(block.x));
-        for (uint i = 0u; i < PIXELS; ++i) ks[i] = dot(loss[i].d, v_color) - loss[i].s;
-    }
     uint home = first_vector(uvec2(gl_FragCoord.xy));
     uvec4 before[VECTORS];
     SECTION_BEGIN
@@ -66,8 +64,8 @@ void main() {
             if (Gs[i] == 0.0 || p.y < T_MIN) continue;
             contributes = true;
             float alpha = min(v_opacity * Gs[i], ALPHA_MAX);
-            float w = Gs[i] * loss[i].norm * (ks[i] * p.y - p.x) / (1.0 - alpha);
-            add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, loss[i].d * (loss[i].norm * alpha * p.y)));
+            float w = Gs[i] * norms[i] * (ks[i] * p.y - p.x) / (1.0 - alpha);
+            add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, d_pixels[i] * (alpha * p.y)));
         }
     }
     reduce_gradients(v_splat, contributes, numbers_of(moments));

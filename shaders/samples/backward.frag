@@ -8,34 +8,31 @@
 //     (T_i k_i - D_i) / (1 - alpha_i) by what is in front, and T_i k_i - (that mean) by what is behind.
 // Their mixture is right whatever the weight, if that is no chance: this one is for the front where the segment lets much through.
 #define VARYING in
-#include "contract/draw.glsl"
+#include "contract/image.glsl"
 #include "contract/samples.glsl"
 #include "contract/sort.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
 #include "moments.glsl"
 #include <seen>
-#include <upstream>
 layout(early_fragment_tests) in;
 BUFFER_order(readonly)
-BUFFER_upstream(readonly)
+SAMPLED_d_image
 BUFFER_samples(readonly)
 #include <atomics>
 #include <reduce>
 #include "samples/block.glsl"
-#include "draw/upstream.glsl"
-layout(constant_id = 2) const uint CANVAS_WIDTH = 1u;
-layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 11) const uint DRAWS = 1u;  // of a step
 
 void main() {
     ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top))), corner = block * ivec2(BLOCK_W, BLOCK_H);
     vec2 d = v_mean - vec2(corner) - 0.5;
+    uvec2 size = uvec2(textureSize(d_image, 0));
     float Gs[PIXELS];  // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
     bool covers = false;
     for (uint i = 0u; i < PIXELS; ++i) {
         float G = gaussian(d - vec2(pixel_of(i)), v_conic);
-        bool covered = v_opacity * G >= ALPHA_MIN && all(lessThan(uvec2(corner + ivec2(pixel_of(i))), uvec2(CANVAS_WIDTH, CANVAS_HEIGHT)));
+        bool covered = v_opacity * G >= ALPHA_MIN && all(lessThan(uvec2(corner + ivec2(pixel_of(i))), size));
         Gs[i] = covered ? G : 0.0;
         covers = covers || covered;
     }
@@ -47,7 +44,8 @@ void main() {
         uint home = place_of(uvec2(gl_FragCoord.xy), 0u) * PIXELS * VECTORS;
         uvec4 raw[PIXELS * VECTORS];
         for (uint v = 0u; v < PIXELS * VECTORS; ++v) raw[v] = samples[home + v];
-        load_upstream(place_of(uvec2(block), 0u));
+        vec4 loss[PIXELS];  // a: the product with the finished pixel
+        for (uint i = 0u; i < PIXELS; ++i) loss[i] = Gs[i] > 0.0 ? texelFetch(d_image, corner + ivec2(pixel_of(i)), 0) / float(SAMPLES * DRAWS) : vec4(0.0);
         splat = order[v_splat];
         for (uint i = 0u; i < PIXELS; ++i) {
             float alpha = min(v_opacity * Gs[i], ALPHA_MAX), clear = 1.0 - alpha;
@@ -63,10 +61,10 @@ void main() {
             }
             float guess = sqrt(min(seen.through / clear, 1.0));  // of the segment's transmittance in front of i, which is guess^2 to 1
             float by_front = clear / (clear + 1.0 - guess), T = seen.T * seeing;
-            float norm = Gs[i] > 0.0 ? loss[i].norm / float(SAMPLES * DRAWS) : 0.0;
             float others = (by_front * (front - seen.D * float(SAMPLES)) - (1.0 - by_front) * behind) / clear;
-            float w = Gs[i] * norm * (T * (dot(loss[i].d, v_color) - loss[i].s) * mix(1.0, 1.0 / clear, by_front) + others);
-            add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, loss[i].d * (norm * alpha * T)));
+            float known = T * (dot(loss[i].rgb, v_color) - loss[i].a) * mix(1.0, 1.0 / clear, by_front);
+            float w = Gs[i] * (known + dot(abs(loss[i].rgb), vec3(1.0)) * others);
+            add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, loss[i].rgb * (alpha * T)));
         }
     }
     reduce_gradients(splat, covers, numbers_of(moments));

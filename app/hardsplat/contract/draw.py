@@ -5,10 +5,7 @@ from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
 DRAW = Subsystem(
     "draw",
     "per-pixel state of draws",
-    buffers=(
-        BufferSpec(45, "blocks", "uvec4", ("segments", "pixels"), "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
-        BufferSpec(65, "upstream", "uvec4", ("pixels",), "of each block of pixels: dL/dpixel and its product with the finished pixel, packed in the state format"),
-    ),
+    buffers=(BufferSpec(45, "blocks", "uvec4", ("segments", "pixels"), "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),),
     images=(
         ImageSpec(46, "layers", "`target` of each depth segment by itself, one below the other, nearest first"),
         ImageSpec(47, "state", "what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other"),

@@ -61,19 +61,19 @@ class Ordered:
             return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), spec=segments, bind=layers), *scored(draw, self.scores)]
         across, down = self._blocks
         spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
-        state, loss = {"state": rows.state_format.packing}, {"upstream": rows.state_format.upstream}
+        state = {"state": rows.state_format.packing}
         reads = ("layers", "frame", "d_image")
-        begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads, ("blocks", "upstream"), {**segments, **spec}, {**state, **loss}, bind=layers)
+        begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads, ("blocks", "d_image"), {**segments, **spec}, state, bind=layers)
         covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
         blocks = replace(
             draw,
             fragment="draw/backward_blocks.frag",
-            reads=("counts", "splats2d", "colors2d", "order", "upstream", "blocks", "d_splats2d"),
+            reads=("counts", "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
             writes=("blocks", "d_splats2d"),
             attachment=None,
             in_order=False,
             spec={**draw.spec, **covered, **spec},
-            slots={**slots, **state, **loss, "section": rows.ordering.section},
+            slots={**slots, **state, "section": rows.ordering.section},
             macros={},
         )
         if self._rejects:
@@ -95,17 +95,14 @@ class Ordered:
         rows, (across, down) = self.rows, self._blocks
         if rows.block.pixels == 1:
             return {"state": Image(device, self.width, self.height * self.segments, rows.state_format.vk, rows.state_format.texel, "state")}
-        n, out = across * down, {}
+        blocks = Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")
+        if not self._rejects:
+            return {"blocks": blocks}
         try:
-            out["blocks"] = Buffer(device, self.segments * n * rows.block.pixels * rows.state_format.packed, "blocks")
-            out["upstream"] = Buffer(device, n * rows.state_format.upstream_bytes(rows.block.pixels), "upstream")
-            if self._rejects:
-                out["unfinished"] = DepthImage(device, across, down * self.segments, "unfinished")
+            return {"blocks": blocks, "unfinished": DepthImage(device, across, down * self.segments, "unfinished")}
         except BaseException:
-            for resource in out.values():
-                resource.destroy()
+            blocks.destroy()
             raise
-        return out
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""

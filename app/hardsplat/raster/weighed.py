@@ -53,11 +53,11 @@ class Weighed:
         rows, block, (across, down) = self.rows, self.rows.block, self._blocks
         shape = {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across}
         blocks = {**shape, "BLOCKS_Y": down, "SAMPLES": rows.samples}
-        seen, loss = {"seen": rows.state_format.seen}, {"upstream": rows.state_format.upstream}
+        seen = {"seen": rows.state_format.seen}
         layers = {} if self.segments > 1 else {"layers": "target"}
         segments, least = {"SEGMENTS": self.segments}, {"LEAST": rows.least_transmittance}
         begin = ComputePass(
-            f"draw backward begin {draw}", "samples/begin.comp", ("layers", "frame", "d_image"), ("upstream", "sample_ranks"), {**blocks, **segments, **least}, loss, bind=layers
+            f"draw backward begin {draw}", "samples/begin.comp", ("layers", "frame", "d_image"), ("d_image", "sample_ranks"), {**blocks, **segments, **least}, bind=layers
         )
         unfinished = DrawPass(
             name=f"draw backward unfinished {draw}",
@@ -82,10 +82,10 @@ class Weighed:
         look = ComputePass(
             f"draw backward look {draw}",
             "samples/look.comp",
-            ("layers", "upstream", "order", "colors2d", "sample_ranks"),
+            ("layers", "d_image", "order", "colors2d", "sample_ranks"),
             ("samples",),
             {**blocks, **segments, "LARGEST": rows.format.largest},
-            {**seen, **loss},
+            seen,
             bind=layers,
         )
         slots, limit = sums(rows, self.threshold)
@@ -93,11 +93,11 @@ class Weighed:
             **outline(rows.shape),
             name=f"draw backward {draw}",
             fragment="samples/backward.frag",
-            reads=("counts", "splats2d", "colors2d", "order", "upstream", "samples", "d_splats2d", "unfinished"),
+            reads=("counts", "splats2d", "colors2d", "order", "d_image", "samples", "d_splats2d", "unfinished"),
             writes=("d_splats2d",),
             depth=open_blocks,
             spec={**canvas, **limit, **blocks, "DRAWS": self.draws, "RANKED": True},
-            slots={**slots, **seen, **loss},
+            slots={**slots, **seen},
         )
         scores = (for_score(p, name) for p in (begin, look) for name in SCORES if self.scores)
         return [begin, unfinished, nearest, look, *scores, *scored(backward, self.scores)]
@@ -107,7 +107,6 @@ class Weighed:
         try:
             n = self.segments * across * down
             out["sample_ranks"] = Buffer(device, 4 * n * self.rows.block.pixels * self.rows.samples, "sample_ranks")
-            out["upstream"] = Buffer(device, across * down * self.rows.state_format.upstream_bytes(self.rows.block.pixels), "upstream")
             out["samples"] = Buffer(device, 16 * n * self.rows.block.pixels * self._vectors, "samples")
             out["unfinished"] = DepthImage(device, across, down * self.segments, "unfinished")
         except BaseException:
@@ -121,7 +120,7 @@ class Weighed:
         (across, down), block = self._blocks, self.rows.block
         tall, pixels = (across, down * self.segments), (across * block.width, down * block.height)
         for draw in range(self.draws):
-            recorder.run(run[f"draw backward begin {draw}{score}"], threads=(across, down))
+            recorder.run(run[f"draw backward begin {draw}{score}"], threads=pixels)
             recorder.run(run[f"draw backward unfinished {draw}"], threads=(3,), extent=tall)
             recorder.run(run[f"draw backward nearest {draw}"], indirect="draw", extent=tall)
             recorder.run(run[f"draw backward look {draw}{score}"], threads=pixels)

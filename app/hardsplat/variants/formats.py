@@ -20,15 +20,6 @@ class Format:
         """The file that fills <seen> of order-free draws, packed like <state>."""
         return self.packing.replace("draw/state_", "samples/seen_")
 
-    @property
-    def upstream(self) -> str:
-        """The file that fills <upstream>, packed likewise."""
-        return self.packing.replace("/state_", "/upstream_")
-
-    def upstream_bytes(self, pixels: int) -> int:
-        """Of a block of so many pixels, there."""
-        return 16 * -(-pixels * (3 if self.packed == 4 else 5) // 4)
-
 
 FORMATS = {
     "unorm8": Format(37, "rgba8", "uint8", 1.0, "draw/state_float16.glsl", 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
