@@ -55,6 +55,7 @@ class TiledOptions(Options):
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
+    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
     gradient: str = "auto"  # auto: analytic; stochastic: see above
 
@@ -149,7 +150,8 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height)
-    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
+    spec = {**walk, **share, "BY_TWO": True}
+    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
     backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
@@ -211,7 +213,8 @@ def plan(
     """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
     rows = TiledRows.resolve(device, options)
     threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-    return projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic), rows, width, height, device.subgroup_size, threshold
+    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
+    return projection, rows, width, height, device.subgroup_size, threshold
 
 
 class TiledRasterizer:
@@ -275,17 +278,22 @@ class TiledRasterizer:
             nbytes |= {"pair_records": room * self.record_bytes, "pair_subgroups": room * contract.itemsize("pair_subgroups")}
         return allocate_all(self.device, nbytes)
 
-    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
-        """parameters, camera, frame, counts -> target."""
+    def record_forward(self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None) -> None:
+        """parameters, camera, frame, counts -> target. rest: another recorder, for what comes once `counts` says how many pairs there are."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
-        self._record_lists(recorder, run, "tile count")
-        recorder.run(run["draw"], threads=self._threads(run["draw"]))
+        self._record_counts(recorder, run, "tile count")
+        rest = rest or recorder
+        self._record_lists(rest, run)
+        rest.run(run["draw"], threads=self._threads(run["draw"]))
 
-    def _record_lists(self, recorder: Recorder, run: Mapping[str, Pipeline], count: str) -> None:
-        """order, splats2d -> the tiles' lists. count: the pass that packs the splats."""
+    def _record_counts(self, recorder: Recorder, run: Mapping[str, Pipeline], count: str) -> None:
+        """order, splats2d -> how many pairs there are, and where each splat's begin. count: the pass that packs the splats."""
         recorder.run(run[count], indirect="visible_blocks")
         recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"],))
+
+    def _record_lists(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        """What _record_counts leaves -> the tiles' lists."""
         recorder.run(run["tile emit"], indirect="pair_blocks")
         record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
         recorder.run(run["tile starts"], indirect="pair_groups")
@@ -294,7 +302,8 @@ class TiledRasterizer:
     def record_images(self, recorder: Recorder) -> None:
         """Projected splats -> the targets of all images of the projection, from one list of the tiles that any of them touches."""
         run, listed = self.pipelines, self.projection.listed
-        self._record_lists(recorder, run, f"tile count{listed}")
+        self._record_counts(recorder, run, f"tile count{listed}")
+        self._record_lists(recorder, run)
         for image in self.projection.images:
             if image != listed:
                 recorder.run(run[f"tile count{image}"], indirect="visible_blocks")
