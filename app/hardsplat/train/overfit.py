@@ -21,7 +21,7 @@ FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 def views_apart(config: TrainConfig, views: int) -> list[int]:
     """Which of so many training views are set apart up to `overfit_check`, evenly spread; none where the run does not ask, or is regularized anyhow."""
     asked = config.strategy == "budget" and config.overfit_check and not (config.opacity_reg or config.scale_reg)
-    trained = config.exposure != "none" or config.pose_opt or config.intrinsics_opt if hasattr(config, "intrinsics_opt") else config.exposure != "none" or config.pose_opt
+    trained = config.exposure != "none" or config.pose_opt or config.intrinsics_opt
     asked = asked and not trained
     return _spread(views, 0.5) if asked and views >= FEWEST else []
 
