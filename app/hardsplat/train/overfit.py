@@ -19,11 +19,13 @@ FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 
 
 def views_apart(config: TrainConfig, views: int) -> list[int]:
-    """Which of so many training views are set apart up to `overfit_check`, evenly spread; none where the run does not ask, or is regularized anyhow."""
+    """Which of so many training views are set apart up to `overfit_check`, evenly spread; none where the run does not ask, or is regularized anyhow.
+
+    Runs that train exposures or cameras have none: those of a photograph that was set apart would not be known yet.
+    """
     asked = config.strategy == "budget" and config.overfit_check and not (config.opacity_reg or config.scale_reg)
-    trained = config.exposure != "none" or config.pose_opt or config.intrinsics_opt
-    asked = asked and not trained
-    return _spread(views, 0.5) if asked and views >= FEWEST else []
+    refined = config.exposure != "none" or config.pose_opt or config.intrinsics_opt
+    return _spread(views, 0.5) if asked and not refined and views >= FEWEST else []
 
 
 def views_to_compare(views: int) -> list[int]:
@@ -44,4 +46,4 @@ def judged(config: TrainConfig, step: int, apart: list[float], others: list[floa
 def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
     """Regularizes the session's splats where the run was found to learn by heart."""
     if judgement.get("regularized"):
-        session.regularize(config.overfit_opacity_reg, config.overfit_scale_reg)
+        session.regularize(config.overfit_opacity_reg)

@@ -185,10 +185,10 @@ class Session(BatchedSession):
         if self.capture.depths:
             self.capture.depths.show(views)
 
-    def regularize(self, opacity: float, scale: float) -> None:
-        """Gives the mean opacity and the mean scale these weights in the loss, from the next step on."""
+    def regularize(self, opacity: float) -> None:
+        """Gives the mean opacity this weight in the loss, from the next step on."""
         self.drain()
-        self.config = replace(self.config, opacity_reg=opacity, scale_reg=scale)
+        self.config = replace(self.config, opacity_reg=opacity)
         terms = self._terms(self.capacity)
         self.weights = terms["weight"].astype(np.float64)
         self._shared["loss_terms"].upload(terms)
