@@ -70,7 +70,11 @@ def convert(
     """
     begun = time.perf_counter()
     source, target = Path(source), Path(target)
-    folder, source = (source, source / "splats.ply") if source.is_dir() else (None, source)
+    folder = source if source.is_dir() else None
+    if folder:
+        from hardsplat.train.result import find_model
+
+        source = find_model(folder)[0]
     row = format_to_write(target)
     if target.is_dir():
         raise UserError(f"{target}: is a folder; name a file")
