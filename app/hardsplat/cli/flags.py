@@ -93,7 +93,7 @@ def default_text(f: Field) -> str:
     if f.metadata["shown"]:
         return f.metadata["shown"]
     values = f.default if isinstance(f.default, tuple) else [f.default]
-    return " ".join([*map(str, values), f.metadata["unit"] if any(values) else ""]).strip()  # 0 stands for something else than no splats or px
+    return " ".join([*map(str, values), f.metadata["unit"]]).strip()
 
 
 def settings(flags: dict, fields=FIELDS) -> dict:
