@@ -222,7 +222,7 @@ def test_no_hazards_between_passes(monkeypatch, blending):
     if device.physical.kind != "CPU":
         device.close()
         pytest.skip("newer layers report at submission, and a GPU without barriers may draw garbage for ever")
-    monkeypatch.setattr(Recorder, "order", lambda self, reads, writes: None)
+    monkeypatch.setattr(Recorder, "order", lambda self, *accesses, **kind: None)
     with pytest.raises(ValidationError, match="SYNC-HAZARD-READ-AFTER-WRITE"):
         renderer.forward(gaussians, camera)
     device.close()

@@ -333,7 +333,7 @@ def test_no_hazards_between_passes(monkeypatch, row):
     renderer.backward(scene["weight"])
     renderer.close()
     if device.physical.kind == "CPU":
-        monkeypatch.setattr(Recorder, "order", lambda self, reads, writes: None)
+        monkeypatch.setattr(Recorder, "order", lambda self, *accesses, **kind: None)
         with pytest.raises(ValidationError, match="SYNC-HAZARD"):
             renderer.forward(gaussians, camera)
     device.close()

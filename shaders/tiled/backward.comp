@@ -25,23 +25,37 @@ bool finished() {
     return all_finished;
 }
 
+vec2 offset_of(uint i, uint j) { return mean_conic_of(i).xy - centre - vec2(step_to(j)); }
+vec3 conic_at(uint i) { return vec3(mean_conic_of(i).zw, conic_color_of(i).x); }
+
+// What splat i, which is G at pixel j, gets from it. Returns whether it contributes there.
+bool take(uint i, uint j, float G, inout Moments moments) {
+    float alpha = min(opacity_of(i) * G, ALPHA_MAX);
+    if (!(alpha >= ALPHA_MIN && T[j] >= T_MIN)) return false;
+    float along = dot(d_pixels[j], conic_color_of(i).yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
+    add(moments, moments_of(w, offset_of(i, j), conic_at(i), d_pixels[j] * (alpha * T[j])));
+    behind[j] -= T[j] * alpha * along;
+    T[j] *= 1.0 - alpha;
+    return true;
+}
+
 void visit(uint i) {
-    vec4 m = mean_conic_of(i), c = conic_color_of(i);
-    float opacity = opacity_of(i);
     Moments moments = NO_MOMENTS;
     bool contributes = false;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) contributes = take(i, j, gaussian(offset_of(i, j), conic_at(i)), moments) || contributes;
+    reduce_gradients(target_of(i), contributes, numbers_of(moments));
+}
+
+void visit_two(uint i, uint k) {
+    Moments moments = NO_MOMENTS, moments_behind = NO_MOMENTS;
+    bool contributes = false, contributes_behind = false;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        vec2 d = m.xy - centre - vec2(step_to(j));
-        float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(opacity * G, ALPHA_MAX);
-        if (alpha >= ALPHA_MIN && T[j] >= T_MIN) {
-            contributes = true;
-            float along = dot(d_pixels[j], c.yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
-            add(moments, moments_of(w, d, vec3(m.zw, c.x), d_pixels[j] * (alpha * T[j])));
-            behind[j] -= T[j] * alpha * along;
-            T[j] *= 1.0 - alpha;
-        }
+        float nearer = gaussian(offset_of(i, j), conic_at(i)), farther = gaussian(offset_of(k, j), conic_at(k));
+        contributes = take(i, j, nearer, moments) || contributes;
+        contributes_behind = take(k, j, farther, moments_behind) || contributes_behind;
     }
     reduce_gradients(target_of(i), contributes, numbers_of(moments));
+    reduce_gradients(target_of(k), contributes_behind, numbers_of(moments_behind));
 }
 
 void main() {

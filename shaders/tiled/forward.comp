@@ -15,13 +15,24 @@ bool finished() {
     return all_finished;
 }
 
+void blend(uint j, float alpha, vec3 color) {
+    if (alpha >= ALPHA_MIN && state[j].a >= T_MIN) state[j] = vec4(state[j].rgb + state[j].a * alpha * color, state[j].a * (1.0 - alpha));
+}
+
+float alpha_at(uint i, uint j) {
+    vec4 m = mean_conic_of(i);
+    return alpha_of(m.xy - centre - vec2(step_to(j)), vec3(m.zw, conic_color_of(i).x), opacity_of(i));
+}
+
 void visit(uint i) {
-    vec4 m = mean_conic_of(i), c = conic_color_of(i);
-    float opacity = opacity_of(i);
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) blend(j, alpha_at(i, j), conic_color_of(i).yzw);
+}
+
+void visit_two(uint i, uint k) {
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        float alpha = alpha_of(m.xy - centre - vec2(step_to(j)), vec3(m.zw, c.x), opacity);
-        if (alpha >= ALPHA_MIN && state[j].a >= T_MIN)
-            state[j] = vec4(state[j].rgb + state[j].a * alpha * c.yzw, state[j].a * (1.0 - alpha));
+        float nearer = alpha_at(i, j), farther = alpha_at(k, j);
+        blend(j, nearer, conic_color_of(i).yzw);
+        blend(j, farther, conic_color_of(k).yzw);
     }
 }
 

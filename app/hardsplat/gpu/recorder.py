@@ -14,7 +14,7 @@ from hardsplat.gpu.context import Device, DeviceLost
 from hardsplat.gpu.descriptors import DescriptorSets
 from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
-from hardsplat.gpu.queue import ALL, allocate, barrier, complete, pool
+from hardsplat.gpu.queue import ALL, allocate, barrier, complete, compute_barrier, pool
 
 MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
 SCHEDULES = ("declared", "serial", "reversed")
@@ -38,7 +38,8 @@ class Recorder:
 
     resources: buffers and images by name. timed: write a timestamp after every pass (`times()` reads them).
     counted: count the fragment shader invocations of every draw (`fragments()` reads them).
-    One coarse barrier stands wherever a pass touches what an earlier one wrote, or writes what an earlier one read.
+    One barrier stands wherever a pass touches what an earlier one wrote, or writes what an earlier one read. Between compute passes it is one of theirs alone, and it
+    holds back the reading of work sizes only where those were written.
     """
 
     def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False, counted: bool = False):
@@ -48,6 +49,8 @@ class Recorder:
         self._sets = DescriptorSets(device)
         self._written: set[str] = set()
         self._read: set[str] = set()
+        self._computes = True  # all since the last barrier for everything
+        self._resized = False  # work sizes were written since the last barrier that shows them to dispatches
         self.marks: list[str] = []
         self._queries = None
         self._schedule = schedule()
@@ -73,15 +76,23 @@ class Recorder:
             vk.vkCmdWriteTimestamp(self.commands, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self._queries, len(self.marks))
             self.marks.append(name)
 
-    def order(self, reads: set[str], writes: set[str]) -> None:
-        """A barrier if these accesses clash with what was recorded since the last one."""
-        if (reads | writes) & self._written or writes & self._read:
+    def order(self, reads: set[str], writes: set[str], computes: bool = False, commanded: bool = False) -> None:
+        """A barrier if these accesses clash with what was recorded since the last one. computes: they are a compute pass's. commanded: its work sizes are in `indirect`."""
+        if (reads | writes) & self._written or writes & self._read or (commanded and self._resized):
             self._flush()
-            barrier(self.commands)
+            if self._computes and computes:
+                shown = self._resized and commanded
+                compute_barrier(self.commands, shown or "indirect" in writes)
+                self._resized = self._resized and not shown
+            else:
+                barrier(self.commands)
+                self._computes, self._resized = True, False
             self._written.clear()
             self._read.clear()
         self._written |= writes
         self._read |= reads
+        self._computes = self._computes and computes
+        self._resized = self._resized or "indirect" in writes
 
     def run(
         self,
@@ -94,7 +105,7 @@ class Recorder:
         """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
-        self.order(reads, pipeline.writes)
+        self.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None)
 
         def emit() -> None:
             self._label(owner.name)

@@ -21,6 +21,12 @@ def camera_row(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
     row["centre"] = camera.K[0, 2], camera.K[1, 2]
     row["size"] = camera.width, camera.height
     row["photo"], row["number"] = photo, number
+    row["reach"] = np.inf
+    if camera.distortion:
+        d = camera.distortion
+        row["lens"] = contract.CONSTANTS["LENS_FISHEYE" if d.fisheye else "LENS_PERSPECTIVE"]
+        row["distortion"] = np.resize([*d.coefficients, *[0.0] * (8 - len(d.coefficients))], (2, 4))
+        row["reach"] = camera.reach
     return row
 
 

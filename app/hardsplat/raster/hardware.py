@@ -116,7 +116,8 @@ def plan(
     segments = segments_of(device, rows, rows.segments, height)
     rows.names["segments"] = segments
     threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
-    return projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic), rows, width, height, threshold, segments
+    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
+    return projection, rows, width, height, threshold, segments
 
 
 class HardwareRasterizer:

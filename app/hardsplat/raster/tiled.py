@@ -55,6 +55,7 @@ class TiledOptions(Options):
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
+    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
     gradient: str = "auto"  # auto: analytic; stochastic: see above
 
@@ -149,7 +150,8 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height)
-    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
+    spec = {**walk, **share, "BY_TWO": True}
+    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
     backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
@@ -211,7 +213,8 @@ def plan(
     """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
     rows = TiledRows.resolve(device, options)
     threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-    return projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic), rows, width, height, device.subgroup_size, threshold
+    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
+    return projection, rows, width, height, device.subgroup_size, threshold
 
 
 class TiledRasterizer:
