@@ -19,6 +19,7 @@ def add_flags(parser):
     parser.add_argument("--max-splats", metavar="N", type=int, help="keep at most so many: those of a result folder that contribute most to its training views, those of a file with the most opacity times area (default: all)")
     parser.add_argument("--morton", action="store_true", default=argparse.SUPPRESS, help="order splats along a space-filling curve, as formats that compress always have it")
     parser.add_argument("--overwrite", action="store_true", default=argparse.SUPPRESS, help="replace OUT where it exists")
+    add_setting(parser, "device")
     add_setting(parser, "quiet")
 
 

@@ -58,13 +58,14 @@ def convert(
     overwrite: bool = False,
     quiet: bool = False,
     weigh: Callable[[int, Gaussians], np.ndarray] | None = None,
+    device: str | None = None,
 ) -> Converted:
     """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both formats follow from the names.
 
     sh_degree: highest band kept. up: axis of the source that points up, x, y, z, -x, -y or -z; the target is turned so that its format's up does. crop: ("box", x0,
     y0, z0, x1, y1, z1) or ("sphere", x, y, z, radius), in the source's world as other commands see it; splats with their centre inside are kept. min_opacity: splats
     below are left out. max_splats: the most that are kept, those with the largest `weigh` (first position in the file, piece) -> (N,); without it those of a result
-    folder that contribute most to its training views, drawn on its device, and of a file those of the largest `importance`. morton: neighbours in space become
+    folder that contribute most to its training views, drawn on `device` or its own, and of a file those of the largest `importance`. morton: neighbours in space become
     neighbours in the file; formats that compress are always written so.
     Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
     """
@@ -95,7 +96,7 @@ def convert(
     if weigh is None and folder and max_splats and max_splats < splats.count:
         from hardsplat.train.contribution import weights_of
 
-        weigh = weights_of(folder, quiet)
+        weigh = weights_of(folder, device, quiet)
     keep, means, low, high = _chosen(source, splats, inside, min_opacity, max_splats, weigh or importance, morton or row.morton, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
 

@@ -36,10 +36,10 @@ def contributions(gaussians: Gaussians, cameras: Sequence[Camera], near: float =
     return total
 
 
-def weights_of(result: Path, quiet: bool = True) -> Callable[[int, Gaussians], np.ndarray] | None:
+def weights_of(result: Path, device: str | None = None, quiet: bool = True) -> Callable[[int, Gaussians], np.ndarray] | None:
     """Contributions of the splats of a result folder, as `hardsplat.convert` takes weights; None, with a note, where its scene or a device is missing."""
     try:
-        file, config = find_model(result)
+        file, config = find_model(result, device=device)
         if config.data_dir is None:
             raise UserError(f"{result}: does not say which scene it was trained on")
         scene, gaussians = load_scene(config.data_dir, config.data_factor, config.test_every), load_splats(file)
