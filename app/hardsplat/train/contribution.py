@@ -21,7 +21,9 @@ MOST_VIEWS = 100  # evenly spaced; more change the order of few splats
 log = logging.getLogger(__name__)
 
 
-def contributions(gaussians: Gaussians, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, antialiased: bool = False, quiet: bool = True) -> np.ndarray:
+def contributions(
+    gaussians: Gaussians, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, antialiased: bool = False, quiet: bool = True
+) -> np.ndarray:
     """(N,) float64: sum over the pixels of all cameras of alpha times the transmittance in front. Raises UserError where no device can draw them."""
     from hardsplat.api import Renderer
 
