@@ -31,9 +31,9 @@ from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import Checkpoint, of_other_items
 from hardsplat.train.depths import Depths
 from hardsplat.train.loss import loss_terms, term_sums_bytes
+from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
 from hardsplat.train.refine import allocate_refine
-from hardsplat.train.overfit import views_apart
 from hardsplat.train.schedule import view_order
 from hardsplat.train.step import Step, allocate_step, allocate_weights
 from hardsplat.train.strategies import STRATEGIES
