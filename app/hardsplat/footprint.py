@@ -15,6 +15,7 @@ _PER_SPLAT = {"splats": 1.0, "visible": 1.0, "sort blocks": 1.0 / _BLOCK, "group
 # Buffers of one kind of gradient only, see variants/gradients.py.
 ANALYTIC = ("d_splats2d", "d_colors", "directions")
 STOCHASTIC = ("splats2d_minus", "colors2d_minus", "splats2d_cover", "colors2d_cover", "mean_steps", "splat_differences")
+STATISTICS = ("grow_stats", "score_stats")  # of splats, without being trained; a strategy keeps one of them, or none
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def purposes() -> dict[str, tuple[str, ...]]:
             *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups"),
         ),
         "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
-        "state": ("state", "blocks", "unfinished", "nearest", "next", "sample_depths"),
+        "state": ("state", "blocks", "unfinished", "nearest", "next", "sample_depths", "sample_ranks", "samples"),
         "gradients": (
             *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "camera_sums", "kept_colors", "d_depths", "mean_steps", "splat_differences"),
             *(name for kind in kinds for name in trained.gradients(kind, stored=True)),
