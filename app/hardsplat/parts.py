@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
 LONGEST_START = 10.0  # s from the start of a process to the first line of ours
 
 
