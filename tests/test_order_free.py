@@ -202,8 +202,8 @@ def test_a_device_that_orders_nothing_trains_by_them(device, scene, monkeypatch)
         BACKENDS["hardware"].resolve(device, HardwareOptions(gradient="analytic"))
     with pytest.raises(UserError, match="ordering of fragments"):
         Renderer(device)
-    with pytest.raises(UserError, match="gradient order-free: by the noise .* add --strategy mcmc"):
-        trained(device, replace(config, strategy="adaptive"), 1)
+    with pytest.raises(UserError, match="gradient_estimate pairs: by the noise .* add --strategy budget"):
+        trained(device, replace(config, strategy="adaptive", gradient_estimate="pairs"), 1)
     found, names = trained(device, config, 100)
     assert names["gradient"] == "order-free" and "ordering" not in names
     first, _ = trained(device, config, 1)
