@@ -10,7 +10,7 @@ from hardsplat.api import Renderer
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gpu.samples import sample_counts
-from hardsplat.raster import BACKENDS, fastest
+from hardsplat.raster import BACKENDS, fastest, hardware
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.variants.atomics import ATOMICS
@@ -158,11 +158,14 @@ def test_draws_are_averaged(device, estimate):
         assert 0.35 < two[name].var(0).sum() / one[name].var(0).sum() < 0.68
 
 
-def test_options_that_do_not_run_are_said(device):
+def test_options_that_do_not_run_are_said(device, monkeypatch):
     most = max(sample_counts(device))
     if most < 8:
         with pytest.raises(UserError, match=r"--gradient-samples 8: .* draws 1"):
             Renderer(device, gradient="order-free", gradient_estimate="pairs", gradient_samples="8")
+    monkeypatch.setattr(hardware, "MOST_RANKED", 7)
+    with Renderer(device, gradient="order-free") as renderer, pytest.raises(UserError, match="tell 7 splats apart, not 8"):
+        renderer.forward(*gaussians_of(random_scene(1, 8, *SIZE, 0)))
     with pytest.raises(UserError, match="--gradient order-free: .* use --rasterizer hardware"):
         Renderer(device, "tiled", gradient="order-free")
     assert fastest(device, TrainConfig(rasterizer="auto", gradient="order-free")) == "hardware"
