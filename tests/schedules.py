@@ -39,6 +39,7 @@ TRAINED = {
     "ppisp": {"exposure": "ppisp", "ppisp_warm_up": 1},
     "poses": {"pose_opt": True, "pose_warm_up": 1},
     "poses and exposure, tiled": {"pose_opt": True, "pose_warm_up": 1, "exposure": "affine", "rasterizer": "tiled"},
+    "poses and intrinsics": {"pose_opt": True, "intrinsics_opt": True, "pose_warm_up": 1, "rasterizer": "tiled"},
     "depths": {"depth_lambda": 0.1},
     "depths, gather": {"depth_lambda": 0.1, "rasterizer": "tiled", "tile_backward": "gather", "pose_opt": True},
     "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},

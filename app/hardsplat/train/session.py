@@ -15,7 +15,7 @@ from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
 from hardsplat.errors import OutOfMemory
-from hardsplat.footprint import by_purpose
+from hardsplat.footprint import STATISTICS, by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, buffer_in
@@ -28,7 +28,7 @@ from hardsplat.raster.sinks import Sink, adam, resolve_moments
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
 from hardsplat.train.capture import Capture
-from hardsplat.train.checkpoint import STATISTICS, Checkpoint, of_other_items
+from hardsplat.train.checkpoint import Checkpoint, of_other_items
 from hardsplat.train.depths import Depths
 from hardsplat.train.loss import loss_terms, term_sums_bytes
 from hardsplat.train.photos import Photos
@@ -135,12 +135,12 @@ class Session(BatchedSession):
             self._allocate(n)
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
-        zeros: set[str] = set()
+        self.parameters.forget(moments=checkpoint.fresh)
+        rest = {*others, *STATISTICS} - {*self.strategy.follows}
         if checkpoint.fresh:
-            self.parameters.forget()
-            zeros = {*STATISTICS, *(name for kind in trained.ORDER for name in trained.moments(kind))}
+            rest |= {name for kind in trained.ORDER for name in trained.moments(kind)}
         for name, values in checkpoint.buffers.items():
-            if name not in others and name not in zeros:
+            if name not in rest:
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
 
@@ -148,7 +148,7 @@ class Session(BatchedSession):
         """Everything that a resume needs, after the batches in flight."""
         n = self.count()
         names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
-        return Checkpoint(self.step, self.config.sh_degree, {name: self.parameters.read(name, self.parameters.items(name, n)) for name in (*names, *STATISTICS)})
+        return Checkpoint(self.step, self.config.sh_degree, {name: self.parameters.read(name, self.parameters.items(name, n)) for name in (*names, *self.strategy.follows)})
 
     def count(self) -> int:
         """Splats alive, after all that was queued."""
@@ -234,7 +234,8 @@ class Session(BatchedSession):
 
         Raises UserError where it does not run or fit here; the session then needs another `use`.
         """
-        if (rasterizer, timed_rows) == (self.config.rasterizer, self._timed_rows) and self._parts:
+        drawn_so = timed_rows == self._timed_rows or not self.has_timed_rows(rasterizer)
+        if rasterizer == self.config.rasterizer and drawn_so and self._parts:
             return
         n = self.count()
         self._release(keep_parameters=True)
@@ -256,7 +257,7 @@ class Session(BatchedSession):
         capacity = min(max(roomy(n), self.strategy.reached(self.config)), fitting(self.device, self.config, self.photos))
         c = self.config
         gradients: Gradients = "none" if self.estimates else "written"
-        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, STATISTICS)
+        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
         self._record()
 
     def _grow(self, wanted: int, n: int) -> None:
