@@ -125,6 +125,7 @@ def _history(log) -> dict:
     whole = whole and all(numbers(log.get(name, []), number) for name in ("losses", "psnrs")) and all(numbers(log.get(name, []), int) for name in ("steps", "splats"))
     whole = whole and all(isinstance(v["name"], str) for v in views) and numbers([v[name] for v in views for name in ("psnr", "ssim")], number)
     whole = whole and numbers([e[name] for e in log.get("evaluations", []) for name in ("step", "splats", "training_seconds", "psnr", "ssim")], number)
+    whole = whole and isinstance(log.get("overfit", {}), dict)
     if not whole:
         raise ValueError("its log is not that of a run")
     return log

@@ -31,6 +31,7 @@ from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import Checkpoint, of_other_items
 from hardsplat.train.depths import Depths
 from hardsplat.train.loss import loss_terms, term_sums_bytes
+from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
 from hardsplat.train.refine import allocate_refine
 from hardsplat.train.schedule import view_order
@@ -82,6 +83,7 @@ class Session(BatchedSession):
         self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
         known = Depths(device, depths, config.depth_lambda, config.max_steps, extent, photos) if depths is not None and config.depth_lambda else None
         self.capture = Capture(config, self.items, extent, frozen, known)
+        self.apart = [] if frozen else views_apart(config, len(views))
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
@@ -183,6 +185,14 @@ class Session(BatchedSession):
         if self.capture.depths:
             self.capture.depths.show(views)
 
+    def regularize(self, opacity: float) -> None:
+        """Gives the mean opacity this weight in the loss, from the next step on."""
+        self.drain()
+        self.config = replace(self.config, opacity_reg=opacity)
+        terms = self._terms(self.capacity)
+        self.weights = terms["weight"].astype(np.float64)
+        self._shared["loss_terms"].upload(terms)
+
     # -- running ---------------------------------------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
@@ -190,7 +200,7 @@ class Session(BatchedSession):
         self.wait_for_turn()
         self._fit_pairs()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        order = view_order(self.config.seed, self.step, steps, len(self.views))
+        order = view_order(self.config.seed, self.step, steps, len(self.views), self.apart, self.config.overfit_check)
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         scored = [self.strategy.scored(self.config, step) for step in range(self.step, self.step + steps)]
