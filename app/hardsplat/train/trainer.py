@@ -118,7 +118,7 @@ class Run:
         self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
         canvas = canvas_of(self.scene)
         numbers, distorted = [v.number for v in views], any(v.camera.distortion for v in self.scene.views)
-        build_ahead(self.device, config, names if may_time() else names[:1], canvas, "distorted" if distorted else "pinhole", max(numbers) + 1)
+        build_ahead(self.device, config, names if may_time() else names[:1], canvas, self.scene.extent, "distorted" if distorted else "pinhole", max(numbers) + 1)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
