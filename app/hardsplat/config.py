@@ -200,11 +200,11 @@ class Capture:
         "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
         choices=tuple(EXPOSURES),
     )
-    affine_lr: float = option(0.01, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
-    affine_lr_final: float = option(0.001, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
-    ppisp_lr: float = option(5e-3, "rate of ppisp at the first step (published: 0.002)", min=1e-15)
-    ppisp_lr_final: float = option(5e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
-    ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps")
+    affine_lr: float = option(0.02, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
+    affine_lr_final: float = option(0.002, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
+    ppisp_lr: float = option(0.02, "rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which every photograph moves at every step)", min=1e-15)
+    ppisp_lr_final: float = option(0.002, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
+    ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps", scales=1)
     pose_opt: bool = option(False, "poses of photographs are refined too, the mean of all staying where it is")
     pose_lr: float = option(1e-3, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
     pose_lr_final: float = option(1e-5, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
