@@ -43,7 +43,7 @@ from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, s
 from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import Results
 from hardsplat.train.resume import checkpoint_to_resume
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.strategies import STRATEGIES
@@ -125,8 +125,7 @@ class Run:
         self.parts.begin("setup")
         depths = self._known_depths()
         cameras, timed_rows = [v.camera for v in views], len(self._auto.names) < 2
-        shown = self.device, config, cameras, photos, canvas, self.scene.extent, self._on_batch
-        self.session = Session(*shown, timed_rows, numbers, depths=depths, distorted=distorted)
+        self.session = Session(self.device, config, Views(cameras, canvas, self.scene.extent, numbers, depths, distorted), photos, self._on_batch, timed_rows)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start, begun)
