@@ -12,7 +12,7 @@ from hardsplat.raster import BACKENDS
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 
 WIDTH, HEIGHT = 32, 24
 
@@ -30,7 +30,7 @@ def test_a_session_builds_nothing_that_was_not_begun(nothing_built, settings):
     begun = set(device.pipelines)
     camera = Camera(np.eye(4), np.array([[30.0, 0, WIDTH / 2], [0, 30.0, HEIGHT / 2], [0, 0, 1]]), WIDTH, HEIGHT)
     photos = Photos(device, [np.zeros((HEIGHT, WIDTH, 3), np.uint8)], "gpu", 2)
-    session = Session(device, config, [camera], photos, (WIDTH, HEIGHT), 1.0, lambda batch: None, timed_rows=False)
+    session = Session(device, config, Views([camera], (WIDTH, HEIGHT), 1.0), photos, lambda batch: None, timed_rows=False)
     session.start(Gaussians.from_points(np.random.default_rng(0).normal(size=(50, 3)), np.zeros((50, 3), np.uint8), config.sh_degree))
     session.use("hardware", timed_rows=False)
     Evaluator(device, session.raster, WIDTH, HEIGHT).destroy()

@@ -179,7 +179,7 @@ def test_floors_follow_the_contract():
     assert found["project"] == 1000 * (11 * 4 + 8) + 400 * (12 * 4 + 13 * 4)
     assert found["sort"] == 1000 * 4 + 400 * (8 + 2 * 16 + 8 + 4)
     assert found["loss"] == 600 * (8 + 4 + 16)
-    assert found["project backward"] == 1000 * 4 + 400 * (13 * 4 + 2 * 36 + 2 * 24)
+    assert found["project backward"] == 1000 * 4 + 400 * (13 * 4 + 2 * 36 + 2 * 12)
     assert found["optimizer"] == 1000 * 6 * 23 * 4
     half = floor_bytes(splats=1000, visible=400, sh_degree=1, pixels=600, target_bytes=8, moment_bytes=2)
     assert half == found | {"optimizer": found["optimizer"] - 1000 * 4 * 23 * 2}

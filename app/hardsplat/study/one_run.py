@@ -86,7 +86,8 @@ def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
     rasterizer = config_from_file(folder / SAVED_NAME).rasterizer
     known = {f.name for f in fields(BACKENDS[rasterizer].options)}
     options = asdict(BACKENDS[rasterizer].options.of(config)) | {n: v for n, v in metrics["variants"].items() if n in known}
-    options.pop("stochastic")  # these are the analytic ones, however it was trained
+    for name in ("stochastic", "lens"):  # gradients are the analytic ones, however it was trained, and the lens is the view's
+        options.pop(name, None)
     options["gradient"] = "analytic"
     device = open_device(config.device)
     try:

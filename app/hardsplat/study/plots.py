@@ -28,7 +28,7 @@ def _labels(rows: list[Row], names: list[str]) -> list[str]:
 
 def stages(axes, rows: list[Row]) -> bool:
     parts = {s: [r.stages[s] for r in rows] for s in STAGES}
-    return charts.stacked(axes, _labels(rows, varying(rows)), parts, "GPU time by stage, mean over views", "milliseconds")
+    return charts.stacked(axes, _labels(rows, varying(rows)), parts, "Time on the device by stage, mean over views", "milliseconds")
 
 
 def memory(axes, rows: list[Row]) -> bool:

@@ -50,7 +50,7 @@ def quality_time(axes, found: list[Point]) -> bool:
 
 def stages(axes, found: list[Point]) -> bool:
     parts = {s: [p.mean(stage_ms(s)) or 0.0 for p in found] for s in (*STAGES, "other")}
-    return charts.stacked(axes, [p.label for p in found], parts, "Time of a step by stage", "GPU time, mean over timed steps [ms]")
+    return charts.stacked(axes, [p.label for p in found], parts, "Time of a step by stage", "time on the device, mean over timed steps [ms]")
 
 
 def memory(axes, found: list[Point]) -> bool:

@@ -104,7 +104,7 @@ COLUMNS = (  # title, number of a run, form
     ("SSIM", quality("ssim"), ".4f"),
     ("splats", number("splats"), ",.0f"),
     ("training [s]", number("seconds", "training"), ".1f"),
-    ("step [ms, GPU]", number("step_ms"), ".3g"),
+    ("step [ms, device]", number("step_ms"), ".3g"),
     ("memory [MiB]", memory, ",.1f"),
 )
 
@@ -162,7 +162,7 @@ def _stages(found: list[Point]) -> list[str]:
     if not stages:
         return []
     rows = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found)
-    return ["", "## Time by stage", "", "GPU milliseconds of a step, means over the later half of the timed steps.", "", *table(["run", *stages], rows)]
+    return ["", "## Time by stage", "", "Milliseconds of a step on the device, means over the later half of the timed steps.", "", *table(["run", *stages], rows)]
 
 
 def _errors(found: list[Point]) -> list[str]:

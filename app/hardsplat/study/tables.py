@@ -98,7 +98,7 @@ def _stages(rows: list[Row], names: list[str], about: dict) -> list[str]:
         ]
         for r in rows
     )
-    note = "GPU milliseconds, median over repeats, mean over views; total = forward + backward, without the loss. Fragments of the forward and the backward draw."
+    note = "Milliseconds on the device, median over repeats, mean over views; total = forward + backward, without the loss. Fragments of the forward and the backward draw."
     return ["", "## Stages", "", note, "", *table(head, lines)]
 
 
