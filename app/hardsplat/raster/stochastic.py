@@ -105,8 +105,8 @@ class Perturbed(Perspective):
             record_splats(recorder, run, self.sink, capacity)
 
 
-def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None) -> Perspective:
-    """Of 3D splats, with gradients as the options of a rasterizer say."""
+def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None, in_order: bool = True) -> Perspective:
+    """Of 3D splats, with gradients as the options of a rasterizer say. in_order: sorted by depth, as those with stochastic gradients always are."""
     if estimator and sink and (missing := device.capabilities.missing(GRADIENTS["stochastic"].needs)):
         raise UserError(f"--gradient stochastic: {device.name} lacks {', '.join(missing)}; use --gradient order-free")
-    return Perturbed(sh_planes, sink, antialiased, estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased)
+    return Perturbed(sh_planes, sink, antialiased, estimator=estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased, in_order)
