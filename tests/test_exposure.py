@@ -14,6 +14,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.presets import load_config
 from hardsplat.raster.parameters import Parameters
 from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.camera_colors import CameraColors
 from hardsplat.train.exposure import allocate_exposure, exposure_passes, record_exposed, record_exposed_backward, save_exposures
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS
@@ -31,13 +32,13 @@ def random_numbers(name: str, rng) -> dict[str, np.ndarray]:
     if name == "ppisp":
         out["exposure"] -= 0.3
         out["white_balance"] *= 5
-        out["vignette_falloff"] = 0.3 * out["vignette_falloff"] - 0.2  # darker edges
         out["response"] *= 3
+    out["vignette_falloff"] = 0.3 * out["vignette_falloff"] - 0.2  # darker edges
     return out
 
 
 def exposed(name: str, image: np.ndarray, numbers: dict) -> np.ndarray:
-    return oracle.affine(image, numbers["affine"]) if name == "affine" else oracle.ppisp(image, **numbers)
+    return getattr(oracle, name)(image, **numbers)
 
 
 def central(f, at: np.ndarray, step: float = 1e-6) -> np.ndarray:
@@ -54,7 +55,7 @@ def central(f, at: np.ndarray, step: float = 1e-6) -> np.ndarray:
 class Exposing:
     """The passes of a variant on one image."""
 
-    def __init__(self, device, name: str, numbers: dict):
+    def __init__(self, device, name: str, numbers: dict, cameras: int = 3):
         self.name = name
         self.parameters = Parameters(device, 1, 0, gradients="written", items={"photograph": 4, "camera": 3})
         for q in EXPOSURES[name].quantities:
@@ -64,7 +65,7 @@ class Exposing:
             self.parameters.write(q.name, values)
         target, d_image = (Image(device, *CANVAS, FORMATS["float32"].vk, np.float32, what) for what in ("target", "d_image"))
         self.own = {"target": target, "d_image": d_image, **{n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}, **allocate_exposure(device, target)}
-        run = build_all(device, exposure_passes(name))
+        run = build_all(device, exposure_passes(name, cameras))
         self.recorders = [Recorder(device, {**self.parameters.all, **self.own}) for _ in range(2)]
         record_exposed(self.recorders[0], run)
         record_exposed_backward(self.recorders[1], run)
@@ -94,16 +95,20 @@ class Exposing:
             part.destroy()
 
 
-@pytest.mark.parametrize("name", ["affine", "ppisp"])
+@pytest.mark.parametrize("name, cameras", [("affine", 3), ("ppisp", 3), ("ppisp", 1)])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_image_and_gradients_against_the_oracle(device, name, seed):
+def test_image_and_gradients_against_the_oracle(device, name, cameras, seed):
+    """The response of the only camera is the identity, and has no gradient."""
     rng = np.random.default_rng(seed)
     numbers, image, d = random_numbers(name, rng), rng.uniform(0.02, 0.9, (HEIGHT, WIDTH, 3)), rng.normal(0, 1, (HEIGHT, WIDTH, 3))
+    if cameras == 1:
+        numbers["response"] *= 0
     wanted = exposed(name, image, numbers)
-    inside = np.all((wanted > 1e-3) & (wanted < 1 - 1e-3), axis=-1, keepdims=True)  # at an end the derivative is ours, see below
+    left = oracle.vignetting(image, numbers["vignette_centre"], numbers["vignette_falloff"])
+    inside = np.all((wanted > 1e-3) & (wanted < 1 - 1e-3) & (left > 1e-3), axis=-1, keepdims=True)  # at an end the derivative is ours, see below
     assert inside.mean() > 0.6, seed
     d = d * inside
-    exposing = Exposing(device, name, numbers)
+    exposing = Exposing(device, name, numbers, cameras)
     found, d_found, gradients = exposing(image, d)
     exposing.destroy()
     assert np.abs(found - wanted).max() < 3e-6, seed
@@ -115,6 +120,9 @@ def test_image_and_gradients_against_the_oracle(device, name, seed):
     d_wanted = np.stack(per_channel, axis=-1)
     assert np.abs(d_found - d_wanted).max() < 2e-5 * np.abs(d_wanted).max(), seed
     for q in EXPOSURES[name].quantities:
+        if q.name == "response" and cameras == 1:
+            assert not gradients[q.name].any()
+            continue
         central_d = central(lambda values: np.sum(d * exposed(name, image, {**numbers, q.name: values})), numbers[q.name])
         assert np.abs(central_d).max() > 1e-2
         assert np.abs(gradients[q.name] - central_d).max() < 1e-4 * np.abs(central_d).max() + 1e-4, (seed, q.name)
@@ -143,6 +151,23 @@ def test_beyond_white_only_descent_passes(device, name):
     assert not d_found[:, ::2].any() and np.abs(d_found[:, 1::2] - 1).max() < 1e-5
 
 
+def test_colours_of_cameras_on_the_host(tmp_path):
+    """Vignetting and response as the oracle has them, from what a run leaves; a camera that it does not know changes nothing."""
+    rng = np.random.default_rng(4)
+    numbers, image = random_numbers("ppisp", rng), rng.uniform(0, 1, (HEIGHT, WIDTH, 3))
+    buffers = {name: np.stack([0 * values, values], axis=1) for name, values in numbers.items()}
+    wanted = oracle.ppisp(image, **{**numbers, "exposure": np.zeros(1), "white_balance": np.zeros((2, 4))})
+    assert not CameraColors.load(tmp_path).planes
+    save_exposures(tmp_path / "exposures.json", "ppisp", buffers, ["a", "b"])
+    colors = CameraColors.load(tmp_path)
+    assert np.abs(colors(image, 1) - wanted).max() < 1e-5 < 1e-2 < np.abs(colors(image, 1) - image).max()
+    assert np.abs(colors(image, 0) - image).max() < 1e-6 and np.abs(colors(image, 2) - image).max() < 1e-6
+    for text in ("{", '{"cameras": [{"vignette_centre": [[0]]}]}', "[" * 99999):
+        (tmp_path / "exposures.json").write_text(text)
+        with pytest.raises(UserError, match="is not what a run learnt"):
+            CameraColors.load(tmp_path)
+
+
 # -- in a run ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -165,11 +190,11 @@ def test_a_step_moves_the_photograph_that_it_sees(device, scene, name, rasterize
             moved = np.flatnonzero(np.any(after[q.moments] != before[q.moments], axis=(0, 1, 3)))
             if q.centred:
                 assert np.abs(after[q.name].mean(axis=1)).max() < 1e-7
-            if q.name != "vignette_centre":  # which has no gradient as long as there is no vignetting
+            if q.name not in ("vignette_centre", "response"):  # no gradient without vignetting, and of the only camera
                 assert moved.tolist() == ([view] if q.of == "photograph" else [0]), q.name
             if q.of == "photograph":
                 assert after[q.name][:, view].any()
-        resting = [q for q in trained.QUANTITIES.values() if q.chosen and q.chosen != ("exposure", name)]
+        resting = [q for q in trained.QUANTITIES.values() if q.chosen and (q.chosen[0] != "exposure" or name not in q.chosen[1])]
         assert resting and not any(after[q.name].any() or after[q.moments].any() for q in resting)
         before = after
     assert len(seen) > 1

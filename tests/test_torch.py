@@ -119,6 +119,25 @@ def test_calls_may_overlap():
         assert torch.equal(rasterization(*given, viewmats, Ks, 32, 24, sh_degree=1)[0], after)
 
 
+def test_passes_of_other_degrees_share_an_engine():
+    """Depth and transmittance are drawn with colours of degree 0, where the coefficients of degree 2 stay."""
+    scene = random_scene(6, 30, 24, 16, 2)
+    given, views = tensors(scene), cameras(scene)
+    weight = torch.tensor(np.random.default_rng(0).normal(size=(1, 16, 24, 5)), dtype=torch.float32)
+
+    def gradients(parts):
+        image, alphas, _ = rasterization(*given, *views, 24, 16, sh_degree=2, render_mode="RGB+D")
+        return torch.autograd.grad((torch.cat([image, alphas], dim=3) * weight)[..., parts].sum(), given, allow_unused=True)
+
+    together, alone = gradients(slice(0, 5)), []
+    for parts in (slice(0, 3), slice(3, 4), slice(4, 5)):
+        engines.close()
+        alone.append([torch.zeros_like(t) if d is None else d for d, t in zip(gradients(parts), given)])
+    for all_at_once, *each in zip(together, *alone):
+        assert relative_l2(all_at_once, sum(each)) < 1e-5
+    assert together[4].shape == (30, 9, 3) and next(iter(engines._engines.values()))._key[1] == 2
+
+
 def test_no_splats_and_none_in_view():
     scene = random_scene(3, 4, 16, 16, 0)
     given, (viewmats, Ks) = tensors(scene), cameras(scene)
@@ -151,6 +170,7 @@ class Mapped:
     def synchronize(self):
         self.synchronized += 1
 
+    def enter(self): ...
     def free(self): ...
     def close(self): ...
 
@@ -177,7 +197,7 @@ def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
                 given[0] += 0.05
         results.append([*images, *(t.grad for t in given)])
         if link:
-            assert link.peer.imported == 2 * (4 + 1 + 8) + 2 and link.peer.synchronized >= 4
+            assert link.peer.imported == 2 * (4 + 1 + 8) + 4 and link.peer.synchronized >= 4
     for copied, shared in zip(*results):
         assert relative_l2(shared, copied) < 1e-5
 

@@ -6,7 +6,7 @@ tests/test_python.py fails where that file is out of date.
 """
 
 from collections.abc import Iterable
-from dataclasses import Field, fields
+from dataclasses import Field
 from pathlib import Path
 
 from hardsplat.cli.flags import default_text
@@ -51,7 +51,7 @@ def _class(name: str, title: str, known: dict[str, Field], left_out: tuple[str, 
 
 def options() -> dict[str, Field]:
     """What rasterizers can be told outside training, by name."""
-    names = dict.fromkeys(f.name for backend in BACKENDS.values() for f in fields(backend.options) if f.name != "stochastic")
+    names = dict.fromkeys(name for backend in BACKENDS.values() for name in backend.options.settings())
     return {name: FIELDS[name] for name in names}
 
 

@@ -11,7 +11,7 @@ The gradients are those of sum(d_image * image).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -58,7 +58,7 @@ class Renderer:
 
     def __init__(self, device: Device | str | int | None = None, rasterizer: RasterizerName = "hardware", **options: Unpack[RasterizerOptions]):
         self._backend = BACKENDS[rasterizer_named(rasterizer)]
-        known = [field.name for field in fields(self._backend.options) if field.name != "stochastic"]  # which is for training
+        known = self._backend.options.settings()
         if unknown := [name for name in options if name not in known]:
             raise UserError(f"{unknown[0]}: Renderer has no such option; there are {', '.join(known)}")
         given: dict[str, Any] = {"gradient": "analytic", **options}  # estimates only for those who ask
@@ -78,20 +78,20 @@ class Renderer:
         self._differentiated = False  # whether there was a backward pass since the last forward()
         self._frame = frame_row(0, (0.0, 0.0, 0.0), 1.0)
 
-    def _fit(self, n: int, sh_degree: int, width: int, height: int) -> None:
-        """Makes buffers and command buffers for this size, or keeps those there are."""
+    def _fit(self, n: int, sh_degree: int, width: int, height: int, lens: str) -> None:
+        """Makes buffers and command buffers for this size and a variant of LENSES, or keeps those there are."""
         capacity = max(n, 1)
-        if self._key and self._key[0] >= capacity and self._key[1:] == (sh_degree, width, height):
+        if self._key and self._key[0] >= capacity and self._key[1:] == (sh_degree, width, height, lens):
             return
         self._release()
         try:
             self.parameters = self._part(Parameters(self.device, capacity, sh_degree, gradients="all"))
-            self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, self._options, sink=STORE))
+            self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, replace(self._options, lens=lens), sink=STORE))
             self._record()
         except BaseException:
             self._release()
             raise
-        self._key = (capacity, sh_degree, width, height)
+        self._key = (capacity, sh_degree, width, height, lens)
 
     def _record(self) -> None:
         self.resources = self.raster.resources
@@ -134,7 +134,7 @@ class Renderer:
         if self.device.handle is None:
             raise RuntimeError("this Renderer was closed, and with it the device that it had opened")
         self._rendered, self._differentiated = None, False
-        self._fit(len(gaussians), gaussians.sh_degree, cameras[0].width, cameras[0].height)
+        self._fit(len(gaussians), gaussians.sh_degree, cameras[0].width, cameras[0].height, "distorted" if any(c.distortion for c in cameras) else "pinhole")
         self.parameters.upload(gaussians)
         self._frame = frame_row(degree, background, near, step=int(self._frame["step"]))
         self.resources["frame"].upload(self._frame)

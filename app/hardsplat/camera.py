@@ -1,11 +1,42 @@
-"""Pinhole camera. Frame: OpenCV, +x right, +y down, +z forward; units of the scene; pixel centres at +0.5."""
+"""A camera, a pinhole or one that distorts. Frame: OpenCV, +x right, +y down, +z forward; units of the scene; pixel centres at +0.5."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from operator import index
 
 import numpy as np
+
+MARGIN = 1.3  # how far beyond its farthest corner a distorting lens is followed, from the middle of the image
+STEEPEST = 89.0  # degrees from the axis at which it ends in any case: nothing is drawn that is not in front of the camera
+
+
+@dataclass(frozen=True)
+class Distortion:
+    """Where a lens puts a ray, as OpenCV and COLMAP model it.
+
+    fisheye: the equidistant model, with coefficients k1 k2 k3 k4, instead of the perspective one, with k1 k2 p1 p2 k3 k4 k5 k6. Raises ValueError for anything else.
+    """
+
+    fisheye: bool
+    coefficients: tuple[float, ...]
+
+    def __post_init__(self):
+        if len(self.coefficients) != (4 if self.fisheye else 8) or not np.isfinite(self.coefficients).all():
+            raise ValueError(f"a {'fisheye' if self.fisheye else 'perspective'} lens has {4 if self.fisheye else 8} finite coefficients, got {self.coefficients}")
+
+    def __call__(self, ratio: np.ndarray) -> np.ndarray:
+        """(N, 2) x / z and y / z of rays -> (N, 2) pixels from the principal point over the focal lengths."""
+        u, s = np.asarray(ratio, np.float64), np.sum(np.square(ratio), axis=-1, keepdims=True)
+        if self.fisheye:
+            r = np.maximum(np.sqrt(s), 1e-12)
+            angle = np.arctan(r)
+            return u * (angle / r) * (1 + np.polyval([*self.coefficients[::-1], 0], angle**2))
+        k1, k2, p1, p2, k3, k4, k5, k6 = self.coefficients
+        radial = np.polyval([k3, k2, k1, 1], s) / np.polyval([k6, k5, k4, 1], s)
+        q = np.array([p2, p1])
+        return radial * u + s * q + 2 * (u @ q)[..., None] * u
 
 
 @dataclass(frozen=True)
@@ -15,6 +46,7 @@ class Camera:
     w2c:    (4, 4) world to camera, rigid, world units.
     K:      (3, 3) intrinsics in pixels: [[fx, 0, cx], [0, fy, cy], [0, 0, 1]].
     width, height: image size in pixels.
+    distortion: of its lens, None for a pinhole.
     Raises ValueError for anything else.
     """
 
@@ -22,6 +54,7 @@ class Camera:
     K: np.ndarray
     width: int
     height: int
+    distortion: Distortion | None = None
 
     def __post_init__(self):
         object.__setattr__(self, "w2c", np.asarray(self.w2c, np.float64))
@@ -52,7 +85,19 @@ class Camera:
     def resized(self, width: int, height: int) -> Camera:
         """The same view sampled at another image size; focal lengths and centre scale with it."""
         scale = np.diag([width / self.width, height / self.height, 1.0])
-        return Camera(self.w2c, scale @ self.K, width, height)
+        return Camera(self.w2c, scale @ self.K, width, height, self.distortion)
+
+    @cached_property
+    def reach(self) -> float:
+        """Squared x / z and y / z up to which a distorting lens is followed: somewhat outside the image, and not so far that rays come back into it."""
+        if not self.distortion:
+            return float("inf")
+        focal, centre = np.diag(self.K)[:2], self.K[:2, 2]
+        corners = (np.array([[0, 0], [self.width, 0], [0, self.height], [self.width, self.height]]) - centre) / focal
+        r = np.tan(np.radians(np.linspace(0, STEEPEST, 4096)))
+        outward = self.distortion(np.stack([r, np.zeros_like(r)], axis=1))[:, 0]
+        past = np.flatnonzero((np.diff(outward) <= 0) | (outward[1:] > MARGIN * np.linalg.norm(corners, axis=1).max()))
+        return float(r[past[0] if len(past) else -1] ** 2)
 
 
 def _not_rigid(w2c: np.ndarray) -> str:

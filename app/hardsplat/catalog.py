@@ -22,9 +22,10 @@ from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
 from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
+from hardsplat.train.intrinsics import INTRINSICS_PASS
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
 from hardsplat.train.poses import pose_passes
-from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, POSED_PASSES, SCHEDULE_PASSES
+from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, schedule_passes
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
@@ -33,6 +34,7 @@ from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
+from hardsplat.variants.lenses import LENSES
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.pictures import PICTURES
@@ -45,11 +47,11 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on those."""
     yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS)
-    sinks = [STORE, *(adam(moments, grows=grows, poses=poses) for moments in MOMENT_FORMATS for grows in (True, False) for poses in (True, False))]
-    sinks += [adam(grows=grows, poses=poses, depths=True) for grows in (True, False) for poses in (True, False)]
+    sinks = [STORE, *(adam(moments, grows=grows, cameras=cameras) for moments in MOMENT_FORMATS for grows in (True, False) for cameras in (True, False))]
+    sinks += [adam(grows=grows, cameras=cameras, depths=True) for grows in (True, False) for cameras in (True, False)]
     for picture in PICTURES:
-        yield from (*Perspective(1, None).passes(picture=picture), show_pass(picture))
-    projections: list[Projection] = [kind(1, sink) for sink in sinks for kind in (Perspective, Perturbed)]
+        yield from (*(p for lens in LENSES for p in Perspective(1, None, lens=lens).passes(picture=picture)), show_pass(picture))
+    projections: list[Projection] = [kind(1, sink, lens=lens) for sink in sinks for kind in (Perspective, Perturbed) for lens in LENSES]
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:
         yield from projection.passes({})
@@ -59,8 +61,9 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
-    yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *SCHEDULE_PASSES, *POSED_PASSES, *FIT_SCHEDULE_PASSES)
-    yield from (*pose_passes(1.0), DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
+    yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *FIT_SCHEDULE_PASSES)
+    yield from (p for poses, intrinsics in itertools.product((False, True), repeat=2) for p in schedule_passes(poses, intrinsics))
+    yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
         yield from strategy.passes(moments, photo_bytes=4)
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):

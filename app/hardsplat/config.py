@@ -202,7 +202,14 @@ class Capture:
     pose_opt: bool = option(False, "poses of photographs are refined too, the mean of all staying where it is")
     pose_lr: float = option(1e-3, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
     pose_lr_final: float = option(1e-5, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
-    pose_warm_up: int = option(1_000, "steps over which the rate of poses rises from 0", unit="steps")
+    pose_warm_up: int = option(1_000, "steps over which the rates of poses and intrinsics rise from 0", unit="steps")
+    intrinsics_opt: bool = option(False, "focal lengths and principal points of cameras are refined too")
+    intrinsics_lr: float = option(2e-4, "rate of intrinsics at the first step", unit="of the focal length", min=1e-15)
+    intrinsics_lr_final: float = option(2e-6, "rate of intrinsics at max_steps, reached exponentially", unit="of the focal length", min=1e-15)
+    undistort: bool = option(
+        True,
+        "photographs of lenses that distort are undistorted on load; otherwise splats are drawn as those lenses see them, which keeps the edges of wide photographs",
+    )
     depth_lambda: float = option(
         0.0,
         "weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01)",
@@ -292,9 +299,10 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
 
 def check_gradient(config: TrainConfig) -> None:
     """UserError where splats would grow by statistics that the gradients do not come with, or quantities of photographs would have none."""
-    if config.gradient == "stochastic" and (config.exposure != "none" or config.pose_opt or config.depth_lambda):
-        flag = "--exposure none" if config.exposure != "none" else "--no-pose-opt" if config.pose_opt else "--depth-lambda 0"
-        raise UserError(f"gradient stochastic finds no gradients of exposures, poses and depths: add {flag} or --gradient analytic")
+    if config.gradient == "stochastic" and (config.exposure != "none" or config.pose_opt or config.intrinsics_opt or config.depth_lambda):
+        cameras = "--no-pose-opt" if config.pose_opt else "--no-intrinsics-opt"
+        flag = "--exposure none" if config.exposure != "none" else cameras if config.pose_opt or config.intrinsics_opt else "--depth-lambda 0"
+        raise UserError(f"gradient stochastic finds no gradients of exposures, cameras and depths: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
     if config.strategy == "adaptive" and config.gradient == "order-free":

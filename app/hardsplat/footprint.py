@@ -39,7 +39,7 @@ def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tu
         if q.gradient == "plane" and not estimates:
             out[q.d] = Need(planes * item, item, True)
     sizes = _PER_SPLAT | {"pairs of images": float(estimates), "terms": float(sum(term.of in trained.values("splat") for term in LOSS_TERMS.values()))}
-    absent = {"pose_sums", "kept_colors", "d_depths", *without, *(ANALYTIC if estimates else STOCHASTIC)}
+    absent = {"camera_sums", "kept_colors", "d_depths", *without, *(ANALYTIC if estimates else STOCHASTIC)}
     for buffer in contract.BUFFERS.values():
         if buffer.name not in absent and set(buffer.axes) & _PER_SPLAT.keys():
             nbytes = contract.itemsize(buffer.name) * math.prod(a if isinstance(a, int) else sizes[a] for a in buffer.axes)
@@ -75,7 +75,7 @@ def purposes() -> dict[str, tuple[str, ...]]:
         "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
         "state": ("state", "blocks", "unfinished", "nearest", "next", "sample_depths"),
         "gradients": (
-            *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "pose_sums", "kept_colors", "d_depths", "mean_steps", "splat_differences"),
+            *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "camera_sums", "kept_colors", "d_depths", "mean_steps", "splat_differences"),
             *(name for kind in kinds for name in trained.gradients(kind, stored=True)),
         ),
         "loss": ("ssim_grads", "loss_sums", "loss_differences", "exposed", "exposure_sums", "disparities", "depth_shares", "depth_settings"),

@@ -260,7 +260,19 @@ class TrainSettings(TypedDict, total=False):
     """rate of poses at max_steps, reached exponentially (default: 1e-05 rad, and scene extents)"""
 
     pose_warm_up: int
-    """steps over which the rate of poses rises from 0 (default: 1000 steps)"""
+    """steps over which the rates of poses and intrinsics rise from 0 (default: 1000 steps)"""
+
+    intrinsics_opt: bool
+    """focal lengths and principal points of cameras are refined too (default: False)"""
+
+    intrinsics_lr: float
+    """rate of intrinsics at the first step (default: 0.0002 of the focal length)"""
+
+    intrinsics_lr_final: float
+    """rate of intrinsics at max_steps, reached exponentially (default: 2e-06 of the focal length)"""
+
+    undistort: bool
+    """photographs of lenses that distort are undistorted on load; otherwise splats are drawn as those lenses see them, which keeps the edges of wide photographs (default: True)"""
 
     depth_lambda: float
     """weight of depths in the loss at first, of points of the model or of maps in depths/; a hundredth of it is left at max_steps (gsplat: 0.01) (default: 0.0 per scene extent over depth)"""

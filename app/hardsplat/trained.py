@@ -48,7 +48,7 @@ class Quantity:
     activation: what turns the trained numbers into what they stand for. gradient: `plane`, written by a pass; `sh`, d_colors times the basis, computed when it is
     needed; `none`, only terms of the loss move it. joins: the SH degree from which a plane is in use. perturbation: setting of the size of its perturbations with
     stochastic gradients, None where they leave it alone. properties: names of its numbers in PLY files, plane by plane; `{}` stands for a running number.
-    chosen: a setting and the value with which the quantity is trained; with other values it rests. None: always trained. centred: its mean over all items is kept at 0.
+    chosen: a setting and the values with which the quantity is trained; with others it rests. None: always trained. centred: its mean over all items is kept at 0.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Quantity:
     joins: Callable[[int], int] = from_start
     perturbation: str | None = None
     properties: tuple[str, ...] = ()
-    chosen: tuple[str, object] | None = None
+    chosen: tuple[str, tuple[object, ...]] | None = None
     centred: bool = False
 
     def shape(self, items: int, sh_degree: int) -> tuple[int, int, int]:
@@ -118,15 +118,17 @@ QUANTITIES: dict[str, Quantity] = {
         ),
         # Exposure and colour, see shaders/exposure: every number is 0 where the image stays as it is. Of a camera's numbers the fourth is shared by red, green
         # and blue, which add their own.
-        Quantity("affine", "photograph", 4, Rate("affine_lr", last="affine_lr_final"), planes=_planes(3), chosen=("exposure", "affine"), centred=True),
-        Quantity("exposure", "photograph", 1, _PPISP, chosen=("exposure", "ppisp"), centred=True),
-        Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2), chosen=("exposure", "ppisp"), centred=True),
+        Quantity("affine", "photograph", 4, Rate("affine_lr", last="affine_lr_final"), planes=_planes(3), chosen=("exposure", ("affine",)), centred=True),
+        Quantity("exposure", "photograph", 1, _PPISP, chosen=("exposure", ("ppisp",)), centred=True),
+        Quantity("white_balance", "photograph", 4, _PPISP, planes=_planes(2), chosen=("exposure", ("ppisp",)), centred=True),
         # A photograph's pose, see train/poses.py.
-        Quantity("turn", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up"), chosen=("pose_opt", True)),
-        Quantity("shift", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up", per_extent=True), chosen=("pose_opt", True)),
-        Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=("exposure", "ppisp")),
-        Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=("exposure", "ppisp")),
-        Quantity("response", "camera", 4, _PPISP, planes=_planes(4), chosen=("exposure", "ppisp"), centred=True),
+        Quantity("turn", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up"), chosen=("pose_opt", (True,))),
+        Quantity("shift", "photograph", 3, Rate("pose_lr", last="pose_lr_final", warm_up="pose_warm_up", per_extent=True), chosen=("pose_opt", (True,))),
+        # A camera's focal lengths and principal point, see train/intrinsics.py.
+        Quantity("intrinsics", "camera", 3, Rate("intrinsics_lr", last="intrinsics_lr_final", warm_up="pose_warm_up"), chosen=("intrinsics_opt", (True,))),
+        Quantity("vignette_centre", "camera", 4, _PPISP, planes=_planes(2), chosen=("exposure", ("affine", "ppisp"))),
+        Quantity("vignette_falloff", "camera", 4, _PPISP, planes=_planes(3), chosen=("exposure", ("affine", "ppisp"))),
+        Quantity("response", "camera", 4, _PPISP, planes=_planes(4), chosen=("exposure", ("ppisp",)), centred=True),
     )
 }
 
@@ -148,7 +150,7 @@ def of(kind: Of) -> list[Quantity]:
 
 def is_chosen(quantity: Quantity, settings: object) -> bool:
     """Whether settings, such as a TrainConfig, train a quantity."""
-    return quantity.chosen is None or getattr(settings, quantity.chosen[0], None) == quantity.chosen[1]
+    return quantity.chosen is None or getattr(settings, quantity.chosen[0], None) in quantity.chosen[1]
 
 
 def chosen(kind: Of, settings: object) -> list[Quantity]:

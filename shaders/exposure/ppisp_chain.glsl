@@ -1,12 +1,8 @@
 // <chain>: from the sums over pixels to gradients of what is trained.
+#include "exposure/vignette_chain.glsl"
 GRADIENT_exposure(writeonly)
 GRADIENT_white_balance(writeonly)
-GRADIENT_vignette_centre(writeonly)
-GRADIENT_vignette_falloff(writeonly)
 GRADIENT_response(writeonly)
-
-vec3 three(float sums[EXPOSURE_SUMS], uint first) { return vec3(sums[first], sums[first + 1u], sums[first + 2u]); }
-vec4 to_own_and_shared(vec3 d) { return vec4(d, d.r + d.g + d.b); }
 
 void chain(Exposure e, float sums[EXPOSURE_SUMS]) {
     uint photograph = frame.view, number = frame.camera;
@@ -15,10 +11,12 @@ void chain(Exposure e, float sums[EXPOSURE_SUMS]) {
     d_balance(e.balance, three(sums, 1u), three(sums, 4u), three(sums, 7u), d_blue_red, d_green_neutral);
     d_white_balance(0u, photograph) = d_blue_red;
     d_white_balance(1u, photograph) = d_green_neutral;
-    for (uint i = 0u; i < 2u; ++i) d_vignette_centre(i, number) = to_own_and_shared(three(sums, 10u + 3u * i));
-    for (uint i = 0u; i < 3u; ++i) d_vignette_falloff(i, number) = to_own_and_shared(three(sums, 16u + 3u * i));
-    vec3 d_toe = three(sums, 25u), d_shoulder = three(sums, 28u), d_gamma = three(sums, 31u), d_middle = three(sums, 34u);
-    d_response_of(e.response, d_toe, d_shoulder, d_gamma, d_middle);
+    chain_vignette(sums, 10u, number);
+    vec3 d_toe = vec3(0.0), d_shoulder = vec3(0.0), d_gamma = vec3(0.0), d_middle = vec3(0.0);
+    if (RESPONDS) {
+        d_toe = three(sums, 25u), d_shoulder = three(sums, 28u), d_gamma = three(sums, 31u), d_middle = three(sums, 34u);
+        d_response_of(e.response, d_toe, d_shoulder, d_gamma, d_middle);
+    }
     d_response(0u, number) = to_own_and_shared(d_toe);
     d_response(1u, number) = to_own_and_shared(d_shoulder);
     d_response(2u, number) = to_own_and_shared(d_gamma);

@@ -1,6 +1,5 @@
 // EWA projection of a 3D Gaussian (Zwicker et al. 2001, eq. 31; Kerbl et al. 2023, eq. 5), each step followed by its gradient.
-// Factored form: with M = R(q) diag(s) and V = W M, the 2D covariance is A A^T + DILATION, where the rows of A = J V are
-// a0 = fx/z (V0 - u V2), a1 = fy/z (V1 - v V2) and (u, v) = (x, y)/z clamped near the image (the affine approximation fails far outside).
+// Factored form: with M = R(q) diag(s) and V = W M, the 2D covariance is A A^T + DILATION, where the rows of A = J V are those of <lens>, which has `project`.
 #include "contract/splats.glsl"
 
 mat3 rotation(vec4 q) {  // q unit, wxyz; columns as GLSL stores them
@@ -21,8 +20,8 @@ vec4 d_rotation(vec4 q, mat3 g) {
 
 struct Projection {
     vec3 p;       // camera space, world units
-    vec2 uv;      // clamped (x, y) / z
-    bvec2 inside; // uv was not clamped, component-wise
+    vec2 uv;      // (x, y) / z where J is taken
+    bvec2 inside; // that is the mean's, component-wise
     mat3 V;       // W R(q) diag(s)
     vec3 a0, a1;  // rows of A
     vec3 cov;     // (xx, xy, yy), px^2, dilated
@@ -35,27 +34,23 @@ mat3 world_rotation(Camera c) {
     return transpose(mat3(c.world_to_camera[0].xyz, c.world_to_camera[1].xyz, c.world_to_camera[2].xyz));
 }
 
-Projection project(Camera c, vec3 mean, vec4 unit_quat, vec3 scale) {
+// The splat in the camera's frame.
+Projection in_camera(Camera c, vec3 mean, vec4 unit_quat, vec3 scale) {
     Projection o;
     mat3 W = world_rotation(c);
     o.p = W * mean + vec3(c.world_to_camera[0].w, c.world_to_camera[1].w, c.world_to_camera[2].w);
-    vec2 slack = FRUSTUM_SLACK * 0.5 * vec2(c.size) / c.focal;
-    vec2 lowest = -c.centre / c.focal - slack, highest = (vec2(c.size) - c.centre) / c.focal + slack;
-    vec2 ratio = o.p.xy / o.p.z;
-    o.uv = clamp(ratio, lowest, highest);
-    o.inside = equal(o.uv, ratio);
     mat3 R = rotation(unit_quat);
     o.V = W * mat3(R[0] * scale.x, R[1] * scale.y, R[2] * scale.z);
-    mat3 rows = transpose(o.V);
-    o.a0 = c.focal.x / o.p.z * (rows[0] - o.uv.x * rows[2]);
-    o.a1 = c.focal.y / o.p.z * (rows[1] - o.uv.y * rows[2]);
+    return o;
+}
+
+// The rest of it, from the rows of A.
+void spread(inout Projection o) {
     o.cov = vec3(dot(o.a0, o.a0) + DILATION, dot(o.a0, o.a1), dot(o.a1, o.a1) + DILATION);
     // Lagrange's identity: xx yy - xy^2 would cancel to nothing, or below it, for splats that are long and thin on screen.
     vec3 area = cross(o.a0, o.a1);
     o.sharp = dot(area, area);
     o.det = o.sharp + DILATION * (o.cov.x + o.cov.z - DILATION);
-    o.mean = c.focal * ratio + c.centre;
-    return o;
 }
 
 // Gradients of the rows of A from those of conic = (A, k, c) = (1 / (xx - xy^2/yy), -xy/yy, 1/yy), see gaussian2d.glsl:
@@ -79,16 +74,13 @@ void d_compensation(Projection o, float d_log, inout vec3 d_a0, inout vec3 d_a1)
     d_a1 += both * cross(n, o.a0) - per_det * o.a1;
 }
 
-void d_project(Camera c, Projection o, vec4 unit_quat, vec3 scale, vec2 d_mean2d, vec3 d_a0, vec3 d_a1, out vec3 d_mean, out vec4 d_unit_quat, out vec3 d_scale) {
-    vec2 f = c.focal / o.p.z;
-    vec3 V2 = vec3(o.V[0][2], o.V[1][2], o.V[2][2]);
-    vec2 d_uv = -f * vec2(dot(V2, d_a0), dot(V2, d_a1));
-    d_uv = mix(vec2(0.0), d_uv, o.inside) + c.focal * d_mean2d;  // the mean is not clamped
-    vec3 d_p = vec3(d_uv, -dot(d_uv, o.p.xy / o.p.z)) / o.p.z;
-    d_p.z -= (dot(o.a0, d_a0) + dot(o.a1, d_a1)) / o.p.z;
+// From the ratio (x, y) / z, the gradient of z where that is held, and those of the rows of V but for 1/z, which are e0, e1 and -(u e0 + v e1) -> the splat's geometry.
+void d_splat(Camera c, Projection o, vec4 unit_quat, vec3 scale, vec2 d_ratio, float d_z, vec3 e0, vec3 e1, out vec3 d_mean, out vec4 d_unit_quat, out vec3 d_scale) {
+    vec3 d_p = vec3(d_ratio, -dot(d_ratio, o.p.xy / o.p.z)) / o.p.z;
+    d_p.z += d_z;
     mat3 Wt = transpose(world_rotation(c));
     d_mean = Wt * d_p;
-    mat3 d_V = transpose(mat3(f.x * d_a0, f.y * d_a1, -(f.x * o.uv.x * d_a0 + f.y * o.uv.y * d_a1)));
+    mat3 d_V = transpose(mat3(e0, e1, -(o.uv.x * e0 + o.uv.y * e1)));
     mat3 d_M = Wt * d_V;
     mat3 R = rotation(unit_quat);
     d_scale = vec3(dot(R[0], d_M[0]), dot(R[1], d_M[1]), dot(R[2], d_M[2]));

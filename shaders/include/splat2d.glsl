@@ -1,6 +1,7 @@
 // A 3D Gaussian on the image, and its opacity there; its colour is computed elsewhere. The includer has `camera` and `frame`.
 #include "contract/splats.glsl"
 #include "projection.glsl"
+#include <lens>
 #include "gaussian2d.glsl"
 
 layout(constant_id = 1) const bool ANTIALIASED = false;

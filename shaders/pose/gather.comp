@@ -1,4 +1,4 @@
-// One workgroup adds up pose_sums, always in the same order, and makes of them the gradient of the photograph's pose.
+// One workgroup adds up camera_sums, always in the same order, and makes of them the gradient of the photograph's pose.
 // With p = exp(turn) (R x + T + shift) and u = dL/dp summed, dL/d shift = exp(turn)^T u; dL/d turn = J^T (the torque in the camera's frame).
 #include "common.glsl"
 #include "contract/pose.glsl"
@@ -11,7 +11,7 @@ GRADIENT_shift(writeonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
-BUFFER_pose_sums(readonly)
+BUFFER_camera_sums(readonly)
 #include "se3.glsl"
 #include "loss/sum.glsl"
 
@@ -19,8 +19,8 @@ void main() {
     uint groups = (counts.splats + GROUP - 1u) / GROUP;
     vec3 force = vec3(0.0), torque = vec3(0.0);
     for (uint i = gl_LocalInvocationID.x; i < groups; i += GROUP) {
-        force += vec3(pose_sums[6u * i], pose_sums[6u * i + 1u], pose_sums[6u * i + 2u]);
-        torque += vec3(pose_sums[6u * i + 3u], pose_sums[6u * i + 4u], pose_sums[6u * i + 5u]);
+        force += vec3(camera_sums[9u * i], camera_sums[9u * i + 1u], camera_sums[9u * i + 2u]);
+        torque += vec3(camera_sums[9u * i + 3u], camera_sums[9u * i + 4u], camera_sums[9u * i + 5u]);
     }
     force = sum_group(force);
     torque = sum_group(torque);

@@ -1,7 +1,6 @@
 // <pose> of train/begin_step.comp: p = exp(turn) (R x + T + shift), what is trained on the left of the pose that the scene says.
-#include "contract/trained.glsl"
+#include "planes.glsl"
 #include "se3.glsl"
-UNIFORM_planes
 VALUE_turn(readonly)
 VALUE_shift(readonly)
 

@@ -4,6 +4,7 @@
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "projection.glsl"
+#include <lens>
 #include "gaussian2d.glsl"
 
 const uint LANES = 64u;
@@ -65,7 +66,7 @@ void differentiate(uint g) {
     d_mean += d_mean_of_depth(g);
     vec3 d_geometric = d_mean;
     d_mean += d_normalize(n, distance, d_n);
-    add_to_camera(away, d_mean, d_geometric, quat / len, d_unit);
+    add_to_camera(away, d_mean, d_geometric, quat / len, d_unit, d_lens(camera, o, d_mean2d, d_a0, d_a1));
     float d_logit = m[0] * opacity / (1.0 + exp(logit));  // o (1 - o): near 1 the difference has no digits
     d_means(g) = d_mean;
     d_quats(g) = d_normalize(quat / len, len, d_unit);

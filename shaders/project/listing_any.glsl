@@ -7,5 +7,5 @@ void list_visible(uint first, uint t) {
     barrier();
 }
 void begin_camera() {}
-void add_to_camera(vec3 away, vec3 d_mean, vec3 d_geometric, vec4 unit_quat, vec4 d_unit_quat) {}
+void add_to_camera(vec3 away, vec3 d_mean, vec3 d_geometric, vec4 unit_quat, vec4 d_unit_quat, vec3 d_own) {}
 void end_camera() {}

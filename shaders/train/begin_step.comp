@@ -14,6 +14,7 @@ BUFFER_frame(restrict)
 BUFFER_rates(writeonly)
 #include <moved>
 #include <pose>
+#include <intrinsics>
 
 const uint WHITE = 1u, RANDOM = 2u;
 
@@ -36,7 +37,7 @@ void main() {
     list_moved(t < step_settings.splat_planes && rate != 0.0);
     if (t > 0u) return;
     uvec2 scheduled = schedule[step % HISTORY];
-    Camera view = posed(views[scheduled.x], scheduled.x);
+    Camera view = focused(posed(views[scheduled.x], scheduled.x));
     view.photo = scheduled.y;
     camera = view;
     frame.background = background(step);

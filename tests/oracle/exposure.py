@@ -16,9 +16,19 @@ TARGETS = {"blue": (0, 0), "red": (1, 0), "green": (0, 1), "neutral": (1 / 3, 1 
 FAINT = 1e-3  # below it powers are lines
 
 
-def affine(image, rows):
-    """rows (3, 4): what is added to the identity."""
-    return np.clip(image + image @ rows[:, :3].T + rows[:, 3], 0, 1)
+def affine(image, affine, vignette_centre, vignette_falloff):
+    """affine (3, 4): what is added to the identity. vignette_centre (2, 4), vignette_falloff (3, 4): of the camera."""
+    lit = image * vignetting(image, vignette_centre, vignette_falloff)
+    return np.clip(lit + lit @ affine[:, :3].T + affine[:, 3], 0, 1)
+
+
+def vignetting(image, vignette_centre, vignette_falloff):
+    """(H, W, 3): what is left of the light."""
+    centre, falloff = (np.asarray(rows)[:, :3] + np.asarray(rows)[:, 3:] for rows in (vignette_centre, vignette_falloff))
+    height, width = image.shape[:2]
+    x, y = ((np.arange(n) + 0.5 - n / 2) / max(width, height) for n in (width, height))
+    r2 = (x[None, :, None] - centre[0]) ** 2 + (y[:, None, None] - centre[1]) ** 2
+    return np.clip(1 + falloff[0] * r2 + falloff[1] * r2**2 + falloff[2] * r2**3, 0, 1)
 
 
 def homography(numbers):
@@ -56,9 +66,6 @@ def responded(image, rows):
 
 def ppisp(image, exposure, white_balance, vignette_centre, vignette_falloff, response):
     """exposure (): log2. white_balance (2, 4). vignette_centre (2, 4), vignette_falloff (3, 4), response (4, 4): of the camera."""
-    centre, falloff, curve = (np.asarray(rows)[:, :3] + np.asarray(rows)[:, 3:] for rows in (vignette_centre, vignette_falloff, response))
-    height, width = image.shape[:2]
-    x, y = ((np.arange(n) + 0.5 - n / 2) / max(width, height) for n in (width, height))
-    r2 = (x[None, :, None] - centre[0]) ** 2 + (y[:, None, None] - centre[1]) ** 2
-    lit = image * 2.0 ** np.asarray(exposure).item() * np.clip(1 + falloff[0] * r2 + falloff[1] * r2**2 + falloff[2] * r2**3, 0, 1)
+    curve = np.asarray(response)[:, :3] + np.asarray(response)[:, 3:]
+    lit = image * 2.0 ** np.asarray(exposure).item() * vignetting(image, vignette_centre, vignette_falloff)
     return responded(np.clip(balanced(lit, white_balance), 0, 1), curve)

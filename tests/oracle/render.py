@@ -67,18 +67,19 @@ def render(
     termination="after",
     detach_dir=False,
     antialiased=False,
+    lens=None,
 ) -> Frame:
     """Splats (see `project`) over background (3,).
 
     termination: "none"   every splat is blended (fixed-function blending);
                  "after"  a splat is skipped at a pixel where T < 1e-4 before it;
                  "before" a pixel stops before the splat that would bring T to 1e-4 or below (Inria, gsplat).
-    antialiased: opacities compensate for the dilation, see `project`.
+    antialiased: opacities compensate for the dilation, see `project`. lens: of tests.oracle.lens; then there is no backward.
     """
     if termination not in TERMINATIONS:
         raise ValueError(f"termination is {termination!r}, expected one of {TERMINATIONS}")
     inputs = dict(means=means, quats=quats, scales=scales, sh=sh, w2c=w2c, K=K, width=width, height=height, sh_degree=sh_degree)
-    projection = project(**inputs, opacities=opacities, near=near, antialiased=antialiased)
+    projection = project(**inputs, opacities=opacities, near=near, antialiased=antialiased, lens=lens)
     image, T_final = np.zeros((height, width, 3)), np.ones((height, width))
     for i, window, _, _, alpha, T in _fragments(projection, height, width, termination):
         image[window] += (T * alpha)[..., None] * projection.color[i]

@@ -41,10 +41,10 @@ class Projection:
     visible: np.ndarray
 
 
-def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree, near=0.01, antialiased=False) -> Projection:
+def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degree, near=0.01, antialiased=False, lens=None) -> Projection:
     """means (N, 3), quats (N, 4) wxyz of any length, scales (N, 3) linear, opacities (N,) in 0..1, sh (N, K, 3);
     w2c (4, 4) world to camera, K (3, 3) pixels without skew. A splat with z < near is culled.
-    antialiased: the 2D Mip filter, Yu et al. 2024, section 5.2 (gsplat rasterize_mode="antialiased").
+    antialiased: the 2D Mip filter, Yu et al. 2024, section 5.2 (gsplat rasterize_mode="antialiased"). lens: of tests.oracle.lens, None for a pinhole.
     """
     means, quats, scales, opacities, sh, w2c, K = _float64(means, quats, scales, opacities, sh, w2c, K)
     cam, in_front = _to_camera(means, w2c, near)
@@ -53,6 +53,12 @@ def project(means, quats, scales, opacities, sh, w2c, K, width, height, sh_degre
 
     M = quat.to_matrix(quats) * scales[:, None, :]  # columns: the scaled axes; 3D covariance is M M^T
     J, _, _ = _jacobian(cam, K, width, height)
+    if lens is not None:
+        bent, D = lens(cam[:, :2] / z[:, None])
+        mean2d = bent * K[[0, 1], [0, 1]] + K[:2, 2]
+        u, o = cam[:, :2] / z[:, None], np.zeros_like(z)
+        straight = np.moveaxis(np.array([[1 / z, o, -u[:, 0] / z], [o, 1 / z, -u[:, 1] / z]]), 2, 0)
+        J = K[[0, 1], [0, 1]][:, None] * (D @ straight)
     axes = J @ w2c[:3, :3] @ M  # (N, 2, 3): the same axes on the image
     sharp = axes @ axes.transpose(0, 2, 1)
     cov = sharp + DILATION * np.eye(2)

@@ -12,6 +12,9 @@ CORE = Subsystem(
         "GROUP": Constant(256, "uint", "threads of a 1D workgroup"),
         "TILE": Constant(16, "uint", "side in pixels of a 2D workgroup"),
         "MAX_GROUPS_X": Constant(65535, "uint", "maxComputeWorkGroupCount guaranteed by Vulkan; larger dispatches fold into y"),
+        "LENS_PINHOLE": Constant(0, "uint", "a camera without distortion"),
+        "LENS_PERSPECTIVE": Constant(1, "uint", "radial and tangential distortion, COLMAP's FULL_OPENCV"),
+        "LENS_FISHEYE": Constant(2, "uint", "equidistant, COLMAP's OPENCV_FISHEYE"),
         "HISTORY": Constant(4096, "uint", "steps kept in the rings of losses and of scheduled views"),
     },
     structs={
@@ -23,6 +26,9 @@ CORE = Subsystem(
             Field("size", "uvec2", "image width and height, px"),
             Field("photo", "uint", "first pixel of the photograph in `photos`"),
             Field("number", "uint", "which of the scene's physical cameras took the photograph"),
+            Field("lens", "uint", "how it distorts, one of the LENS_ constants"),
+            Field("reach", "float", "squared (x, y) / z from which on nothing is drawn; of distorting lenses alone"),
+            Field("distortion", "vec4", "coefficients as OpenCV orders them: k1 k2 p1 p2, k3 k4 k5 k6; of fisheyes k1 k2 k3 k4", 2),
         ),
         "Frame": (
             Field("background", "vec3", "colour behind everything, 0..1"),

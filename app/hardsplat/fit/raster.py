@@ -152,8 +152,8 @@ class WalkRasterizer:
             raise
         self.resources = {**parameters.all, **own}
 
-    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
-        """blobs, camera, counts -> target. There is no other picture than the image."""
+    def record_forward(self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None) -> None:
+        """blobs, camera, counts -> target. There is no other picture than the image, and there are no pairs to be counted."""
         self.projection.record_forward(recorder, self.pipelines)
         recorder.run(self.pipelines["tile count"], indirect="visible_blocks")
         self._draw(recorder, self.pipelines["draw"])

@@ -62,7 +62,10 @@ def _sparse(view: View, points: np.ndarray) -> np.ndarray:
     c, out = view.camera, np.zeros((view.camera.height, view.camera.width), np.float32)
     seen = points @ c.w2c[:3, :3].T + c.w2c[:3, 3]
     seen = seen[seen[:, 2] > 1e-6]
-    at = np.floor(seen[:, :2] / seen[:, 2:] * [c.K[0, 0], c.K[1, 1]] + c.K[:2, 2])
+    ratio = seen[:, :2] / seen[:, 2:]
+    near = np.sum(ratio**2, axis=1) < c.reach
+    seen, ratio = seen[near], ratio[near]
+    at = np.floor((c.distortion(ratio) if c.distortion else ratio) * [c.K[0, 0], c.K[1, 1]] + c.K[:2, 2])
     inside = ((at >= 0) & (at < [c.width, c.height])).all(axis=1)
     x, y = at[inside].astype(int).T
     np.maximum.at(out, (y, x), (1 / seen[inside, 2]).astype(np.float32))

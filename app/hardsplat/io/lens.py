@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from hardsplat.camera import Distortion
 from hardsplat.errors import UserError
 from hardsplat.io.colmap_model import CAMERA_MODELS, ColmapCamera
 
@@ -62,6 +63,11 @@ class Lens:
             return None
         label = f"camera {camera.id} ({camera.model})"
         return cls(label, fisheye, tuple(coefficients.tolist()), tuple(K.ravel().tolist()), width, height)
+
+    @property
+    def distortion(self) -> Distortion:
+        """That of a camera whose photographs stay as they are."""
+        return Distortion(self.fisheye, self.coefficients)
 
     def pinhole_K(self) -> np.ndarray:
         """(3, 3) the pinhole camera of the same image size that sees only what the photograph shows: no black borders."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.io.colmap import write_model
-from hardsplat.io.colmap_model import ColmapCamera, ColmapImage, ColmapPoints
+from hardsplat.io.colmap_model import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints
 from hardsplat.io.scene import Scene, View
 from hardsplat.io.transforms import OPENGL_TO_OPENCV
 
@@ -31,10 +32,10 @@ _KEYS = {
 def save_poses(folder: Path, scene: Scene, cameras: Sequence[Camera], root: Path | None = None) -> None:
     """folder/sparse/0, with the scene's own cameras and points, and folder/transforms.json, where that format knows the cameras.
 
-    cameras: a camera for each view of the scene, of which the poses are taken. root: the scene's folder, to which paths in transforms.json are relative.
+    cameras: a camera for each view of the scene, of which poses and changes of intrinsics are taken. root: the scene's folder, to which paths in transforms.json are relative.
     Raises UserError where they cannot be written.
     """
-    lenses = [_lens(view, i) for i, view in enumerate(scene.views, 1)]
+    lenses = [_lens(view, i, camera) for i, (view, camera) in enumerate(zip(scene.views, cameras, strict=True), 1)]
     images = {i: _image(i, view.name, lens.id, camera.w2c) for i, (view, lens, camera) in enumerate(zip(scene.views, lenses, cameras, strict=True), 1)}
     points = ColmapPoints(np.asarray(scene.points, np.float64).reshape(-1, 3), np.asarray(scene.colors, np.uint8).reshape(-1, 3), np.zeros(len(scene.points)))
     write_model(folder / "sparse" / "0", {lens.id: lens for lens in lenses}, images, points)
@@ -47,10 +48,17 @@ def save_poses(folder: Path, scene: Scene, cameras: Sequence[Camera], root: Path
             raise UserError(f"cannot write {folder / 'transforms.json'}: {error.strerror}") from None
 
 
-def _lens(view: View, number: int) -> ColmapCamera:
-    """The camera of the photograph as its scene has it; a pinhole of its own for one in memory."""
+def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
+    """The camera of the photograph as its scene has it, or a pinhole of its own for one in memory; with the changes that `camera` has over the view's."""
     c = view.camera
-    return view.original or ColmapCamera(number, "PINHOLE", c.width, c.height, np.array([c.K[0, 0], c.K[1, 1], c.K[0, 2], c.K[1, 2]]))
+    lens = view.original or ColmapCamera(number, "PINHOLE", c.width, c.height, np.array([c.K[0, 0], c.K[1, 1], c.K[0, 2], c.K[1, 2]]))
+    if np.array_equal(c.K, camera.K):
+        return lens
+    params, focals = lens.params.copy(), CAMERA_MODELS[lens.model][1]
+    before, after = np.diag(c.K)[:2], np.diag(camera.K)[:2]
+    params[focals : focals + 2] += params[[0, focals - 1]] * (camera.K[:2, 2] - c.K[:2, 2]) / before
+    params[:focals] *= (after / before)[:focals]
+    return replace(lens, params=params)
 
 
 def _image(number: int, name: str, camera: int, w2c: np.ndarray) -> ColmapImage:

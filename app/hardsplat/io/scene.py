@@ -38,10 +38,10 @@ SMALL = 200  # px of the longer side of the largest photograph, below which --da
 
 @dataclass(frozen=True)
 class View:
-    """One photograph and the pinhole camera that load() makes it fit.
+    """One photograph and the camera that load() makes it fit, a pinhole where that undistorts.
 
     name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
-    the camera's. lens: how the photograph is distorted, None for a pinhole. mask: the picture of what counts, None where all does.
+    the camera's. lens: how the photograph is distorted where load() undistorts it, or else None. mask: the picture of what counts, None where all does.
     number: which of the scene's physical cameras took it, counted from 0. original: the camera of the full-size photograph as the scene's files have it.
     mask_mode: what becomes of pixels that the mask leaves out, a key of MODES in masks.py.
     """
@@ -141,12 +141,13 @@ class Scene:
         return cls(name, views, points, colors, train, test, _extent([views[i] for i in train], name))
 
 
-def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8, mask_mode: str = "ignore") -> Scene:
+def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8, mask_mode: str = "ignore", undistort: bool = True) -> Scene:
     """Opens a scene; photographs are only looked at for their size.
 
     data_factor: train on photographs this many times smaller, from images_<data_factor> or else by resampling those in images.
     test_every: hold out every n-th view by sorted name, starting with the first; 0 or less: none. A scene with a test split of its own keeps that.
     mask_mode: what becomes of pixels that masks leave out, a key of MODES in masks.py.
+    undistort: photographs are made those of pinhole cameras; otherwise they stay as they are, and their cameras distort.
     Raises UserError for anything missing, damaged or contradictory.
     """
     root = Path(data_dir)
@@ -156,7 +157,8 @@ def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8, 
         raise UserError(f"--data-factor {data_factor}: must be 1 or more")
     source = _read(root, data_factor)
     photographs = sorted(source.photographs, key=lambda posed: posed.name)
-    views = [replace(_view(posed, data_factor), number=number, original=posed.lens, mask_mode=mask_mode) for posed, number in zip(photographs, _physical_cameras(photographs))]
+    numbers = _physical_cameras(photographs)
+    views = [replace(_view(p, data_factor, undistort), number=n, original=p.lens, mask_mode=mask_mode) for p, n in zip(photographs, numbers)]
 
     every = range(0, len(views), test_every) if test_every > 0 else []
     test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]
@@ -258,7 +260,7 @@ def _paths(folder, names):
     return paths
 
 
-def _view(posed: Posed, data_factor: int) -> View:
+def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
     camera, path, divisor = posed.lens, posed.path, posed.divisor
     full = camera.width, camera.height
     found = image_size(path)
@@ -272,6 +274,8 @@ def _view(posed: Posed, data_factor: int) -> View:
         raise UserError(f"--data-factor {data_factor}: leaves {_by(size)} pixels of {posed.name} ({_by(full)}); choose {most} or less")
     pinhole = posed.pinhole.resized(*size)
     lens = Lens.of(camera, pinhole.K, *size)
+    if lens and not undistort:
+        pinhole, lens = replace(pinhole, distortion=lens.distortion), None
     if lens:
         pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
     if posed.mask and (masks := image_size(posed.mask)) not in (full, found):

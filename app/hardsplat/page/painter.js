@@ -1,7 +1,7 @@
 // WebGL2: one pass that projects every splat, one that draws them as quads in the order of the worker, one that shows the result.
 "use strict";
 
-const WIDTH = 2048;  // texels of a row of the textures of splats
+const LOG_WIDTH = 11, WIDTH = 1 << LOG_WIDTH;  // texels of a row of the textures of splats
 const BATCH = 256;  // splats of an instance: the smaller instances are, the more of the time goes into starting them
 const DRAW_CALLS = 3;
 
@@ -16,7 +16,7 @@ class Painter {
     const shTextures = Math.ceil(((header.degree + 1) ** 2 - 1) / 4);
     const defines = `#define SH_TEXTURES ${shTextures}\n` + (header.antialiased ? "#define ANTIALIASED\n" : "");
     this.project = this.program(sources["cover.vert"], sources["project.frag"].replace(/\n/, `\n${defines}`));
-    this.draw = this.program(sources["splat.vert"].replace(/\n/, `\n#define BATCH ${BATCH}\n`), sources["splat.frag"]);
+    this.draw = this.program(sources["splat.vert"].replace(/\n/, `\n#define BATCH ${BATCH}\n#define LOG_WIDTH ${LOG_WIDTH}\n`), sources["splat.frag"]);
     this.show = this.program(sources["cover.vert"], sources["show.frag"]);
     gl.disable(gl.DITHER);
     gl.pixelStorei(gl.UNPACK_ALIGNMENT, 4);

@@ -42,6 +42,7 @@ function sort({ view, near, low, high, wide }, order) {
 onmessage = async ({ data }) => {
   try {
     if (data.header) {
+      postMessage({ unpacking: true });
       const header = checked(data.header), found = arrays(header, await inflate(fromBase64(data.text), header.bytes));
       ({ positions, reach } = found);
       depths = new Float32Array(reach.length);

@@ -11,10 +11,7 @@ uniform int count;                // ranks there are
 out vec2 at;                      // standard deviations from the mean
 flat out vec4 color;              // colour, opacity
 
-ivec2 texel(int i) {
-    int width = textureSize(place, 0).x;
-    return ivec2(i % width, i / width);
-}
+ivec2 texel(int i) { return ivec2(i & ((1 << LOG_WIDTH) - 1), i >> LOG_WIDTH); }
 
 void main() {
     gl_Position = vec4(2.0, 2.0, 0.0, 1.0);  // outside: nothing is drawn

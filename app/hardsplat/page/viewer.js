@@ -24,18 +24,26 @@ function startViewer(root) {
     message.hidden = false;
   }
 
+  // Whether it went well; else people are told what did not.
+  function attempt(work) {
+    try {
+      work();
+      return true;
+    } catch (error) {
+      worker?.terminate();
+      stop(error.message);
+      return false;
+    }
+  }
+
   let painter, worker;
-  try {
+  const started = attempt(() => {
     if (!window.DecompressionStream) throw new Error("this browser cannot unpack the scene; update it (Chrome 80, Firefox 113, Safari 16.4 or newer)");
     worker = new Worker(URL.createObjectURL(new Blob([text("worker")], { type: "text/javascript" })));
-    worker.postMessage({ header, text: text("data") });  // unpacks while the shaders compile
+    worker.postMessage({ header, text: text("data") });
     part("data").remove();
-    const sources = Object.fromEntries([...root.querySelectorAll(".hs-shader")].map(s => [s.dataset.name, s.textContent.trim()]));
-    painter = new Painter(canvas, header, sources);
-  } catch (error) {
-    worker?.terminate();
-    return stop(error.message);
-  }
+  });
+  if (!started) return;
   canvas.addEventListener("webglcontextlost", () => stop("the graphics card was taken away from this page; reload it"));
 
   // What the picture was last made of; what it should be made of.
@@ -45,13 +53,12 @@ function startViewer(root) {
   worker.onerror = event => stop(`the page's worker failed: ${event.message || "this browser or server forbids it"}`);
   worker.onmessage = ({ data }) => {
     if (data.error) return stop(data.error);
+    if (data.unpacking) return attempt(() => {  // shaders compile meanwhile; before, they would keep the worker from starting
+      const sources = Object.fromEntries([...root.querySelectorAll(".hs-shader")].map(s => [s.dataset.name, s.textContent.trim()]));
+      painter = new Painter(canvas, header, sources);
+    });
     if (data.places) {
-      try {
-        painter.upload(data);
-      } catch (error) {
-        return stop(error.message);
-      }
-      ready = true;
+      ready = attempt(() => painter.upload(data));
     } else {
       painter.sorted(data.order, data.count);
       order = data.order;

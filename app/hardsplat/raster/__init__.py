@@ -1,7 +1,7 @@
 """Rasterizers by name. A backend is one module and one row here."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from hardsplat.config import FIELDS
@@ -80,7 +80,7 @@ class _Choice:
 
 def unknown(rasterizer: str, settings: Any) -> list[str]:
     """The options that are not left at their defaults and that this rasterizer does not have, but another."""
-    known = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
+    known = {name: set(backend.options.settings()) for name, backend in BACKENDS.items()}
     return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
 
 

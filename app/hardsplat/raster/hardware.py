@@ -116,7 +116,8 @@ def plan(
     segments = segments_of(device, rows, rows.segments, height)
     rows.names["segments"] = segments
     threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
-    return projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic), rows, width, height, threshold, segments
+    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
+    return projection, rows, width, height, threshold, segments
 
 
 class HardwareRasterizer:
@@ -160,11 +161,11 @@ class HardwareRasterizer:
         if self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
-    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
-        """parameters, camera, frame, counts -> target."""
+    def record_forward(self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None) -> None:
+        """parameters, camera, frame, counts -> target. rest: of another recorder, for the draw."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
-        self._record_draw(recorder, run)
+        self._record_draw(rest or recorder, run)
 
     def _record_draw(self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "") -> None:
         """order -> the target of an image of the projection."""

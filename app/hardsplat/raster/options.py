@@ -7,10 +7,17 @@ from typing import Self
 
 from hardsplat import trained
 
+NO_SETTINGS = ("stochastic", "lens")  # options that follow from other settings, and from cameras
+
 
 @dataclass(frozen=True)
 class Options:
-    """A dataclass whose fields have the names of settings."""
+    """A dataclass whose fields have the names of settings, but for NO_SETTINGS."""
+
+    @classmethod
+    def settings(cls) -> list[str]:
+        """Names of the options that are settings."""
+        return [f.name for f in fields(cls) if f.name not in NO_SETTINGS]
 
     @classmethod
     def of(cls, config) -> Self:

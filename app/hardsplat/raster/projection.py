@@ -14,6 +14,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.deep import depth_bytes, depth_passes
 from hardsplat.raster.sinks import SCORES, Sink, other_passes, record_splats, splats_pass
 from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
+from hardsplat.variants.lenses import LENSES
 from hardsplat.variants.pictures import PICTURES
 
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")  # what the projection is made of, but for colour
@@ -105,6 +106,7 @@ class Perspective(Plain):
     sh_planes: int
     sink: Sink | None
     antialiased: bool = False
+    lens: str = "pinhole"  # a variant of LENSES
     in_order: bool = True
 
     @property
@@ -113,23 +115,28 @@ class Perspective(Plain):
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         kept = self.sink is not None and picture == "image"
-        forward = project_forward(self.sh_planes, self.antialiased, picture, kept)
+        forward = project_forward(self.sh_planes, self.antialiased, picture, kept, self.lens)
         return [*sort_passes(command)[: None if self.in_order else 1], forward, *(self._backward_passes(self.sink) if self.sink else [])]
 
     def _backward_passes(self, sink: Sink) -> list[ComputePass]:
         gradients, stats = trained.gradients("splat"), ("grow_stats",) if sink.grows else ()
         kept = tuple(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
         own = tuple(trained.QUANTITIES[name].d for name in GEOMETRY)
-        poses, listing = (("pose_sums",), "in_order") if sink.poses else ((), "any")
+        cameras, listing = (("camera_sums",), "in_order") if sink.cameras else ((), "any")
         depths, depth = (("d_depths",), "gradient") if sink.depths else ((), "none")
         return [
             ComputePass(
                 name="project backward",
                 shader="project/backward.comp",
                 reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *kept, *stats, *depths),
-                writes=("d_splats2d", "d_colors", "directions", *own, *stats, *poses),
+                writes=("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
                 spec={"ANTIALIASED": self.antialiased},
-                slots={"stats": f"project/stats_{'grow' if sink.grows else 'none'}.glsl", "listing": f"project/listing_{listing}.glsl", "depth": f"depth/{depth}.glsl"},
+                slots={
+                    "stats": f"project/stats_{'grow' if sink.grows else 'none'}.glsl",
+                    "listing": f"project/listing_{listing}.glsl",
+                    "depth": f"depth/{depth}.glsl",
+                    "lens": LENSES[self.lens].slot,
+                },
             ),
             splats_pass(sink, "optim/gradient_analytic.glsl", ("d_colors", "directions", *gradients)),
             *other_passes(sink),
@@ -139,8 +146,8 @@ class Perspective(Plain):
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         names = ("seen", "d_colors", "directions") if self.sink else ()
         sizes = {name: capacity * contract.itemsize(name) for name in names} | self.sort_bytes(capacity)
-        if self.sink and self.sink.poses:
-            sizes["pose_sums"] = 6 * (-(-capacity // contract.CONSTANTS["GROUP"]) + 1) * contract.itemsize("pose_sums")
+        if self.sink and self.sink.cameras:
+            sizes["camera_sums"] = 9 * (-(-capacity // contract.CONSTANTS["GROUP"]) + 1) * contract.itemsize("camera_sums")
         if self.sink and self.sink.depths:
             sizes |= depth_bytes(capacity)
         return allocate_drawn(device, capacity, self.sink, sizes)
@@ -163,8 +170,8 @@ class Perspective(Plain):
             record_splats(recorder, run, self.sink, capacity)
 
 
-def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True) -> ComputePass:
-    """kept: a backward pass of the image may follow."""
+def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True, lens: str = "pinhole") -> ComputePass:
+    """kept: a backward pass of the image may follow. lens: a variant of LENSES."""
     seen = ("seen", *(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))) if kept else ()
     return ComputePass(
         name="project",
@@ -172,7 +179,7 @@ def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", k
         reads=(*GEOMETRY, "sh0", "shN", "camera", "frame", "counts"),
         writes=("splats2d", "colors2d", "keys", *seen),
         spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if PICTURES[picture].depth else {})},
-        slots={"kept": f"project/kept_{'all' if kept else 'none'}.glsl"},
+        slots={"kept": f"project/kept_{'all' if kept else 'none'}.glsl", "lens": LENSES[lens].slot},
     )
 
 

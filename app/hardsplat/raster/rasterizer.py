@@ -56,7 +56,8 @@ class Rasterizer(Protocol):
     @property
     def pipelines(self) -> Mapping[str, Pipeline]: ...
 
-    def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # picture: of hardsplat.variants.pictures
+    # picture: of hardsplat.variants.pictures. rest: another recorder, for what comes once `counts` says how many pairs there are
+    def record_forward(self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None) -> None: ...
     def record_backward(self, recorder: Recorder) -> None: ...  # where its gradients are analytic
     def record_score(self, recorder: Recorder, score: str) -> None: ...  # after record_step, of hardsplat.raster.sinks.SCORES -> `d_splats2d`, which must be clean
     def make_room(self, wanted: int | None = None) -> bool: ...  # for `wanted` pairs, by default those of the last frame; True: record anew, with its new `resources`

@@ -41,6 +41,7 @@ class HardwareOptions(Options):
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
     least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
     antialiased: bool = False  # opacities times the compensation of the dilation
+    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
     gradient: str = "auto"  # auto: analytic, or order-free where the device orders no fragments; stochastic: see above
     gradient_samples: str = "auto"  # order-free: samples of a pixel, auto for as many as the device draws, up to 8

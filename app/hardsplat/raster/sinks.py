@@ -22,7 +22,7 @@ class Sink:
     """stores: gradients are left for the Python API, and nobody else makes `d_image`. slots, reads, writes: what the last pass of the backward pass takes for it.
 
     visible_only: splats that were not visible are left alone. grows: the statistics of densification are wanted. scores: draws of SCORES will be asked for.
-    poses: what the camera gets is summed too. depths: steps draw depth as well, see raster/deep.py.
+    cameras: what the camera gets is summed too. depths: steps draw depth as well, see raster/deep.py.
     """
 
     stores: bool
@@ -32,7 +32,7 @@ class Sink:
     visible_only: bool = False
     grows: bool = False
     scores: bool = False
-    poses: bool = False
+    cameras: bool = False
     depths: bool = False
     own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
 
@@ -44,7 +44,7 @@ SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {"absolute": ({"ABSOL
 STORE = Sink(True, {"sink": "optim/sink_store.glsl"}, own=("gradients",))
 
 
-def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, poses: bool = False, depths: bool = False) -> Sink:
+def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, cameras: bool = False, depths: bool = False) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     return Sink(
@@ -55,7 +55,7 @@ def adam(moments: str = "float32", visible_only: bool = False, grows: bool = Tru
         visible_only=visible_only,
         grows=grows,
         scores=scores,
-        poses=poses,
+        cameras=cameras,
         depths=depths,
         own=("values", "moments"),
     )

@@ -27,6 +27,7 @@ from hardsplat.raster.projection import GEOMETRY, Draws, P, Perspective, allocat
 from hardsplat.raster.sinks import Sink, record_splats, splats_pass
 from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.variants.gradients import GRADIENTS
+from hardsplat.variants.lenses import LENSES
 
 GROUP = contract.CONSTANTS["GROUP"]
 _MINUS = {"splats2d": "splats2d_minus", "colors2d": "colors2d_minus", "target": "target_minus"}
@@ -48,7 +49,7 @@ class Perturbed(Perspective):
         return self.estimator.gradient_pairs
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
-        forward = project_forward(self.sh_planes, self.antialiased, picture, kept=False)
+        forward = project_forward(self.sh_planes, self.antialiased, picture, kept=False, lens=self.lens)
         return [*sort_passes(command), forward, *self._perturb_passes(), *([self._estimate_pass(self.sink)] if self.sink else [])]
 
     def image(self, p: P, word: str) -> P:
@@ -65,6 +66,7 @@ class Perturbed(Perspective):
                 reads=(*GEOMETRY, "sh0", "shN", "camera", "frame", "counts"),
                 writes=(*projected, "mean_steps", "splat_differences", "keys", "seen"),
                 spec={**spec, "PAIR": pair},
+                slots={"lens": LENSES[self.lens].slot},
             )
             for pair in range(self.estimator.gradient_pairs)
         ]
@@ -105,8 +107,8 @@ class Perturbed(Perspective):
             record_splats(recorder, run, self.sink, capacity)
 
 
-def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None, in_order: bool = True) -> Perspective:
-    """Of 3D splats, with gradients as the options of a rasterizer say. in_order: sorted by depth, as those with stochastic gradients always are."""
+def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None, lens: str = "pinhole", in_order: bool = True) -> Perspective:
+    """Of 3D splats, with gradients as the options of a rasterizer say. lens: a variant of LENSES. in_order: sorted by depth, as those with stochastic gradients always are."""
     if estimator and sink and (missing := device.capabilities.missing(GRADIENTS["stochastic"].needs)):
         raise UserError(f"--gradient stochastic: {device.name} lacks {', '.join(missing)}; use --gradient order-free")
-    return Perturbed(sh_planes, sink, antialiased, estimator=estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased, in_order)
+    return Perturbed(sh_planes, sink, antialiased, lens, estimator=estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased, lens, in_order)

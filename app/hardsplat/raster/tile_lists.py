@@ -86,21 +86,22 @@ def pair_bytes(in_order: bool, room: int) -> dict[str, int]:
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
-def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, count: str, tiles: int) -> None:
-    """Projected splats -> the tiles' lists. count: the pass that packs the splats."""
-    group = (GROUP,)
+def record_counts(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, count: str) -> None:
+    """Projected splats -> how many pairs there are, and where those of each splat or tile begin. count: the pass that packs the splats."""
+    recorder.run(run[count], indirect="visible_blocks" if projection.in_order else "splat_groups")
+    recorder.run(run["tile sum" if projection.in_order else "tile starts"], threads=(GROUP,))
+
+
+def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, tiles: int) -> None:
+    """What record_counts leaves -> the tiles' lists."""
     if not projection.in_order:
-        recorder.run(run[count], indirect="splat_groups")
-        recorder.run(run["tile starts"], threads=group)
         recorder.run(run["tile emit"], indirect="splat_groups")
         recorder.run(run["tile sort"], threads=(tiles * GROUP,))
         return
-    recorder.run(run[count], indirect="visible_blocks")
-    recorder.run(run["tile sum"], threads=group)
     recorder.run(run["tile emit"], indirect="pair_blocks")
     record_sort(recorder, run, "tile sort", digits(tiles), first="pair_blocks", others="pair_blocks")
     recorder.run(run["tile starts"], indirect="pair_groups")
-    recorder.run(run["tile order"], threads=group)
+    recorder.run(run["tile order"], threads=(GROUP,))
 
 
 def record_packed(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, image: str = "") -> None:

@@ -1,8 +1,8 @@
 """Splats in tiles of 16x16 pixels, in compute shaders alone: the canonical way (Kerbl et al. 2023), with what was published since.
 
-Splats are sorted by depth once; each then lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et al. 2025),
-and a stable sort of those pairs by tile alone keeps depth order within a tile: no 64-bit keys. Everything stays on the GPU. The pairs' buffers
-have a capacity; a frame that asks for more is drawn without its farthest pairs and says so in `counts.pairs_wanted`, see `make_room`.
+Every splat lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et al. 2025), and tiles sort what they list by depth, see
+tile_lists.py. Everything stays on the GPU. The pairs' buffers have a capacity; a frame that asks for more is drawn without some of them and says so in
+`counts.pairs_wanted`, see `make_room`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hardsplat.raster.projection import Perspective, Projection, for_images, sco
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.sinks import STORE, Sink
-from hardsplat.raster.tile_lists import count_pass, grid, is_local, list_passes, pair_bytes, record_lists, record_packed, splat_bytes
+from hardsplat.raster.tile_lists import count_pass, grid, is_local, list_passes, pair_bytes, record_counts, record_lists, record_packed, splat_bytes
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
@@ -42,7 +42,7 @@ FORWARD_PIXELS, BACKWARD_PIXELS = 32, 64
 PARTS = 1  # workgroups that walk a tile together
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
-PAIRS = Need(16.0 * PAIRS_PER_SPLAT, 4.0 * PAIRS_PER_SPLAT)  # of a splat, in four buffers
+PAIRS = Need(12.0 * PAIRS_PER_SPLAT, 8.0 * PAIRS_PER_SPLAT)  # of a splat, in two buffers; 16 in four where lists are in order
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 
 
@@ -54,6 +54,7 @@ class TiledOptions(Options):
     tile_threshold: int = 8  # distwar: contributing lanes of 32 that make a reduction worth it
     atomics: str = "auto"
     antialiased: bool = False  # opacities times the compensation of the dilation
+    lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images, without a backward pass of tiles
     gradient: str = "auto"  # auto: analytic; stochastic: see above
 
@@ -101,7 +102,7 @@ def passes(
     rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image"
 ) -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
-    return all_passes(Perspective(sh_planes, sink, antialiased, not is_local(rows.tile_backward)), rows, width, height, lanes, threshold, picture)
+    return all_passes(Perspective(sh_planes, sink, antialiased, in_order=not is_local(rows.tile_backward)), rows, width, height, lanes, threshold, picture)
 
 
 def first(device: Device, options: TiledOptions) -> TiledOptions:
@@ -129,7 +130,8 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height, around.in_order)
-    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share, "BY_TWO": True}, slots=slots, full_subgroups=True)
+    spec = {**walk, **share, "BY_TWO": True}
+    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
     backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
@@ -187,8 +189,9 @@ def plan(
     """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
     rows = TiledRows.resolve(device, options)
     threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-    around = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, not is_local(rows.tile_backward))
-    return around, rows, width, height, device.subgroup_size, threshold
+    estimator, in_order = options.stochastic, not is_local(rows.tile_backward)
+    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, estimator, options.lens, in_order)
+    return projection, rows, width, height, device.subgroup_size, threshold
 
 
 class TiledRasterizer:
@@ -256,17 +259,20 @@ class TiledRasterizer:
             nbytes |= {"pair_records": room * self.record_bytes, "pair_subgroups": room * contract.itemsize("pair_subgroups")}
         return allocate_all(self.device, nbytes)
 
-    def record_forward(self, recorder: Recorder, picture: str = "image") -> None:
-        """parameters, camera, frame, counts -> target."""
+    def record_forward(self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None) -> None:
+        """parameters, camera, frame, counts -> target. rest: another recorder, for what comes once `counts` says how many pairs there are."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
-        record_lists(recorder, run, self.projection, "tile count", self.tiles)
-        recorder.run(run["draw"], threads=self._threads(run["draw"]))
+        record_counts(recorder, run, self.projection, "tile count")
+        rest = rest or recorder
+        record_lists(rest, run, self.projection, self.tiles)
+        rest.run(run["draw"], threads=self._threads(run["draw"]))
 
     def record_images(self, recorder: Recorder) -> None:
         """Projected splats -> the targets of all images of the projection, from one list of the tiles that any of them touches."""
         run, listed = self.pipelines, self.projection.listed
-        record_lists(recorder, run, self.projection, f"tile count{listed}", self.tiles)
+        record_counts(recorder, run, self.projection, f"tile count{listed}")
+        record_lists(recorder, run, self.projection, self.tiles)
         for image in self.projection.images:
             if image != listed:
                 record_packed(recorder, run, self.projection, image)

@@ -45,6 +45,11 @@ class Server(Watcher):
         """What to type into a browser, while a run is shown."""
         return self._frames.door.url if self._frames and not self._frames.closed else None
 
+    @property
+    def frames(self) -> int:
+        """Pictures drawn so far, for all browsers."""
+        return self._frames.frames if self._frames else 0
+
     def open(self, run: Running) -> None:
         scene, n = run.scene, len(run.scene.points)
         points = Gaussians(scene.points, np.ones((n, 4)), np.ones((n, 3)), np.ones(n), np.zeros((n, 1, 3)))

@@ -13,7 +13,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -151,7 +151,7 @@ def bench(
             tqdm.write(f"skipped {what}: {error}", file=sys.stderr)
             lost = isinstance(error, DeviceLost)
 
-    known = {name: ["moments", *(f.name for f in fields(BACKENDS[name].options))] for name in rasterizer}
+    known = {name: ["moments", *BACKENDS[name].options.settings()] for name in rasterizer}
     combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
     size = None
     for n, name, options in tqdm(combinations, desc="bench", unit="variant", disable=quiet):

@@ -60,14 +60,18 @@ class Cuda:
         self._cuda = ctypes.CDLL("libcuda.so.1")
         self._memory: list[tuple[c_void_p, c_ulonglong]] = []
         self._semaphores: list[c_void_p] = []
+        self._last: torch.cuda.Stream | None = None  # that had the memory
         device, raw = c_int(), (ctypes.c_ubyte * 16)()
         self._call("cuCtxGetDevice", ctypes.byref(device))
         self._call("cuDeviceGetUuid", raw, device)
         self.uuid = bytes(raw)
 
     def _call(self, name: str, *arguments) -> None:
-        with torch.cuda.device(self._index):
+        if torch.cuda.current_device() == self._index:
             result = getattr(self._cuda, name)(*arguments)
+        else:
+            with torch.cuda.device(self._index):
+                result = getattr(self._cuda, name)(*arguments)
         if result:
             text = ctypes.c_char_p()
             self._cuda.cuGetErrorName(result, ctypes.byref(text))
@@ -89,6 +93,12 @@ class Cuda:
 
     def _stream(self) -> c_void_p:
         return c_void_p(torch.cuda.current_stream(self._index).cuda_stream)
+
+    def enter(self) -> None:
+        stream = torch.cuda.current_stream(self._index)
+        if self._last is not None and stream != self._last:
+            stream.wait_stream(self._last)
+        self._last = stream
 
     def signal(self, semaphore: c_void_p) -> None:
         self._call("cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), ctypes.byref(_SemaphoreParams()), c_uint(1), self._stream())

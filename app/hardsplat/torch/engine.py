@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from hardsplat.raster.sinks import STORE
 from hardsplat.torch.links import Link
 
 _GIVEN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that tensors are given for
+_LEAST = 1e-7  # opacities are taken to be that far from 0 and 1, so that they have logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,31 +34,29 @@ class Splats:
     sh: torch.Tensor
 
     @property
-    def tensors(self) -> tuple[torch.Tensor, ...]:
-        return self.means, self.quats, self.scales, self.opacities, self.sh
-
-    @property
     def sh_degree(self) -> int:
         return int(np.sqrt(self.sh.shape[1])) - 1
 
     @property
-    def key(self) -> tuple:
-        """Another one where a number may have changed, as long as these tensors live."""
-        return tuple((t.data_ptr(), object() if t.is_inference() else t._version, t.shape, t.stride()) for t in self.tensors)
+    def keys(self) -> dict[str, tuple]:
+        """By tensor, another one where a number may have changed, as long as the tensor lives."""
+        return {f.name: (t.data_ptr(), object() if t.is_inference() else t._version, t.shape, t.stride()) for f in fields(self) for t in [getattr(self, f.name)]}
 
-    def planes(self) -> dict[str, list[torch.Tensor]]:
-        """What is trained, by name: (N, width) a plane."""
-        logits = torch.special.logit(self.opacities.double().clamp(1e-7, 1 - 1e-7)).float()
-        sh = list(self.sh.unbind(1))
-        return {"means": [self.means], "quats": [self.quats], "log_scales": [self.scales.log()], "logit_opacities": [logits[:, None]], "sh0": sh[:1], "shN": sh[1:]}
+    def planes(self, name: str) -> dict[str, list[torch.Tensor]]:
+        """What is trained of a tensor, by name: (N, width) a plane."""
+        tensor = getattr(self, name)
+        if name == "scales":
+            return {"log_scales": [tensor.log()]}
+        if name == "opacities":
+            return {"logit_opacities": [torch.special.logit(tensor.double(), _LEAST).float()[:, None]]}
+        return {"sh0": list(tensor[:, :1].unbind(1)), "shN": list(tensor[:, 1:].unbind(1))} if name == "sh" else {name: [tensor]}
 
     def gradients(self, planes: dict[str, list[torch.Tensor]]) -> tuple[torch.Tensor, ...]:
-        """Those of `tensors`, from gradients of `planes`, as copies; zero where these are, whatever the slope."""
-        d_log_scales, d_logits = planes["log_scales"][0], planes["logit_opacities"][0][:, 0]
-        zero, o = torch.zeros((), device=d_logits.device), self.opacities.double().clamp(1e-7, 1 - 1e-7)
-        d_scales = torch.where(d_log_scales == 0, zero, d_log_scales / self.scales)
-        d_opacities = torch.where(d_logits == 0, zero, (d_logits / (o * (1 - o))).float())
-        return planes["means"][0].clone(), planes["quats"][0].clone(), d_scales, d_opacities, torch.stack([*planes["sh0"], *planes["shN"]], dim=1)
+        """Those of the tensors, in their order, from gradients of all planes, as copies; zero where these are, whatever the slope."""
+        o = self.opacities.double().clamp(_LEAST, 1 - _LEAST)
+        d_scales = planes["log_scales"][0] / self.scales.clamp(min=torch.finfo(torch.float32).tiny)
+        d_opacities = (planes["logit_opacities"][0][:, 0] / (o - o * o)).float()
+        return planes["means"][0].clone(), planes["quats"][0].clone(), d_scales, d_opacities, torch.stack([*planes["sh0"], *planes["shN"]][: self.sh.shape[1]], dim=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,31 +78,35 @@ class Engine:
         self._parts: list = []  # what release() destroys, last first
         self._key: tuple | None = None
         self._given: Splats | None = None  # whose numbers the planes hold
-        self._given_key: tuple = ()
+        self._given_keys: dict[str, tuple] = {}
+        self._rows: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
         self._out = self._d = torch.zeros(0)  # (height, width, 4) of `image_out` and `d_image_in`, in place
+        self._counts = np.zeros(0)  # `counts_seen`, in place
         self._drawn: tuple[Splats, Shot] | None = None  # whose forward pass is still there for a backward pass
 
     # -- one view
+
+    def give(self, splats: Splats, width: int, height: int) -> None:
+        """Hands the device what it does not have yet of these splats, for an image of width x height px. `draw` does so too, if it must; this is for giving them early."""
+        with self.lock:
+            self.link.enter()
+            self._fit(len(splats.means), splats.sh_degree, width, height)
+            self._give(splats)
 
     def draw(self, splats: Splats, shot: Shot) -> torch.Tensor:
         """(H, W, 4): colours without the background, and the transmittance behind the last splat. A copy."""
         with self.lock:
             camera = shot.camera
             self._drawn = None
-            self._fit(len(splats.means), splats.sh_degree, camera.width, camera.height)
-            if self._given is None or self._given_key != splats.key:
-                self.link.wait()  # who reads what is about to be replaced
-                self._give(splats)
-            self.link.wait()
-            self._views["camera"].array()[:] = np.frombuffer(camera_row(camera).tobytes(), np.uint8)
-            self._views["frame"].array()[:] = np.frombuffer(frame_row(shot.sh_degree, shot.background, shot.near).tobytes(), np.uint8)
-            self.link.run(self._forward)
+            self.give(splats, camera.width, camera.height)
+            for name, row in (("camera", camera_row(camera)), ("frame", frame_row(shot.sh_degree, shot.background, shot.near))):
+                self._rows[name].copy_(torch.from_numpy(np.frombuffer(row.tobytes(), np.float32).copy()), non_blocking=True)
+            self.link.run(self._forward, self._forward_rest, wait_for_first=bool(self._raster.room))
             if self._raster.room:  # pairs of tile and splat, whose number the device alone knows
-                self.link.wait()
-                counts = self._views["counts_seen"].array(contract.dtype("Counts"))[0]
+                counts = self._counts[0]
                 if self._raster.make_room(pairs_wanted(counts)):
                     self._record_again()
-                    self.link.run(self._forward)
+                    self.link.run(self._forward, self._forward_rest)
             self._drawn = splats, shot
             return self._out[: camera.height, : camera.width].clone()
 
@@ -111,9 +114,11 @@ class Engine:
         """Of sum(d_image * image), for the tensors of `splats`. d_image: (H, W, 3)."""
         with self.lock:
             drawn, self._drawn = self._drawn, None  # the backward pass uses up what the forward leaves it
-            if drawn is None or drawn[1] is not shot or drawn[0].key != splats.key or self._given_key != splats.key:
+            keys = splats.keys
+            if drawn is None or drawn[1] is not shot or drawn[0].keys != keys or self._given_keys != keys:
                 self.draw(splats, shot)
                 self._drawn = None
+            self.link.enter()
             height, width = shot.camera.height, shot.camera.width
             if (height, width) != self._d.shape[:2]:
                 self._d.zero_()
@@ -123,32 +128,37 @@ class Engine:
             return splats.gradients({name: self.link.get(self._parameters, trained.QUANTITIES[name], n) for name in _GIVEN})
 
     def _give(self, splats: Splats) -> None:
-        for name, planes in splats.planes().items():
-            self.link.put(self._parameters, trained.QUANTITIES[name], planes)
+        before, keys = self._given_keys, splats.keys
+        self._given_keys = {}  # until all of it is there
+        for tensor, key in keys.items():
+            if key != before.get(tensor):
+                for name, planes in splats.planes(tensor).items():
+                    self.link.put(self._parameters, trained.QUANTITIES[name], planes)
         if self._given is None or len(self._given.means) != len(splats.means):
             self._parameters.set_count(len(splats.means))
-        self._given, self._given_key = splats, splats.key
+        self._given, self._given_keys = splats, keys
 
     # -- buffers and commands
 
     def _fit(self, n: int, sh_degree: int, width: int, height: int) -> None:
         """Makes buffers and command buffers for this size, or keeps those there are where they have room for it."""
         capacity = max(n, 1)
-        if self._key and self._key[1] == sh_degree and all(has >= wanted for has, wanted in zip(self._key, (capacity, 0, width, height))):
+        if self._key and all(has >= wanted for has, wanted in zip(self._key, (capacity, sh_degree, width, height))):
             return
-        if self._key and self._key[1] == sh_degree:
-            width, height = max(width, self._key[2]), max(height, self._key[3])
+        if self._key:
+            sh_degree, width, height = (max(two) for two in zip(self._key[1:], (sh_degree, width, height)))
         self.release()
         device = self.link.device
         try:
             self._parameters = self._part(Parameters(device, capacity, sh_degree, gradients="all", shared=self.link.shared))
             self._begin_others(capacity)
             self._raster = self._part(self._backend.rasterizer(device, self._parameters, width, height, self._options, sink=STORE))
-            sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "counts_seen": contract.itemsize("counts")}
-            self._views = {name: self._part(Buffer(device, size, name, host=True)) for name, size in sizes.items()}
-            exchanged = {name: self._part(self.link.buffer(16 * width * height, name)) for name in ("image_out", "d_image_in")}
-            self._views |= exchanged
-            self._out, self._d = (self.link.tensor(buffer, (height, width, 4)) for buffer in exchanged.values())
+            sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 16 * width * height}
+            self._views = {name: self._part(self.link.buffer(size, name)) for name, size in sizes.items()}
+            self._rows = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
+            self._out, self._d = (self.link.tensor(self._views[name], (height, width, 4)) for name in ("image_out", "d_image_in"))
+            self._views["counts_seen"] = self._part(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
+            self._counts = self._views["counts_seen"].array(contract.dtype("Counts"))
             self._d.zero_()
             self._record()
         except BaseException:
@@ -164,18 +174,17 @@ class Engine:
 
     def _record(self) -> None:
         resources = {**self._raster.resources, **self._views}
-        self._forward = self._part(Recorder(self.link.device, resources))
-        self._raster.record_forward(self._forward)
-        self._forward.copy("target", "image_out")
+        self._forward, self._forward_rest, self._backward = (self._part(Recorder(self.link.device, resources)) for _ in range(3))
+        self._raster.record_forward(self._forward, rest=self._forward_rest)
         self._forward.copy("counts", "counts_seen")
-        self._forward.end()
-        self._backward = self._part(Recorder(self.link.device, resources))
+        self._forward_rest.copy("target", "image_out")
         self._backward.copy("d_image_in", "d_image")
         self._raster.record_backward(self._backward)
-        self._backward.end()
+        for recorder in (self._forward, self._forward_rest, self._backward):
+            recorder.end()
 
     def _record_again(self) -> None:
-        for recorder in (self._forward, self._backward):
+        for recorder in (self._forward, self._forward_rest, self._backward):
             self._parts.remove(recorder)
             recorder.destroy()
         self._record()
@@ -193,3 +202,5 @@ class Engine:
                 part.destroy()
             self._parts = []
             self._key = self._given = self._drawn = None
+            self._given_keys, self._rows = {}, {}
+            self._counts = np.zeros(0)

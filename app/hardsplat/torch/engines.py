@@ -6,7 +6,6 @@ import atexit
 import logging
 import threading
 from collections.abc import Sequence
-from dataclasses import fields
 
 import torch
 
@@ -38,7 +37,7 @@ def configure(device: Device | str | int | None = None, rasterizer: str = "auto"
     if rasterizer != "auto" and rasterizer not in BACKENDS:
         raise UserError(f"rasterizer {rasterizer}: there is no such one; choose from auto, {', '.join(BACKENDS)}")
     chosen = BACKENDS.values() if rasterizer == "auto" else [BACKENDS[rasterizer]]
-    known = sorted({f.name for backend in chosen for f in fields(backend.options)} - {"stochastic", "antialiased", "format"})
+    known = sorted({name for backend in chosen for name in backend.options.settings()} - {"antialiased", "format"})
     if unknown := [name for name in options if name not in known]:
         raise UserError(f"{unknown[0]}: there is no such option; there are {', '.join(known)}")
     close()

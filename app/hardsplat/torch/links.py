@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -24,10 +25,11 @@ class Link(Protocol):
 
     def buffer(self, nbytes: int, name: str) -> Buffer: ...  # one that `tensor` can show
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor: ...  # its first numbers, float32, in place
-    def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None: ...  # (n, width) each, for the first n items
+    def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None: ...  # (n, width) each, for the first n items of the first planes
     def get(self, parameters: Parameters, quantity: Quantity, n: int) -> list[torch.Tensor]: ...  # its gradient, (n, width) a plane, until the next run
-    def run(self, recorder: Recorder) -> None: ...  # what tensors were given before comes first, what they are asked for next comes after
-    def wait(self) -> None: ...  # until the device is done with all that ran
+    def enter(self) -> None: ...  # before tensors of shared memory are written
+    # what tensors were given before comes first, what they are asked for next comes after. wait_for_first: until the first recorder is done
+    def run(self, *recorders: Recorder, wait_for_first: bool = False) -> None: ...
     def forget(self) -> None: ...  # before buffers that were shown, or planes that were put or got, are destroyed
 
 
@@ -43,19 +45,20 @@ class Copies:
         return Buffer(self.device, nbytes, name, host=True)
 
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
-        return torch.from_numpy(buffer.array(np.float32)[: int(np.prod(shape))].reshape(shape))
+        return torch.from_numpy(buffer.array(np.float32)[: prod(shape)].reshape(shape))
 
     def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None:
-        parameters.write(quantity.name, np.array([plane.numpy() for plane in planes]))
+        for buffer, plane in zip(parameters.buffers(quantity.name), planes):
+            buffer.upload(plane.numpy())
 
     def get(self, parameters: Parameters, quantity: Quantity, n: int) -> list[torch.Tensor]:
         return list(torch.from_numpy(parameters.read(quantity.d, n)))
 
-    def run(self, recorder: Recorder) -> None:
-        complete(self.device, recorder)
-
-    def wait(self) -> None:
+    def enter(self) -> None:
         pass
+
+    def run(self, *recorders: Recorder, wait_for_first: bool = False) -> None:
+        complete(self.device, *recorders)
 
     def forget(self) -> None:
         pass
@@ -66,6 +69,7 @@ class Peer(Protocol):
 
     def tensor(self, fd: int, nbytes: int) -> torch.Tensor: ...  # (nbytes // 4,) float32 in the memory of that descriptor
     def semaphore(self, fd: int) -> object: ...
+    def enter(self) -> None: ...  # what the calling thread does next comes after what others did
     def signal(self, semaphore) -> None: ...  # once what tensors were given is there
     def wait(self, semaphore) -> None: ...  # before tensors are used again
     def synchronize(self) -> None: ...  # waits, on the host, for what tensors were given
@@ -74,7 +78,7 @@ class Peer(Protocol):
 
 
 class Shared:
-    """For tensors of an API that maps the device's own memory. Neither side waits on the host where the device exports semaphores."""
+    """For tensors of an API that maps the device's own memory. Where the device exports semaphores, each side waits for the other on the GPU, and the host for neither."""
 
     shared = True
 
@@ -93,35 +97,45 @@ class Shared:
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
         if id(buffer) not in self._seen:
             self._seen[id(buffer)] = buffer, self.peer.tensor(buffer.fd(), buffer.allocated)
-        return self._seen[id(buffer)][1][: int(np.prod(shape))].view(shape)
+        return self._seen[id(buffer)][1][: prod(shape)].view(shape)
 
     def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None:
-        for buffer, plane in zip(parameters.buffers(quantity.name), planes, strict=True):
+        for buffer, plane in zip(parameters.buffers(quantity.name), planes):
             self.tensor(buffer, tuple(plane.shape)).copy_(plane)
 
     def get(self, parameters: Parameters, quantity: Quantity, n: int) -> list[torch.Tensor]:
         return [self.tensor(buffer, (n, quantity.width)) for buffer in parameters.buffers(quantity.d)]
 
-    def run(self, recorder: Recorder) -> None:
+    def enter(self) -> None:
+        self.peer.enter()
+
+    def run(self, *recorders: Recorder, wait_for_first: bool = False) -> None:
         if not self._semaphores:
             self.peer.synchronize()
-            complete(self.device, recorder)
+            complete(self.device, *recorders)
             return
-        self.wait()
+        self._settle()
+        ours, back = (semaphore.handle for semaphore in self._semaphores)
         self.peer.signal(self._theirs[0])
-        submit(self.device, [recorder], self._fence, signal=self._semaphores[1].handle, wait=self._semaphores[0].handle)
-        self._flying = True
+        if wait_for_first:
+            submit(self.device, recorders[:1], self._fence, wait=ours)
+            self._flying = True
+            submit(self.device, recorders[1:], signal=back)
+        else:
+            submit(self.device, recorders, wait=ours, signal=back)
         self.peer.wait(self._theirs[1])
+        self._settle()
 
-    def wait(self) -> None:
+    def _settle(self) -> None:
         if self._flying:
             self._fence.wait()
             self._fence.reset()
             self._flying = False
 
     def forget(self) -> None:
-        self.wait()
-        self.peer.synchronize()
+        self._settle()
+        self.peer.synchronize()  # which waits for what the device was given, too
+        self.device.wait_idle()
         self._seen.clear()
         self.peer.free()
 

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0
-from hardsplat.torch.engine import Engine, Shot
+from hardsplat.torch.engine import Engine, Shot, Splats
 from hardsplat.torch.engines import engine_for
 from hardsplat.torch.view import View
 
@@ -86,10 +86,13 @@ def rasterization(
     _check_shapes(tensors, sh_degree)
     means, quats, scales, opacities, colors = (tensors[name].float() for name in ("means", "quats", "scales", "opacities", "colors"))
     least = colors.detach().amin() if sh_degree is None and colors.numel() else torch.ones(())
-    w2cs, matrices, least, behinds = _to_host([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])], 4)
+    engine = engine_for(means.device, rasterize_mode == "antialiased")
+    coming = _Coming([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])])
+    if sh_degree is not None:  # the GPU has something to do while the host waits for cameras and checks them
+        engine.give(Splats(*(t.detach() for t in (means, quats, scales, opacities, colors))), width, height)
+    w2cs, matrices, least, behinds = coming.arrays(4)
     shift = 0.0 if least > 0 else 1.0 - float(least)
     cameras = [Camera(w2c, K, width, height) for w2c, K in zip(w2cs, matrices)]
-    engine = engine_for(means.device, rasterize_mode == "antialiased")
     images, alphas = [], []
     for c, camera in enumerate(cameras):
         own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
@@ -101,13 +104,26 @@ def rasterization(
     return torch.stack(images), torch.stack(alphas), Meta(width=width, height=height, n_cameras=len(cameras))
 
 
-def _to_host(tensors: list[Tensor], results: int) -> list[Any]:
-    """float64 arrays of their values, in one transfer, since each makes the host wait for the GPU; None for results that there is no tensor for."""
-    away = next((t.device for t in tensors if t.device.type != "cpu"), torch.device("cpu"))
-    flat = torch.cat([t.detach().double().reshape(-1).to(away) for t in tensors]).cpu().numpy()
-    ends = np.cumsum([t.numel() for t in tensors])
-    found: list[Any] = [part.reshape(t.shape) for part, t in zip(np.split(flat, ends[:-1]), tensors)]
-    return found + [None] * (results - len(found))
+class _Coming:
+    """Values of tensors on their way to the host, in one transfer for all that are on GPUs."""
+
+    def __init__(self, tensors: list[Tensor]):
+        self._here = {i: t.detach().cpu().double().numpy() for i, t in enumerate(tensors) if t.device.type != "cuda"}
+        self._shapes = {i: t.shape for i, t in enumerate(tensors) if i not in self._here}
+        self._done = None
+        if away := [tensors[i].detach().double().reshape(-1) for i in self._shapes]:
+            flat = torch.cat([t.to(away[0].device) for t in away])
+            self._flat = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True).copy_(flat, non_blocking=True)
+            self._done = torch.cuda.current_stream(flat.device).record_event()
+
+    def arrays(self, results: int) -> list[Any]:
+        """float64; waits for them. None for results that there is no tensor for."""
+        if self._done is not None:
+            self._done.synchronize()
+            ends = np.cumsum([shape.numel() for shape in self._shapes.values()])
+            parts = np.split(self._flat.numpy().copy(), ends[:-1])
+            self._here |= {i: part.reshape(shape) for part, (i, shape) in zip(parts, self._shapes.items())}
+        return [self._here.get(i) for i in range(results)]
 
 
 class _Background(NamedTuple):

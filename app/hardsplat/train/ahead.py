@@ -12,29 +12,30 @@ from hardsplat.raster import BACKENDS
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.exposure import exposure_passes
 from hardsplat.train.loss import METRIC_PASSES, loss_passes
-from hardsplat.train.schedule import POSED_PASSES, SCHEDULE_PASSES
+from hardsplat.train.schedule import schedule_passes
 from hardsplat.train.session import sink_of
 from hardsplat.train.strategies import STRATEGIES
 
 PHOTO_BYTES = 3  # of a pixel, as long as no photograph has alpha; the passes of another number are built when they are asked for
 
 
-def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canvas: tuple[int, int]) -> None:
+def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canvas: tuple[int, int], lens: str = "pinhole", cameras: int = 1) -> None:
     """Begins with what a session of these settings builds, for each rasterizer of `names` in turn, and what measures it. canvas: its width and height.
 
+    lens: a variant of LENSES. cameras: how many took the photographs.
     Nothing is lost where it builds other passes: it builds those itself. Raises UserError for what the device cannot run.
     """
     c, strategy = config, STRATEGIES[config.strategy]
     estimates = c.gradient == "stochastic"
     for name in names:
         backend = BACKENDS[name]
-        options = backend.options.of(replace(c, rasterizer=name))
+        options = replace(backend.options.of(replace(c, rasterizer=name)), lens=lens)
         if len(names) == 1 and backend.first(device, options) != options:
             continue  # the session will time what is left open, which takes the device
         options = backend.first(device, options)
         begin_all(device, backend.passes(device, (c.sh_degree + 1) ** 2, *canvas, options, sink_of(c, bool(c.depth_lambda))))
         if name == names[0]:
-            ends, exposures = POSED_PASSES if c.pose_opt else SCHEDULE_PASSES, exposure_passes(c.exposure)
+            ends, exposures = schedule_passes(c.pose_opt, c.intrinsics_opt), exposure_passes(c.exposure, cameras)
             losses = loss_passes(PHOTO_BYTES, estimates, bool(exposures))
             begin_all(device, [*losses, *ends, *exposures, *SORT_PASSES[:1], *strategy.passes(c.moments, PHOTO_BYTES)])
     begin_all(device, METRIC_PASSES)

@@ -14,8 +14,9 @@ from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.sinks import record_others
 from hardsplat.train.depths import DEPTH_PASS, Depths, record_depth_loss
 from hardsplat.train.exposure import allocate_exposure, centre_pass, exposure_passes, record_centred, record_exposed, record_exposed_backward
+from hardsplat.train.intrinsics import INTRINSICS_PASS, record_intrinsics_gradient
 from hardsplat.train.poses import pose_passes, record_pose_gradients, record_settled
-from hardsplat.train.schedule import POSED_PASSES, SCHEDULE_PASSES
+from hardsplat.train.schedule import schedule_passes
 from hardsplat.trained import Of
 
 
@@ -27,7 +28,7 @@ class Capture:
     def __init__(self, config: TrainConfig, items: Mapping[Of, int], extent: float, frozen: bool = False, depths: Depths | None = None):
         self.config, self.frozen, self.depths = config, frozen, depths
         self.moving = {kind: n for kind, n in items.items() if trained.chosen(kind, config)}  # kinds of which something is trained
-        self._exposing = exposure_passes(config.exposure)
+        self._exposing = exposure_passes(config.exposure, items.get("camera", 1))
         self._posing = pose_passes(extent, frozen) if config.pose_opt else ()
         self._centred = any(q.centred for q in trained.chosen("photograph", config))
 
@@ -38,8 +39,9 @@ class Capture:
 
     def passes(self) -> list[ComputePass]:
         """With those that begin and end a step."""
-        ends, depth = POSED_PASSES if self._posing else SCHEDULE_PASSES, [DEPTH_PASS] if self.depths else []
-        return [*ends, *self._posing, *depth, *self._exposing, *([centre_pass()] if self._centred else [])]
+        ends, depth = schedule_passes(self.config.pose_opt, self.config.intrinsics_opt), [DEPTH_PASS] if self.depths else []
+        intrinsics = [INTRINSICS_PASS] if self.config.intrinsics_opt else []
+        return [*ends, *self._posing, *intrinsics, *depth, *self._exposing, *([centre_pass()] if self._centred else [])]
 
     def allocate(self, device: Device, raster: Rasterizer) -> dict[str, Buffer | Image]:
         """What the passes need beside what a session has."""
@@ -63,6 +65,8 @@ class Capture:
         """A step of Adam for photographs and cameras. adam: the pipelines of the rasterizer."""
         if self._posing:
             record_pose_gradients(recorder, run)
+        if self.config.intrinsics_opt:
+            record_intrinsics_gradient(recorder, run)
         record_others(recorder, adam, self.moving)
         if self._posing:
             record_settled(recorder, run)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,9 @@ from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.train.camera_colors import CameraColors
 from hardsplat.train.fitted import color_fitted
+from hardsplat.train.intrinsics import focused_scene, load_intrinsics
 from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
 from hardsplat.train.lpips import Lpips
 from hardsplat.train.photos import pack
@@ -37,6 +40,7 @@ from hardsplat.train.report import check_folder, make_folder, write_json
 from hardsplat.train.result import find_model
 from hardsplat.variants.formats import FORMATS
 
+Colored = Callable[[np.ndarray], np.ndarray]
 BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
 
 
@@ -69,8 +73,10 @@ class Evaluator:
         record_metrics(self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
         self._recorder.end()
 
-    def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray, picture: bool = True, fitted: bool = False) -> Measured:
-        """frame: a contract Frame row (SH degree, background, near plane). picture: the image is wanted, not its measures alone. fitted: also after a fit of colours."""
+    def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray, picture: bool = True, fitted: bool = False, colored: Colored | None = None) -> Measured:
+        """frame: a contract Frame row (SH degree, background, near plane). picture: the image is wanted, not its measures alone.
+
+        fitted: also after a fit of colours. colored: what the camera that took the photograph does to an image, before that fit."""
         self.resources["camera"].upload(camera_row(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo))
@@ -82,7 +88,11 @@ class Evaluator:
         image = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])[0] if picture or fitted else None
         psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
         shown = over(photo, frame["background"])
-        after = self._measure_fitted(color_fitted(image, shown, kept(photo)), camera, kept_pixels(photo)) if fitted and image is not None else (None, None)
+        after = (
+            self._measure_fitted(color_fitted(colored(image) if colored else image, shown, kept(photo)), camera, kept_pixels(photo))
+            if fitted and image is not None
+            else (None, None)
+        )
         return Measured(name, psnr, ssim, image, shown, *after)
 
     def _measure_fitted(self, image: np.ndarray, camera: Camera, pixels: int) -> tuple[float, float]:
@@ -122,16 +132,18 @@ def measure_all(
     pictures: bool = True,
     cameras: Sequence[Camera] | None = None,
     fitted: bool = False,
+    colors: CameraColors | None = None,
 ) -> Iterator[Measured]:
     """Views one by one. The canvas must hold the largest of them. photos: of these views, where they have been read already. pictures: of all views, or else of the first alone.
 
-    cameras: in the place of those of the views. fitted: also after a fit of colours."""
+    cameras: in the place of those of the views. fitted: also after a fit of colours, of images as their cameras made them by `colors`."""
     views = [scene.views[i] for i in indices]
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
         for i, (view, photo) in enumerate(zip(tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet), photographs)):
-            yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted)
+            colored = partial(colors, number=view.number) if colors else None
+            yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted, colored)
     finally:
         evaluator.destroy()
 
@@ -176,19 +188,22 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     distance = Lpips(lpips) if lpips else None
     out = Path(result_dir) if result_dir else ply.parent
     check_folder(out)
-    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
+    scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode, config.undistort)
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
+    if config.intrinsics_opt:
+        scene = focused_scene(scene, load_intrinsics(ply.parent))
+    colors = CameraColors.load(ply.parent) if config.exposure != "none" else None
     gaussians = load_splats(ply)
     make_folder(out)
     gpu = open_device(config.device)
     parameters = Parameters(gpu, len(gaussians), gaussians.sh_degree)
     parameters.upload(gaussians)
-    backend = BACKENDS[fastest(gpu, config)]
-    raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), backend.options.of(config), sink=None)
+    backend, lens = BACKENDS[fastest(gpu, config)], "distorted" if any(v.camera.distortion for v in scene.views) else "pinhole"
+    raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), replace(backend.options.of(config), lens=lens), sink=None)
     frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     rows, distances = [], []
-    for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet, fitted=True):
+    for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet, fitted=True, colors=colors):
         rows.append(replace(m, image=None))
         if distance and m.image is not None:
             distances.append(distance(m.image, m.photo))
@@ -196,7 +211,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     table = {**summary(rows), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
     if pose_opt or config.pose_opt:
         cameras = _refined(gpu, config, gaussians, scene)
-        again = measure_all(gpu, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True)
+        again = measure_all(gpu, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True, colors=colors)
         table["refined"] = summary([replace(m, image=None) for m in again])
     raster.destroy()
     parameters.destroy()

@@ -28,17 +28,17 @@ _CENTRED: tuple[Of, ...] = ("photograph", "camera")  # kinds whose planes follow
 GROUP, GROUPS = contract.CONSTANTS["GROUP"], contract.CONSTANTS["EXPOSURE_GROUPS"]
 
 
-def exposure_passes(name: str) -> tuple[ComputePass, ...]:
-    """The passes of a variant of EXPOSURES; none where the image stays as it is."""
+def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
+    """The passes of a variant of EXPOSURES; none where the image stays as it is. cameras: the only one has no response, which is kept at a mean of 0."""
     row = EXPOSURES[name]
     if not row.slot:
         return ()
     values, gradients = (tuple(what(q) for q in row.quantities) for what in (lambda q: q.name, lambda q: q.d))
-    seen, slots = ("camera", "frame", "target", *values), {"exposure": row.slot}
+    seen, slots, spec = ("camera", "frame", "target", *values), {"exposure": row.slot}, {"RESPONDS": cameras > 1} if row.responds else {}
     return (
-        ComputePass("expose", "exposure/forward.comp", reads=seen, writes=("exposed",), slots=slots),
-        ComputePass("expose backward", "exposure/backward.comp", reads=(*seen, "d_image"), writes=("d_image", "exposure_sums"), slots=slots),
-        ComputePass("expose gather", "exposure/gather.comp", reads=("camera", "frame", "exposure_sums", *values), writes=gradients, slots={**slots, "chain": row.chain}),
+        ComputePass("expose", "exposure/forward.comp", reads=seen, writes=("exposed",), spec=spec, slots=slots),
+        ComputePass("expose backward", "exposure/backward.comp", reads=(*seen, "d_image"), writes=("d_image", "exposure_sums"), spec=spec, slots=slots),
+        ComputePass("expose gather", "exposure/gather.comp", reads=("camera", "frame", "exposure_sums", *values), writes=gradients, spec=spec, slots={**slots, "chain": row.chain}),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a run has learnt of its photographs: exposures.json and poses/, and held-out views measured from refined poses."""
+"""What a run has learnt of its photographs: exposures.json, intrinsics.json and poses/, and held-out views measured from refined poses."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from hardsplat.io.poses import FOLDER as POSES
 from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import Scene
 from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.train.camera_colors import CameraColors
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, measure_all, summary
 from hardsplat.train.exposure import NAME, save_exposures
 from hardsplat.train.fitted import LEARNT, UNEVEN, gain
 from hardsplat.train.held_out import refine_held_out
+from hardsplat.train.intrinsics import focused_scene, save_intrinsics
 from hardsplat.train.poses import moved
 
 
@@ -28,8 +30,11 @@ def save_learnt(folder: Path, config: TrainConfig, scene: Scene, state: Checkpoi
     """held_out: refined cameras of the held-out views; with none, they stay as they are. Raises UserError where a file cannot be written."""
     if config.exposure != "none":
         save_exposures(folder / NAME, config.exposure, state.buffers, [scene.views[i].name for i in scene.train])
-    if config.pose_opt:
-        cameras = [view.camera for view in scene.views]
+    if config.intrinsics_opt:
+        save_intrinsics(folder, state.buffers["intrinsics"][0])
+    if config.pose_opt or config.intrinsics_opt:
+        changed = focused_scene(scene, state.buffers["intrinsics"][0]) if config.intrinsics_opt else scene
+        cameras = [view.camera for view in changed.views]
         found = moved([cameras[i] for i in scene.train], state.buffers)
         for i, camera in zip([*scene.train, *(scene.test if held_out else ())], [*found, *held_out], strict=True):
             cameras[i] = camera
@@ -37,7 +42,7 @@ def save_learnt(folder: Path, config: TrainConfig, scene: Scene, state: Checkpoi
 
 
 def measure_refined(
-    device: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene, raster: Rasterizer, frame: np.ndarray, stopped: Callable[[], bool]
+    device: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene, raster: Rasterizer, frame: np.ndarray, stopped: Callable[[], bool], colors: CameraColors
 ) -> tuple[list[Camera], dict]:
     """The cameras of held-out views where the splats show most of them, and the summary of their measurement from there; nothing once `stopped` says so.
 
@@ -45,7 +50,7 @@ def measure_refined(
     """
     cameras = refine_held_out(device, config, gaussians, scene, scene.test, stopped)
     rows = []
-    for m in measure_all(device, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True) if cameras else ():
+    for m in measure_all(device, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True, colors=colors) if cameras else ():
         rows.append(replace(m, image=None))
         if stopped():
             return [], {}

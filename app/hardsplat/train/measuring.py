@@ -5,15 +5,19 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tqdm import tqdm
 
+from hardsplat import trained
 from hardsplat.camera import Camera
 from hardsplat.errors import OutOfMemory
 from hardsplat.gaussians import Gaussians
+from hardsplat.io.scene import Scene
+from hardsplat.train.camera_colors import COLORS, CameraColors
 from hardsplat.train.evaluate import Measured, evaluation_frame, measure_all, summary
+from hardsplat.train.intrinsics import focused_scene
 from hardsplat.train.learnt import measure_refined, uneven, unevenness
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ class Measurements:
         run = self.run
         run.session.drain()
         with run.aside("measuring"):
-            return next(measure_all(run.device, run.session.raster, run.scene, run.scene.test[:1], self._frame(), quiet=True), None)
+            return next(measure_all(run.device, run.session.raster, self._scene(), run.scene.test[:1], self._frame(), quiet=True), None)
 
     def measure(self, step: int, gaussians: Future[Gaussians] | None = None) -> None:
         """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
@@ -49,9 +53,9 @@ class Measurements:
                 rows: list[Measured] = []
                 gains: list[Future[float]] = []
                 self._busy, fitted = True, run.config.exposure != "none"
-                photos = results.held_out()
+                how: dict[str, Any] = {"photos": results.held_out(), "pictures": last, "fitted": fitted, "colors": self._colors()}
                 try:
-                    for m in measure_all(run.device, run.session.raster, run.scene, run.scene.test, self._frame(), run.config.quiet, photos, last, fitted=fitted):
+                    for m in measure_all(run.device, run.session.raster, self._scene(), run.scene.test, self._frame(), run.config.quiet, **how):
                         if run.stopping.asked:
                             break
                         run.watchers.turn(run)
@@ -86,14 +90,23 @@ class Measurements:
         """The summary of held-out views from refined poses; empty where there is no memory for that, or the run is to end."""
         run = self.run
         try:
-            how = run.device, run.config, gaussians, run.scene, run.session.raster, self._frame()
-            self.refined, result = measure_refined(*how, lambda: bool(run.stopping.asked))
+            how = run.device, run.config, gaussians, self._scene(), run.session.raster, self._frame()
+            self.refined, result = measure_refined(*how, lambda: bool(run.stopping.asked), self._colors())
         except OutOfMemory as error:
             tqdm.write(f"note: held-out views are measured from their own poses alone: {error}")
             return {}
         if result:
             tqdm.write(f"from refined poses of held-out views: PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}")
         return result
+
+    def _scene(self) -> Scene:
+        """The scene with the intrinsics that its cameras have by now."""
+        run = self.run
+        return focused_scene(run.scene, run.session.trained_of("intrinsics")[0]) if run.config.intrinsics_opt else run.scene
+
+    def _colors(self) -> CameraColors:
+        """What its cameras have learnt of vignetting and response by now."""
+        return CameraColors({q.name: self.run.session.trained_of(q.name) for q in trained.chosen("camera", self.run.config) if q.name in COLORS})
 
     def _frame(self) -> np.ndarray:
         """The contract's Frame of a measurement now."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,13 +26,13 @@ def pose_passes(extent: float, free: bool = False) -> tuple[ComputePass, ...]:
     """extent: world units. free: the splats stay as they are, so nothing is taken from the mean, and nothing limits the cameras."""
     most = {"MOST_TURN": math.pi if free else MOST_TURN, "MOST_SHIFT": 1e30 if free else MOST_SHIFT * extent, "FREE": free}
     return (
-        ComputePass("pose gather", "pose/gather.comp", reads=("camera", "frame", "counts", "pose_sums", "turn"), writes=("d_turn", "d_shift")),
+        ComputePass("pose gather", "pose/gather.comp", reads=("camera", "frame", "counts", "camera_sums", "turn"), writes=("d_turn", "d_shift")),
         ComputePass("pose settle", "pose/settle.comp", reads=("views", "rates", "turn", "shift"), writes=("turn", "shift"), spec=most),
     )
 
 
 def record_pose_gradients(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """pose_sums -> gradients of the pose of the photograph that the step sees."""
+    """camera_sums -> gradients of the pose of the photograph that the step sees."""
     recorder.run(run["pose gather"], threads=(GROUP,))
 
 
@@ -47,7 +48,7 @@ def refined(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
     by = np.eye(4)
     by[:3, :3] = Rotation.from_rotvec(np.asarray(turn, np.float64)).as_matrix()
     by[:3, 3] = by[:3, :3] @ np.asarray(shift, np.float64)
-    return Camera(by @ camera.w2c, camera.K, camera.width, camera.height)
+    return replace(camera, w2c=by @ camera.w2c)
 
 
 def moved(cameras: Sequence[Camera], buffers: Mapping[str, np.ndarray]) -> list[Camera]:

@@ -132,7 +132,7 @@ class Results:
         """What was learnt of photographs, where anything was. held_out: refined cameras of the held-out views, if there are any."""
         from hardsplat.train.learnt import save_learnt
 
-        if self.config.exposure != "none" or self.config.pose_opt:
+        if self.config.exposure != "none" or self.config.pose_opt or self.config.intrinsics_opt:
             self.background.do("learnt", lambda: save_learnt(self.folder, self.config, self.scene, state, held_out))
 
     def viewer(self, gaussians: Future[Gaussians], name: str | None) -> None:

@@ -19,19 +19,27 @@ _END = ComputePass(name="end step", shader="train/end_step.comp", reads=("frame"
 _END_FIT = ComputePass(name="end step", shader="train/end_fit_step.comp", reads=("frame",), writes=("frame",))
 
 
-def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), pose: str = "pose/given.glsl") -> ComputePass:
+def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), pose: str = "pose/given.glsl", intrinsics: str = "intrinsics/given.glsl") -> ComputePass:
     return ComputePass(
         name="begin step",
         shader="train/begin_step.comp",
         reads=("step_settings", "schedule", "views", "rate_plans", "frame", *reads),
         writes=("camera", "frame", "rates", *writes),
-        slots={"moved": moved, "pose": pose},
+        slots={"moved": moved, "pose": pose, "intrinsics": intrinsics},
     )
 
 
-SCHEDULE_PASSES = (_begin("train/moved_planes.glsl", ("counts",), ("indirect", "moved_planes")), _END)
-POSED_PASSES = (_begin("train/moved_planes.glsl", ("counts", "turn", "shift"), ("indirect", "moved_planes"), "pose/refined.glsl"), _END)  # poses are trained
 FIT_SCHEDULE_PASSES = (_begin("train/moved_none.glsl"), _END_FIT)  # of fits that have no planes of splats
+
+
+def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[ComputePass, ...]:
+    """Those that begin and end a step. poses, intrinsics: these are trained."""
+    seen = ("counts", *(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
+    slots = (f"{name}/{'refined' if on else 'given'}.glsl" for name, on in (("pose", poses), ("intrinsics", intrinsics)))
+    return (_begin("train/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
+
+
+SCHEDULE_PASSES = schedule_passes()
 
 
 def record_begin(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:

@@ -45,13 +45,14 @@ GROUP = contract.CONSTANTS["GROUP"]
 def sink_of(c: TrainConfig, depths: bool) -> Sink:
     """Where the gradients of a training go. depths: its loss has a term of depth."""
     strategy, has_statistics = STRATEGIES[c.strategy], finds_statistics(c.gradient)
-    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt, depths)
+    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths)
 
 
 class Session(BatchedSession):
     """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order. timed_rows: see `use`.
 
     numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all. frozen: the splats stay as they are.
+    distorted: other cameras that its rasterizer draws distort, as those of views may.
     depths: what is known of the views' depth where --depth-lambda asks for it: (H, W), 1 / world units, 0 where nothing is.
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
@@ -72,9 +73,11 @@ class Session(BatchedSession):
         numbers: Sequence[int] | None = None,
         frozen: bool = False,
         depths: Sequence[np.ndarray] | None = None,
+        distorted: bool = False,
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
         (self.width, self.height), self.extent = canvas, extent
+        self._lens = "distorted" if distorted or any(v.distortion for v in views) else "pinhole"
         self.numbers = list(numbers or [0] * len(views))
         self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
         known = Depths(device, depths, config.depth_lambda, config.max_steps, extent, photos) if depths is not None and config.depth_lambda else None
@@ -157,6 +160,11 @@ class Session(BatchedSession):
         n = self.count()
         return {name: self.parameters.read(name, n) for name in trained.values()}
 
+    def trained_of(self, name: str) -> np.ndarray:
+        """(planes, items, width) of a quantity of photographs or cameras, after all that was queued."""
+        self.drain()
+        return self.parameters.read(name, self.items[trained.QUANTITIES[name].of])
+
     def gaussians(self) -> Gaussians:
         self.drain()
         return self.parameters.download()
@@ -237,7 +245,7 @@ class Session(BatchedSession):
     def has_timed_rows(self, rasterizer: str) -> bool:
         """Whether `use` of that rasterizer would look for the fastest rows."""
         backend = BACKENDS[rasterizer]
-        options = backend.options.of(self.config)
+        options = replace(backend.options.of(self.config), lens=self._lens)
         return backend.first(self.device, options) != options
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
@@ -279,7 +287,7 @@ class Session(BatchedSession):
 
     def _record(self) -> None:
         backend = BACKENDS[self.config.rasterizer]
-        options = backend.options.of(self.config)
+        options = replace(backend.options.of(self.config), lens=self._lens)
         if not self._timed_rows:
             options = backend.first(self.device, options)
         self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=sink_of(self.config, self.capture.depths is not None))

@@ -33,6 +33,7 @@ from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.closing import say_outcome
 from hardsplat.train.evaluate import Measured, canvas_of
+from hardsplat.train.intrinsics import check_lenses
 from hardsplat.train.keeping import Keeping
 from hardsplat.train.logs import log_of
 from hardsplat.train.measuring import Measurements
@@ -82,7 +83,7 @@ class Run:
         check_folder(self.folder)
         self.parts.begin("load")
         start = checkpoint_to_resume(config, self.folder)
-        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
+        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode, config.undistort)
         for note in self.scene.notes:
             tqdm.write(f"note: {note}")
         if config.init_type == "sfm" and not len(self.scene.points):
@@ -99,6 +100,8 @@ class Run:
     def _prepare(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
         """Device, photographs and session, up to the first step. Photographs are read by threads while the device is opened."""
         config, views = self.config, [self.scene.views[i] for i in self.scene.train]
+        if config.intrinsics_opt:
+            check_lenses(self.scene.views)
         reading = self.results.read(views)
         points = not (start or starts_random(config, self.scene))
         begun = self.results.background.do("first splats", lambda: initial_gaussians(config, self.scene), line="first splats") if points else None
@@ -113,15 +116,16 @@ class Run:
         first = start.splats if start else config.init_num_pts if starts_random(config, self.scene) else len(self.scene.points)
         self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
         canvas = canvas_of(self.scene)
-        build_ahead(self.device, config, names if may_time() else names[:1], canvas)
+        numbers, distorted = [v.number for v in views], any(v.camera.distortion for v in self.scene.views)
+        build_ahead(self.device, config, names if may_time() else names[:1], canvas, "distorted" if distorted else "pinhole", max(numbers) + 1)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
         depths = self._known_depths()
-        numbers = [v.number for v in views]
-        timed_rows = len(self._auto.names) < 2
-        self.session = Session(self.device, config, [v.camera for v in views], photos, canvas, self.scene.extent, self._on_batch, timed_rows, numbers, depths=depths)
+        cameras, timed_rows = [v.camera for v in views], len(self._auto.names) < 2
+        shown = self.device, config, cameras, photos, canvas, self.scene.extent, self._on_batch
+        self.session = Session(*shown, timed_rows, numbers, depths=depths, distorted=distorted)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start, begun)

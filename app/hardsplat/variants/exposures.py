@@ -15,20 +15,26 @@ class Exposure:
     slot: str
     chain: str
     note: str
+    responds: bool = False  # cameras have a response, unless there is one alone
 
     @property
     def quantities(self) -> tuple[trained.Quantity, ...]:
         """What it trains, of photographs and of cameras."""
         name = next(name for name, row in EXPOSURES.items() if row is self)
-        return tuple(q for q in trained.QUANTITIES.values() if q.chosen == ("exposure", name))
+        return tuple(q for q in trained.QUANTITIES.values() if q.chosen and q.chosen[0] == "exposure" and name in q.chosen[1])
 
 
 EXPOSURES = {
     "none": Exposure("", "", "one set of colours explains all photographs"),
-    "affine": Exposure("exposure/affine.glsl", "exposure/affine_chain.glsl", "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure compensation of their code)"),
+    "affine": Exposure(
+        "exposure/affine.glsl",
+        "exposure/affine_chain.glsl",
+        "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure compensation of their code), and vignetting of each camera (PPISP)",
+    ),
     "ppisp": Exposure(
         "exposure/ppisp.glsl",
         "exposure/ppisp_chain.glsl",
         "exposure and white balance for each photograph, vignetting and response for each camera (PPISP, arXiv 2601.18336)",
+        responds=True,
     ),
 }

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from hardsplat import trained
+
 PIXELS = "pixels"
 
 
@@ -31,9 +33,9 @@ class LossTerm:
         return self.function or name
 
 
-def _of_cameras(weight: float) -> Callable[[Any, float], float]:
+def _of_cameras(of: str, weight: float) -> Callable[[Any, float], float]:
     """The weight where cameras are trained, as a share of --exposure-reg."""
-    return lambda settings, extent: weight * settings.exposure_reg if settings.exposure == "ppisp" else 0.0
+    return lambda settings, extent: weight * settings.exposure_reg if trained.is_chosen(trained.QUANTITIES[of], settings) else 0.0
 
 
 LOSS_TERMS = {
@@ -43,10 +45,10 @@ LOSS_TERMS = {
     # per extent, so that a scene trains alike in metres and in centimetres
     "scale": LossTerm("loss/terms/scale.glsl", "log_scales", lambda settings, extent: settings.scale_reg / extent, "mean scale (Kheradmand et al. 2024)"),
     # Of cameras, with the weights of PPISP (arXiv 2601.18336), whose means are over red, green and blue alone: 3 of our 4 numbers. A variance is over 2 of 3.
-    "vignette_channels": LossTerm("loss/terms/channels.glsl", "vignette_falloff", _of_cameras(0.1 * 4 / 2), "variance of the channels", "channels"),
-    "response_channels": LossTerm("loss/terms/channels.glsl", "response", _of_cameras(0.1 * 4 / 2), "variance of the channels", "channels"),
-    "off_centre": LossTerm("loss/terms/off_centre.glsl", "vignette_centre", _of_cameras(0.02 * 4 / 3), "squared distance of the vignette from the middle"),
-    "brighter_edges": LossTerm("loss/terms/brighter_edges.glsl", "vignette_falloff", _of_cameras(0.01 * 4 / 3), "brightening towards the edges"),
+    "vignette_channels": LossTerm("loss/terms/channels.glsl", "vignette_falloff", _of_cameras("vignette_falloff", 0.1 * 4 / 2), "variance of the channels", "channels"),
+    "response_channels": LossTerm("loss/terms/channels.glsl", "response", _of_cameras("response", 0.1 * 4 / 2), "variance of the channels", "channels"),
+    "off_centre": LossTerm("loss/terms/off_centre.glsl", "vignette_centre", _of_cameras("vignette_centre", 0.02 * 4 / 3), "squared distance of the vignette from the middle"),
+    "brighter_edges": LossTerm("loss/terms/brighter_edges.glsl", "vignette_falloff", _of_cameras("vignette_falloff", 0.01 * 4 / 3), "brightening towards the edges"),
 }
 
 

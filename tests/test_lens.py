@@ -1,0 +1,102 @@
+"""Cameras that distort, drawn without undistortion: images and gradients against the float64 oracle."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hardsplat.api import Camera, Gaussians, Renderer
+from hardsplat.camera import Distortion
+from tests.drawing import BACKGROUND, PARAMETERS, clear_scene
+from tests.goldens import relative_l2, scene_of
+from tests.oracle import lens as oracle
+from tests.oracle.render import render
+
+WIDTH, HEIGHT, SPLATS = 48, 32, 12
+LENSES = {
+    "perspective": Distortion(False, (-0.2, 0.05, 0.01, -0.02, 0.01, 0.03, -0.02, 0.005)),
+    "fisheye": Distortion(True, (0.05, -0.02, 0.01, -0.003)),
+    "plain fisheye": Distortion(True, (0.0, 0.0, 0.0, 0.0)),
+}
+RASTERIZERS = [("hardware", {"block": "1x1", "format": "float32", "state_format": "float32"}), ("tiled", {}), ("tiled", {"antialiased": True})]
+
+
+def of_oracle(distortion: Distortion):
+    return (oracle.fisheye if distortion.fisheye else oracle.perspective)(*distortion.coefficients)
+
+
+@pytest.mark.parametrize("name", LENSES)
+def test_where_rays_go(name):
+    """Camera and oracle agree, and so does OpenCV."""
+    cv2 = pytest.importorskip("cv2")
+    d, rays = LENSES[name], np.random.default_rng(0).uniform(-1.5, 1.5, (50, 2))
+    wanted, jacobian = of_oracle(d)(rays)
+    assert np.abs(d(rays) - wanted).max() < 1e-12
+    straight = np.concatenate([rays, np.ones((50, 1))], axis=1)[:, None]
+    of_cv = cv2.fisheye.projectPoints if d.fisheye else cv2.projectPoints
+    found = of_cv(straight, np.zeros(3), np.zeros(3), np.eye(3), np.array(d.coefficients))[0].reshape(-1, 2)
+    assert np.abs(found - wanted).max() < 1e-9
+    step = np.array([1e-6, 0])
+    assert np.abs((d(rays + step) - d(rays - step)) / 2e-6 - jacobian[:, :, 0]).max() < 1e-8
+
+
+def test_rays_that_would_come_back_are_not_followed():
+    K = np.array([[20.0, 0, 24], [0, 20, 16], [0, 0, 1]])
+    barrel = Camera(np.eye(4), K, WIDTH, HEIGHT, Distortion(False, (-0.3, 0, 0, 0, 0, 0, 0, 0)))
+    r = np.sqrt(barrel.reach)  # r (1 - 0.3 r^2) turns at 1 / sqrt(0.9)
+    assert 0.9 / np.sqrt(0.9) < r < 1.001 / np.sqrt(0.9)
+    assert Camera(np.eye(4), K, WIDTH, HEIGHT).reach == np.inf
+    with pytest.raises(ValueError, match="has 4 finite coefficients"):
+        Distortion(True, (0.1,))
+
+
+@pytest.mark.parametrize("rasterizer, options", RASTERIZERS)
+@pytest.mark.parametrize("name", LENSES)
+def test_image_and_gradients_against_the_oracle(device, name, rasterizer, options):
+    """Gradients of a weighted sum of pixels by every number of every splat, against central differences in float64. Splats in the middle and at the edges."""
+    scene = clear_scene(SPLATS, WIDTH, HEIGHT, 1, seed=5)
+    distortion, antialiased = LENSES[name], options.get("antialiased", False)
+    camera = Camera(scene["w2c"], scene["K"], WIDTH, HEIGHT, distortion)
+    assert camera.reach > 0.3
+    with Renderer(device, rasterizer, **options) as renderer:
+        image, _ = renderer.forward(Gaussians(*(scene[n] for n in PARAMETERS)), camera, background=BACKGROUND)
+        gradients = renderer.backward(scene["weight"])
+
+    inputs = {**scene_of(scene), **{n: scene[n].astype(np.float64) for n in PARAMETERS}}
+
+    def drawn(**changed):
+        end = "after" if rasterizer == "tiled" else "none"
+        return render(**{**inputs, **changed}, background=np.array(BACKGROUND), termination=end, antialiased=antialiased, lens=of_oracle(distortion))
+
+    wanted = drawn()
+    seen = np.sum(((scene["means"] @ scene["w2c"][:3, :3].T + scene["w2c"][:3, 3])[:, :2] / (scene["means"] @ scene["w2c"][2, :3] + scene["w2c"][2, 3])[:, None]) ** 2, axis=1)
+    assert seen.max() < camera.reach and wanted.projection.visible.sum() >= SPLATS // 2
+    straight = render(**inputs, background=np.array(BACKGROUND), antialiased=antialiased)
+    assert relative_l2(image, wanted.image) < 1e-4 < 1e-2 < relative_l2(image, straight.image)
+    for parameter in PARAMETERS:
+        at, exact = inputs[parameter], np.zeros(inputs[parameter].shape)
+        for i in np.ndindex(at.shape):
+            sides = [at.copy(), at.copy()]
+            sides[0][i] += 1e-7
+            sides[1][i] -= 1e-7
+            exact[i] = np.sum(scene["weight"] * (drawn(**{parameter: sides[0]}).image - drawn(**{parameter: sides[1]}).image)) / 2e-7
+        assert np.abs(exact).max() > 0
+        assert relative_l2(gradients[parameter], exact) < 3e-4, parameter
+
+
+def test_lenses_of_one_renderer(device):
+    """A fisheye after a pinhole and beside one; without distortion the shader for lenses draws what the pinhole's draws, gradients included."""
+    scene = clear_scene(SPLATS, WIDTH, HEIGHT, 1, seed=6)
+    splats, straight = Gaussians(*(scene[n] for n in PARAMETERS)), Camera(scene["w2c"], scene["K"], WIDTH, HEIGHT)
+    bent = replace(straight, distortion=LENSES["fisheye"])
+    none = replace(straight, distortion=Distortion(False, (0.0,) * 8))
+    images, gradients = {}, {}
+    with Renderer(device, "tiled") as renderer:
+        for name, camera in {"straight": straight, "bent": bent, "none": none}.items():
+            images[name] = renderer.forward(splats, camera)[0]
+            gradients[name] = renderer.backward(scene["weight"])
+        both = renderer.forward(splats, [straight, bent])[0]
+    assert relative_l2(both[1], images["bent"]) == 0 and relative_l2(images["bent"], images["straight"]) > 1e-2
+    for image in (both[0], images["none"]):
+        assert relative_l2(image, images["straight"]) < 1e-6
+    assert all(relative_l2(gradients["none"][n], gradients["straight"][n]) < 1e-5 for n in PARAMETERS)
