@@ -169,7 +169,9 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
         draws(device, HardwareOptions(**options, stochastic=gradient), parameters)
     for options in every("reduction", "atomics", "gradient_samples"):
         if not REDUCTIONS[options["reduction"]].quads and int(options["gradient_samples"]) in sample_counts(device):
-            draws(device, HardwareOptions(**options, gradient="order-free"), parameters)
+            draws(device, HardwareOptions(**options, gradient="order-free", gradient_estimate="pairs"), parameters)
+    for options in every("reduction", "atomics", "format"):
+        draws(device, HardwareOptions(**options, gradient="order-free"), parameters)
     for options in every("format", "state_format", "ordering", "block"):
         draws(device, HardwareOptions(**options), parameters)
     for options, segments in itertools.product(every("format", "blending", "ordering"), (1, 3)):

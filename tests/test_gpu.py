@@ -338,7 +338,7 @@ def test_device_choice():
 
 def test_device_from_the_environment(monkeypatch):
     monkeypatch.setenv("HARDSPLAT_DEVICE", "no such device")
-    with pytest.raises(UserError, match="--device no such device"):
+    with pytest.raises(UserError, match="HARDSPLAT_DEVICE=no such device"):
         context.Device()
 
 

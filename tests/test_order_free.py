@@ -15,6 +15,7 @@ from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 from tests.drawing import BACKGROUND, PARAMETERS, fresh_seed, gaussians_of, runnable
@@ -49,14 +50,18 @@ def check_mean(found, wanted, seed) -> None:
         assert np.isfinite(samples).all() and (off <= 6 * samples.std(0) / np.sqrt(len(samples))).all(), f"{name}, seed {seed}: {off.max()}"
 
 
-@pytest.mark.parametrize("samples, block", [("1", "1x1"), ("1", "2x2"), ("4", "1x1"), ("2", "2x2"), ("8", "1x1")])
-def test_the_error_falls_as_one_over_the_root_of_samples(device, samples, block):
+@pytest.mark.parametrize(
+    "estimate, samples, block, segments",
+    [("pairs", "1", "1x1", 1), ("pairs", "1", "2x2", 1), ("pairs", "4", "1x1", 1), ("pairs", "2", "2x2", 1), ("weights", "1", "2x2", 1), ("weights", "2", "2x2", 3), ("weights", "4", "1x1", 1)],
+)
+def test_the_error_falls_as_one_over_the_root_of_samples(device, estimate, samples, block, segments):
     """For every class of parameters, and to nothing."""
-    if int(samples) * BLOCKS[block].pixels not in sample_counts(device):
+    if estimate == "pairs" and int(samples) * BLOCKS[block].pixels not in sample_counts(device):
         pytest.skip(f"{device.name} does not draw {samples} samples a pixel in blocks of {block}")
     seed = fresh_seed()
     scene = random_scene(seed, 8, *SIZE, 1, overlap=5, opacity=(0.3, 0.9))
-    found, wanted = estimates(device, scene, 256, gradient_samples=samples, block=block, gradient_draws=8), exact(scene)
+    options = {"gradient_estimate": estimate, "gradient_samples": samples, "block": block, "segments": segments}
+    found, wanted = estimates(device, scene, 256, gradient_draws=8 if estimate == "pairs" else 2, **options), exact(scene)
     counts = 4 ** np.arange(4)
     for name in PARAMETERS:
         errors = errors_by_samples(found[name].reshape(256, -1), wanted[name].ravel(), counts)
@@ -91,39 +96,64 @@ def faint(scene):
     scene["opacities"][:] = np.linspace(1.02, 3, len(scene["opacities"])) / 255
 
 
+@pytest.mark.parametrize("estimate, segments", [("pairs", 1), ("weights", 1), ("weights", 3)])
 @pytest.mark.parametrize("arrange", [one_splat, ties, opaque_front, faint])
-def test_the_mean_is_that_of_the_oracle(device, arrange):
+def test_the_mean_is_that_of_the_oracle(device, arrange, estimate, segments):
     seed = fresh_seed()
     scene = random_scene(seed, 8, *SIZE, 0, overlap=6)
     arrange(scene)
-    found, wanted = estimates(device, scene, 48, gradient_draws=8), exact(scene)
+    found, wanted = estimates(device, scene, 48, gradient_estimate=estimate, segments=segments, gradient_draws=8 if estimate == "pairs" else 2), exact(scene)
     check_mean(found, wanted, seed)
-    if arrange is faint:  # by the logarithm of the opacity, an accepted sample counts as much as one of a solid splat: at most two colours' distance
+    if arrange is faint and estimate == "pairs":  # by the logarithm of the opacity, an accepted sample counts as much as one of a solid splat: at most two colours' distance
         most = 8 * np.abs(scene["weight"]).sum(2).max()
         accepted = 1 / 4 if max(sample_counts(device)) >= 4 else 1  # of a pixel, at least
         per_pixel = np.abs(found["opacities"] * scene["opacities"]).max() / (accepted * SIZE[0] * SIZE[1])
         assert per_pixel < most
 
 
+def test_a_segment_of_one_splat_leaves_nothing_to_chance(device):
+    """What is in front of a depth segment and behind it is exact."""
+    seed = fresh_seed()
+    scene = random_scene(seed, 8, *SIZE, 1, overlap=5, opacity=(0.3, 0.9))
+    found, wanted = estimates(device, scene, 4, segments=16), exact(scene)
+    for name in PARAMETERS:
+        assert max(relative_l2(each, wanted[name]) for each in found[name]) < 0.06, f"{name}, seed {seed}"
+        assert relative_l2(found[name][0], found[name][1]) < 0.06
+
+
+def test_weights_are_less_noisy_than_pairs(device):
+    """By a multiple, with the same samples: a fragment has its part whether a sample accepts it or not."""
+    scene = random_scene(7, 80, *SIZE, 0, overlap=20, opacity=(0.05, 0.9))
+    options = {"gradient_samples": "1", "block": "1x1"}
+    pairs, one, many = (estimates(device, scene, 32, **options, gradient_estimate=e, segments=n) for e, n in (("pairs", 1), ("weights", 1), ("weights", 16)))
+    for name in PARAMETERS:
+        noise = [np.sqrt(found[name].var(0).sum()) for found in (pairs, one, many)]
+        assert noise[1] < 0.7 * noise[0] and noise[2] < 0.6 * noise[1], f"{name}: {noise}"
+
+
 def test_rows_that_differ_in_speed_alone_find_the_same(device, monkeypatch):
     """The same samples accept the same splats, whatever outline their fragments come from, and however they are summed."""
     seed = fresh_seed()
     scene = random_scene(seed, 60, 33, 21, 0, overlap=8, anisotropy=8)
-    wanted = {block: estimates(device, scene, 2, block=block) for block in BLOCKS}
-    changes = [{"shape": name} for name in runnable(device, SHAPES)] + [{"segments": 3}]
-    changes += [{"reduction": r, "atomics": a} for r in runnable(device, REDUCTIONS) if not REDUCTIONS[r].quads for a in runnable(device, ATOMICS)]
-    for options, block in itertools.product(changes, BLOCKS):
-        found = estimates(device, scene, 2, block=block, **options)
-        assert max(relative_l2(found[name], wanted[block][name]) for name in PARAMETERS) < 1e-5, f"{options} {block}, seed {seed}"
+    shapes = [{"shape": name} for name in runnable(device, SHAPES)]
+    sums = [{"reduction": r, "atomics": a} for r in runnable(device, REDUCTIONS) for a in runnable(device, ATOMICS)]
+    for estimate, block in itertools.product(ESTIMATES, BLOCKS):
+        wanted = estimates(device, scene, 2, gradient_estimate=estimate, block=block)
+        alone = [each for each in sums if estimate != "pairs" or not REDUCTIONS[each["reduction"]].quads]
+        for options in [*shapes, *alone, *([{"segments": 3}] if estimate == "pairs" else [])]:
+            found = estimates(device, scene, 2, gradient_estimate=estimate, block=block, **options)
+            assert max(relative_l2(found[name], wanted[name]) for name in PARAMETERS) < 1e-5, f"{options} {estimate} {block}, seed {seed}"
+    wanted = estimates(device, scene, 2, gradient_estimate="pairs")
     monkeypatch.setattr(OrderFree, "front_to_back", False)
-    found = estimates(device, scene, 2)
-    assert max(relative_l2(found[name], wanted["1x1"][name]) for name in PARAMETERS) < 1e-5, f"back to front, seed {seed}"
+    found = estimates(device, scene, 2, gradient_estimate="pairs")
+    assert max(relative_l2(found[name], wanted[name]) for name in PARAMETERS) < 1e-5, f"back to front, seed {seed}"
 
 
-def test_draws_are_averaged(device):
+@pytest.mark.parametrize("estimate", ESTIMATES)
+def test_draws_are_averaged(device, estimate):
     """Two draws a step halve the variance of one."""
     scene = random_scene(5, 12, *SIZE, 0, overlap=5)
-    one, two = (estimates(device, scene, 128, gradient_draws=draws) for draws in (1, 2))
+    one, two = (estimates(device, scene, 128, gradient_estimate=estimate, segments=1, gradient_draws=draws) for draws in (1, 2))
     for name in PARAMETERS:
         assert 0.35 < two[name].var(0).sum() / one[name].var(0).sum() < 0.68
 
@@ -132,7 +162,7 @@ def test_options_that_do_not_run_are_said(device):
     most = max(sample_counts(device))
     if most < 8:
         with pytest.raises(UserError, match=r"--gradient-samples 8: .* draws 1"):
-            Renderer(device, gradient="order-free", gradient_samples="8")
+            Renderer(device, gradient="order-free", gradient_estimate="pairs", gradient_samples="8")
     with pytest.raises(UserError, match="--gradient order-free: .* use --rasterizer hardware"):
         Renderer(device, "tiled", gradient="order-free")
     assert fastest(device, TrainConfig(rasterizer="auto", gradient="order-free")) == "hardware"

@@ -17,13 +17,14 @@ from PIL import Image
 from plyfile import PlyData, PlyElement
 from scipy.spatial.transform import Rotation
 
-from hardsplat.camera import Camera
+from hardsplat.camera import Camera, Distortion
 from hardsplat.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.transforms import OPENGL_TO_OPENCV
 from tools import courtyard
 from tools.raytrace import World
 
 FIELD_OF_VIEW = 68.0  # degrees, horizontal
+FISHEYE_FIELD, FISHEYE = 150.0, Distortion(True, (0.02, -0.005, 0.0, 0.0))  # of a fisheye lens, with little more than the equidistant image
 HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/evaluate.py
 NOISE = 0.003  # of the courtyard's half width: about what structure from motion leaves
 
@@ -35,13 +36,13 @@ class View:
     distance: np.ndarray  # (height, width) along the ray of the pixel's centre, metres
 
 
-def cameras(count: int, width: int, height: int) -> list[Camera]:
-    """Two turns around the fountain, looking in.
+def cameras(count: int, width: int, height: int, fisheye: bool = False) -> list[Camera]:
+    """Two turns around the fountain, looking in. fisheye: through such a lens.
 
     Height, distance and aim swing with a period of HOLD_OUT views and pass their middle at each held-out view, so that no
     held-out view is an extreme one; the second turn falls between the views of the first (an odd number of steps).
     """
-    focal = width / (2 * np.tan(np.radians(FIELD_OF_VIEW) / 2))
+    focal = width / np.radians(FISHEYE_FIELD) if fisheye else width / (2 * np.tan(np.radians(FIELD_OF_VIEW) / 2))
     K = np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]])
     out = []
     for i in range(count):
@@ -50,7 +51,7 @@ def cameras(count: int, width: int, height: int) -> list[Camera]:
         r = 3.6 + 0.25 * fast
         eye = np.array([r * np.cos(angle), r * np.sin(angle), 1.75 + 0.55 * swing])
         target = np.array([0.25 * np.sin(3 * angle), 0.25 * np.cos(2 * angle), 1.2 + 0.1 * fast])
-        out.append(Camera(_look_at(eye, target), K, width, height))
+        out.append(Camera(_look_at(eye, target), K, width, height, FISHEYE if fisheye else None))
     return out
 
 
@@ -67,9 +68,22 @@ def _look_at(eye, target):
 def rays(camera: Camera, x, y):
     """World rays through pixel positions x, y (N,): origins and unit directions, both (3, N) float32."""
     d = np.linalg.inv(camera.K) @ np.stack([x, y, np.ones_like(x)])
+    if camera.distortion:
+        d = _through_fisheye(camera.distortion, d[:2])
     d = camera.w2c[:3, :3].T @ (d / np.linalg.norm(d, axis=0))
     o = np.broadcast_to(camera.position[:, None], d.shape)
     return o.astype(np.float32), d.astype(np.float32)
+
+
+def _through_fisheye(lens: Distortion, at: np.ndarray) -> np.ndarray:
+    """Directions (3, N) of rays that a fisheye puts at (2, N), in focal lengths from its centre: the angle from the axis by Newton's method."""
+    far = np.maximum(np.linalg.norm(at, axis=0), 1e-12)
+    odd = np.array([1.0, *lens.coefficients])
+    angle = far.copy()
+    for _ in range(20):
+        powers = angle ** (2 * np.arange(5))[:, None]
+        angle -= (angle * (odd @ powers) - far) / ((odd * (2 * np.arange(5) + 1)) @ powers)
+    return np.concatenate([np.sin(angle) * at / far, np.cos(angle)[None]])
 
 
 def render(world: World, camera: Camera, supersample: int) -> View:
@@ -90,6 +104,9 @@ def visible(view: View, points: np.ndarray):
     """Which of the (N, 3) points `view` sees, and the (N,) row and column of the pixel each falls on."""
     camera = view.camera
     seen = points @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
+    if camera.distortion:
+        depth = np.maximum(seen[:, 2:], 1e-6)
+        seen = np.concatenate([camera.distortion(seen[:, :2] / depth) * depth, seen[:, 2:]], axis=1)
     x, y, z = camera.K @ seen.T
     ahead = z > 0.05
     column, row = (np.floor(a / np.where(ahead, z, 1)).astype(int) for a in (x, y))
@@ -120,7 +137,7 @@ def scatter(views: list[View], count: int, rng: np.random.Generator):
     return noisy, np.rint(colour[keep] / seen_by[keep, None]).astype(np.uint8)
 
 
-def make_scene(out, views=40, width=160, height=120, seed=0, points=3500, supersample=3, layout="colmap", report=lambda line: None) -> int:
+def make_scene(out, views=40, width=160, height=120, seed=0, points=3500, supersample=3, layout="colmap", fisheye=False, report=lambda line: None) -> int:
     """Write `out`/images and `out`/sparse/0, or for layout `transforms` transforms.json and points.ply; returns the number of points written (at most `points`)."""
     out = Path(out)
     rng = np.random.default_rng(seed)
@@ -129,7 +146,7 @@ def make_scene(out, views=40, width=160, height=120, seed=0, points=3500, supers
     report("baking light")
     world = World(courtyard.bodies(rng), courtyard.sun(), texel, rng)
     seen = []
-    for i, camera in enumerate(cameras(views, width, height)):
+    for i, camera in enumerate(cameras(views, width, height, fisheye)):
         seen.append(render(world, camera, supersample))
         report(f"view {i + 1} of {views}")
     xyz, rgb = scatter(seen, points, rng)
@@ -155,7 +172,8 @@ def _write_images(folder, views):
 def _write_model(folder, views, xyz, rgb):
     first = views[0].camera
     K = first.K
-    lens = ColmapCamera(1, "PINHOLE", first.width, first.height, np.array([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]))
+    model, more = ("OPENCV_FISHEYE", first.distortion.coefficients) if first.distortion else ("PINHOLE", ())
+    lens = ColmapCamera(1, model, first.width, first.height, np.array([K[0, 0], K[1, 1], K[0, 2], K[1, 2], *more]))
     images = {}
     for i, view in enumerate(views):
         w2c = view.camera.w2c
@@ -188,7 +206,10 @@ def main():
     parser = scene_parser("make_scene", "Ray-trace the courtyard scene and write it in COLMAP layout.", "small placements, light sampling and points", **defaults)
     parser.add_argument("--points", type=_at_least(1), default=3500, help="most points to write to points3D.bin")
     parser.add_argument("--layout", choices=("colmap", "transforms"), default="colmap", help="sparse/0/, or transforms.json and points.ply")
+    parser.add_argument("--fisheye", action="store_true", help=f"through a fisheye of {FISHEYE_FIELD:g} degrees, for the layout colmap")
     options = vars(parser.parse_args())
+    if options["fisheye"] and options["layout"] != "colmap":
+        parser.error("--fisheye: only in the layout colmap")
     count = make_scene(**options, report=lambda line: print(line, flush=True))
     print(f"{options['out']}: {options['views']} views of {options['width']}x{options['height']}, {count} points")
 

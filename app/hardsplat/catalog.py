@@ -20,6 +20,7 @@ from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
+from hardsplat.raster.weighed import Weighed
 from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.intrinsics import INTRINSICS_PASS
@@ -85,6 +86,8 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
     for reduction, atomics, samples in itertools.product(REDUCTIONS.values(), ATOMICS.values(), (1, 2)):
         if not reduction.quads:
             yield from OrderFree(replace(rows, reduction=reduction, atomics=atomics, block=BLOCKS["1x1"], samples=samples), 1, 1, 1).passes()
+    for format, reduction, atomics, quads in itertools.product(FORMATS.values(), REDUCTIONS.values(), ATOMICS.values(), QUADS.values()):
+        yield from Weighed(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads, samples=1), 1, 1, 1, 1).passes()
     for shape in SHAPES.values():
         yield from hardware.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
 

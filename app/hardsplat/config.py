@@ -15,6 +15,7 @@ from hardsplat.errors import UserError
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
@@ -171,7 +172,12 @@ class Learning:
         "in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments",
         choices=("auto", *GRADIENTS),
     )
-    gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="as many as the device draws", choices=("auto", "1", "2", "4", "8"))
+    gradient_estimate: str = option(
+        "auto",
+        "order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights",
+        choices=("auto", *ESTIMATES),
+    )
+    gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="2; pairs: as many as the device draws", choices=("auto", "1", "2", "4", "8"))
     gradient_draws: int = option(1, "order-free: how often the samples are drawn in a step", unit="times", min=1, max=64)
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
     gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)

@@ -196,8 +196,11 @@ class TrainSettings(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
 
+    gradient_estimate: Literal["auto", "weights", "pairs"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
+
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
-    """order-free: samples of a pixel (default: as many as the device draws)"""
+    """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""
 
     gradient_draws: int
     """order-free: how often the samples are drawn in a step (default: 1 times)"""
@@ -480,8 +483,11 @@ class RasterizerOptions(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
 
+    gradient_estimate: Literal["auto", "weights", "pairs"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
+
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
-    """order-free: samples of a pixel (default: as many as the device draws)"""
+    """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""
 
     gradient_draws: int
     """order-free: how often the samples are drawn in a step (default: 1 times)"""

@@ -12,7 +12,8 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
 layout(constant_id = 5) const uint BLOCK_H = 1u;
 layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
-layout(constant_id = 13) const bool SAMPLED = false;  // fragments are of samples anywhere in a pixel, and bear ranks
+layout(constant_id = 13) const bool SAMPLED = false;  // fragments are of samples anywhere in a pixel
+layout(constant_id = 14) const bool RANKED = false;   // fragments bear ranks, not splats
 #include "draw/segments.glsl"
 
 BUFFER_counts(readonly)
@@ -44,7 +45,7 @@ vec4 clip(vec2 px, Drawn d) {
 }
 
 // Who a fragment says it is of.
-uint name_of(Drawn d) { return SAMPLED ? d.rank : d.splat; }
+uint name_of(Drawn d) { return RANKED ? d.rank : d.splat; }
 
 // The rows of fragments above those of a segment.
 float top_of(uint segment) { return float(segment * CANVAS_HEIGHT / BLOCK_H); }

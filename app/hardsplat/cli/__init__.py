@@ -35,7 +35,7 @@ def main(argv: list[str] | None = None) -> int:
         if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
             raise
         remedy = getattr(command, "REMEDIES", {}).get(error.grows_with) if isinstance(error, OutOfMemory) else None
-        print(f"hardsplat: error: {_blamed(str(error), words)}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
+        print(f"hardsplat: error: {error}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT
@@ -67,12 +67,6 @@ def _parsed(argv: list[str]) -> dict:
     if device := os.environ.get("HARDSPLAT_DEVICE"):
         flags.setdefault("device", device)
     return flags
-
-
-def _blamed(text: str, argv: list[str]) -> str:
-    """An error about the device names what chose it: the flag, or the environment."""
-    named = any(word.split("=")[0] == "--device" for word in argv)
-    return re.sub("^--device ", "HARDSPLAT_DEVICE=", text) if os.environ.get("HARDSPLAT_DEVICE") and not named else text
 
 
 def _dashed(argv: list[str]) -> list[str]:

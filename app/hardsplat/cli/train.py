@@ -10,6 +10,7 @@ from hardsplat.parts import Parts, process_began
 from hardsplat.presets import SAVED_NAME, load_config
 
 HELP = "train a scene"
+SWITCHING = 5e-4  # s until Python hands over to a thread that waits for it; by default ten times that, for which the one that feeds the GPU or measures would wait each time
 REMEDIES = {"splats": "lower --cap-max or --sh-degree", "random splats": "lower --init-num-pts", "pixels": "raise --data-factor"}
 COMMON = ("result_dir", "max_steps", "data_factor", "test_every", "background", "strategy", "cap_max", "sh_degree", "rasterizer", "device", "resume", "quiet")
 
@@ -28,6 +29,7 @@ def add_flags(parser):
 
 def handle(flags):
     parts = Parts("imports", process_began())
+    sys.setswitchinterval(SWITCHING)
     preset, with_window, with_sfm, address = flags.pop("config", None), flags.pop("view"), flags.pop("sfm"), flags.pop("serve")
     if "scene" in flags:
         if "data_dir" in flags:

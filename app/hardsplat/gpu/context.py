@@ -28,6 +28,7 @@ _TYPES = {
 }
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 _OF_THE_LOADER = "vkGetDeviceProcAddr(): "  # an older loader asking a newer layer about functions that hardsplat never calls
+BUILDERS = min(8, os.cpu_count() or 1)  # threads that build pipelines; more of them wait for one another in Python
 QUAD_CONTROL_LAYER = vk.VK_MAKE_VERSION(1, 3, 268)  # older ones call SPIR-V with quad control invalid
 NO_DEVICE = "no Vulkan device: install a GPU driver with Vulkan 1.2, or Mesa's software renderer (Debian/Ubuntu: apt-get install mesa-vulkan-drivers)"
 
@@ -162,13 +163,14 @@ def choose(devices: list[PhysicalDevice], wanted: str | None) -> PhysicalDevice:
     if wanted in (None, ""):
         return devices[0]
     listing = ", ".join(f"{i}: {d.name}" for i, d in enumerate(devices))
+    named = f"HARDSPLAT_DEVICE={wanted}" if wanted == os.environ.get("HARDSPLAT_DEVICE") else f"--device {wanted}"
     if wanted.isdigit():
         if int(wanted) >= len(devices):
-            raise UserError(f"--device {wanted}: there is no such device; this machine has {listing}")
+            raise UserError(f"{named}: there is no such device; this machine has {listing}")
         return devices[int(wanted)]
     matching = [d for d in devices if wanted.lower() in d.name.lower()]
     if not matching:
-        raise UserError(f"--device {wanted}: no device has this in its name; this machine has {listing}")
+        raise UserError(f"{named}: no device has this in its name; this machine has {listing}")
     return matching[0]
 
 
@@ -208,7 +210,7 @@ class Device:
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}
         self.pipelines: dict[tuple, Future] = {}  # built passes, and those that are being built, see app/hardsplat/gpu/passes.py
-        self.builders, self.building = ThreadPoolExecutor(thread_name_prefix="builder"), threading.Lock()
+        self.builders, self.building = ThreadPoolExecutor(BUILDERS, "builder"), threading.Lock()
         self.build_seconds = 0.0  # that somebody waited for them
 
     def _read_limits(self) -> None:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import imageio.plugins.pillow  # noqa: F401  # by name when the first file is opened, for which all threads that read photographs would wait
 import imageio.v3 as iio
 import numpy as np
 from imageio.core.request import InitializationError

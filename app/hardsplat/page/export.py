@@ -27,7 +27,8 @@ MIN_OPACITY = 0.005  # at which training removes splats, too
 MOST_CAMERAS, FEW_CAMERAS = 500, 60  # of a page, of a small viewer
 SMALL_BYTES = 3_000_000  # of a viewer within a report
 _BASE64 = 4 / 3
-_PER_SPLAT, _AROUND = 17.0, 55_000  # bytes of a packed splat with SH of degree 1, and of scripts and cameras: a first guess
+_PER_SPLAT, _AROUND = 17.8, 55_000  # bytes of a packed splat with SH of degree 1, and of scripts and cameras: a first guess
+_ESTIMATED_FROM = 8  # cameras; more of them say little that is new
 _FOV, _SIZE = np.radians(50.0), (1280, 720)  # of the camera that looks at splats without any: vertical, px
 _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
 _SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js")
@@ -89,16 +90,20 @@ def small_viewer(gaussians: Gaussians, shown: Shown, budget_bytes: int = SMALL_B
     The page around it needs `style()` and allows inline scripts, inline styles, images from data: and workers from blob: URLs. Raises UserError where no splat is left.
     """
 
-    def fragment(splats: int) -> tuple[str, int]:
-        """With that many splats, and the bytes that these take."""
-        chosen = kept(gaussians, list(shown.cameras.values()), splats, MIN_OPACITY, sh_degree=1)
+    cameras = list(shown.cameras.values())
+    cameras = [cameras[i * len(cameras) // _ESTIMATED_FROM] for i in range(_ESTIMATED_FROM)] if len(cameras) > _ESTIMATED_FROM else cameras
+
+    def fragment(chosen: Gaussians) -> tuple[str, int]:
+        """With these splats, and the bytes that they take."""
         packed = pack(chosen)
         return f"{_viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
 
     around = _AROUND if shown.picture is None else _AROUND + len(_picture(shown.picture))
     splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
+    chosen = gaussians
     for _ in range(5):
-        text, data = fragment(min(splats, MOST_SPLATS))
+        chosen = kept(chosen, cameras, min(splats, MOST_SPLATS), MIN_OPACITY, sh_degree=1)  # of those that are left, for there are much fewer of them
+        text, data = fragment(chosen)
         if len(text) <= budget_bytes:
             break
         splats = max(1, int(0.98 * splats * (budget_bytes - len(text) + data) / data))

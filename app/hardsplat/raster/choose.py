@@ -27,7 +27,7 @@ from hardsplat.gpu.context import Device
 from hardsplat.raster.trial import Trial
 
 MARGIN = 0.03  # of noise that no row is changed for
-BUDGET = 1.0  # seconds of frames after which the rows so far must do
+BUDGET = 2.0  # seconds of frames after which the rows so far must do
 log = logging.getLogger("hardsplat")
 
 

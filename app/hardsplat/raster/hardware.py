@@ -28,8 +28,10 @@ from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
 from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
+from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.pictures import PICTURES
@@ -54,11 +56,11 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
     """
     orders = bool(runnable(device, ORDERINGS))
-    exact = replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=1)
+    exact = replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1)
     if options.stochastic:
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, exact, backward=False))
     if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
-        return order_free_rows(device, options, rows_of(device, replace(exact, block="auto", reduction="auto"), backward=False))
+        return order_free_rows(device, options, _forward_of(device, options, exact))
     options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
     if not backward and not orders:
         return Rows.first(device, options, backward)
@@ -69,10 +71,18 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     return Rows.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
 
+def _forward_of(device: Device, options: HardwareOptions, exact: HardwareOptions) -> Rows:
+    """The rows of the forward pass of order-free gradients."""
+    estimate = ESTIMATES.get(options.gradient_estimate, ESTIMATES["weights"])
+    reduction = "auto" if estimate.multisampled else options.reduction
+    return rows_of(device, replace(exact, block="auto", reduction=reduction, segments=options.segments or estimate.segments), backward=False)
+
+
 def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False) -> Backward:
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
-    if rows.samples:
-        return OrderFree(rows, width, height, int(rows.names["gradient_draws"]), scores)
+    if rows.estimate:
+        draws = int(rows.names.get("gradient_draws", 1))
+        return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, draws, scores)
     return Ordered(rows, width, height, segments, threshold, scores, rows.least_transmittance)
 
 
@@ -90,7 +100,7 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
     """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
     if options.gradient != "order-free" and runnable(device, ORDERINGS):
-        names = Rows.first(device, replace(options, stochastic=None, gradient="auto", gradient_samples="auto", gradient_draws=1)).names
+        names = Rows.first(device, replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1)).names
         rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
         options = replace(options, **rows)
     rows_of(device, options)

@@ -63,7 +63,7 @@ class OrderFree:
             clear=(0.0, 0.0, 0.0, 0.0),
             samples=rows.samples * block.pixels,
             depth=DepthTest("sample_depths", "less", clear=1.0),
-            spec={**canvas, **blocks, **draws, "DRAW": draw, "SAMPLES": rows.samples * block.pixels, "SAMPLED": True},
+            spec={**canvas, **blocks, **draws, "DRAW": draw, "SAMPLES": rows.samples * block.pixels, "SAMPLED": True, "RANKED": True},
             slots={"taken": "samples/taken_any.glsl"},
         )
         second = replace(nearest, name=f"draw backward next {draw}", attachment="next")

@@ -15,6 +15,7 @@ from hardsplat.raster.resolve import V, name_of, resolve, runnable
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
+from hardsplat.variants.estimates import ESTIMATES, Estimate
 from hardsplat.variants.formats import FORMATS, Format
 from hardsplat.variants.gathers import GATHERS, Gather
 from hardsplat.variants.ordering import ORDERINGS, Ordering
@@ -44,7 +45,8 @@ class HardwareOptions(Options):
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
     gradient: str = "auto"  # auto: analytic, or order-free where the device orders no fragments; stochastic: see above
-    gradient_samples: str = "auto"  # order-free: samples of a pixel, auto for as many as the device draws, up to 8
+    gradient_estimate: str = "auto"  # order-free: a row of ESTIMATES
+    gradient_samples: str = "auto"  # order-free: samples of a pixel; auto: those of the estimate, pairs as many as the device draws, up to 8
     gradient_draws: int = 1  # order-free: how often the samples are drawn in a step
 
 
@@ -62,6 +64,7 @@ class Rows:
     block: Block
     shape: Shape = SHAPES["quad"]
     gather: Gather | None = None  # of stochastic gradients
+    estimate: Estimate | None = None  # of order-free gradients
     samples: int = 0  # of a pixel, of order-free gradients
     segments: int = 1
     least_transmittance: float = 1e-4
@@ -115,25 +118,32 @@ def stochastic_rows(device: Device, options: HardwareOptions, wanted: str, forwa
 
 
 def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
-    """Those of a forward pass alone, and of a gather by pixel, whose neighbours are of other splats."""
-    block = BLOCKS["1x1"] if options.block == "auto" else resolve(device, "block of pixels", BLOCKS, options.block, "--block")
+    """Those of a forward pass alone, and of a backward pass whose draws need no order."""
+    estimate = ESTIMATES["weights"] if options.gradient_estimate == "auto" else resolve(device, "estimate", ESTIMATES, options.gradient_estimate, "--gradient-estimate")
+    block = resolve(device, "block of pixels", BLOCKS, estimate.block if options.block == "auto" else options.block, "--block")
+    names = {"block": name_of(BLOCKS, block), "gradient": "order-free", "gradient_estimate": name_of(ESTIMATES, estimate), "gradient_draws": options.gradient_draws}
+    if estimate.multisampled:
+        samples = _multisamples(device, options, block)
+        rows = {name: row for name, row in REDUCTIONS.items() if not row.quads}  # of a pixel, whose neighbours are of other splats
+        reduction = resolve(device, "reduction of samples", rows, options.reduction, "--reduction")
+    else:
+        samples = estimate.samples if options.gradient_samples == "auto" else int(options.gradient_samples)
+        reduction = forward.reduction
+        names["state_format"] = forward.names["state_format"]
+    names |= {"reduction": name_of(REDUCTIONS, reduction), "gradient_samples": str(samples)}
+    return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, names=_used(forward) | names)
+
+
+def _multisamples(device: Device, options: HardwareOptions, block: Block) -> int:
+    """Samples of a pixel, of those that the device draws for a fragment."""
     there = [n // block.pixels for n in sample_counts(device) if n >= block.pixels]
     wanted = options.gradient_samples
     if not there:
         raise UserError(f"--block {options.block}: {device.name} draws {sample_counts(device)[-1]} samples for {block.pixels} pixels; use --block 1x1")
     if wanted not in ("auto", *map(str, there)):
         blocks = f" with --block {options.block}" if block.pixels > 1 else ""
-        raise UserError(f"--gradient-samples {wanted}: {device.name} draws {' or '.join(map(str, there))} samples a pixel{blocks}")
-    samples = there[-1] if wanted == "auto" else int(wanted)
-    reduction = resolve(device, "reduction of samples", {name: row for name, row in REDUCTIONS.items() if not row.quads}, options.reduction, "--reduction")
-    names = _used(forward) | {
-        "block": name_of(BLOCKS, block),
-        "reduction": name_of(REDUCTIONS, reduction),
-        "gradient": "order-free",
-        "gradient_samples": str(samples),
-        "gradient_draws": options.gradient_draws,
-    }
-    return replace(forward, samples=samples, block=block, reduction=reduction, names=names)
+        raise UserError(f"--gradient-samples {wanted}: {device.name} draws {' or '.join(map(str, there))} samples a pixel{blocks}; use --gradient-estimate weights")
+    return there[-1] if wanted == "auto" else int(wanted)
 
 
 def _used(forward: Rows, unused: tuple[str, ...] = ()) -> dict[str, str | int]:

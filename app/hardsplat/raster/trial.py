@@ -19,7 +19,7 @@ from hardsplat.raster.frame import camera_row, frame_row
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.sinks import STORE
 
-SIZES = ((400, 300), (200, 150), (40, 30))  # px; on a CPU the last
+SIZES = ((400, 300), (200, 150), (80, 60))  # px; on a CPU the last, with splats enough for their vertices to count
 SLOW = 20.0  # ms of a frame: then a smaller one
 REPEATS = 3  # timed frames, after one that warms up
 HOPELESS = 1.5  # times the best: after such a frame no more are drawn

@@ -49,9 +49,10 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
 def meaningless(config: TrainConfig) -> set[str]:
     """Options of rasterizers and gradients that this run does not look at."""
     estimator = {"gather", "gradient_pairs", "gradient_hold", *(q.perturbation for q in trained.QUANTITIES.values() if q.perturbation)}
-    other = {"state_format", "block", "tile_backward", "tile_threshold"} if config.gradient in ("stochastic", "order-free") else set()
+    other = {"tile_backward", "tile_threshold"} if config.gradient in ("stochastic", "order-free") else set()
+    other |= {"state_format", "block"} if config.gradient == "stochastic" else set()
     other |= estimator if config.gradient != "stochastic" else set()
-    other |= {"gradient_samples", "gradient_draws"} if config.gradient in ("stochastic", "analytic") else set()
+    other |= {"gradient_estimate", "gradient_samples", "gradient_draws"} if config.gradient in ("stochastic", "analytic") else set()
     if config.rasterizer == "auto":
         return other
     options = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}

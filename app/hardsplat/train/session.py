@@ -234,7 +234,8 @@ class Session(BatchedSession):
 
         Raises UserError where it does not run or fit here; the session then needs another `use`.
         """
-        if (rasterizer, timed_rows) == (self.config.rasterizer, self._timed_rows) and self._parts:
+        drawn_so = timed_rows == self._timed_rows or not self.has_timed_rows(rasterizer)
+        if rasterizer == self.config.rasterizer and drawn_so and self._parts:
             return
         n = self.count()
         self._release(keep_parameters=True)

@@ -15,6 +15,11 @@ class Format:
     note: str
     blend_needs: tuple[str, ...] = ()  # besides, for the blending unit
 
+    @property
+    def seen(self) -> str:
+        """The file that fills <seen> of order-free draws, packed like <state>."""
+        return self.packing.replace("draw/state_", "samples/seen_")
+
 
 FORMATS = {
     "unorm8": Format(37, "rgba8", "uint8", 1.0, "draw/state_float16.glsl", 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
