@@ -46,8 +46,8 @@ def count_pass(width: int, height: int, in_order: bool = True, lists: bool = Tru
     return ComputePass(name, "tiled/local_count.comp", ("counts", "keys", "splats2d", "colors2d", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
 
 
-def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, int]) -> list[ComputePass]:
-    """From packed splats to tile_starts, pair_splats and tile_order. summed: specialization constants of what tells work sizes."""
+def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, int], lanes: int) -> list[ComputePass]:
+    """From packed splats to tile_starts, pair_splats and tile_order. summed: specialization constants of what tells work sizes. lanes: of a subgroup."""
     across, down = grid(width, height)
     tiles = {"TILES_X": across, "TILES_Y": down}
     if not in_order:
@@ -55,7 +55,7 @@ def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, in
         return [
             ComputePass("tile starts", "tiled/local_starts.comp", ("counts", "pair_splats", "tile_changes", "tile_starts"), starts, summed),
             ComputePass("tile emit", "tiled/local_emit.comp", ("counts", "keys", *_PACKED, "tile_starts", "tile_cursors"), ("tile_cursors", "pair_keys"), tiles),
-            ComputePass("tile sort", "tiled/local_sort.comp", ("tile_starts", "tile_order", "pair_keys"), ("pair_keys", "pair_splats"), tiles),
+            ComputePass("tile sort", "tiled/local_sort.comp", ("tile_starts", "tile_order", "pair_keys"), ("pair_keys", "pair_splats"), {**tiles, "LANES": lanes}, full_subgroups=True),
             count_pass(width, height, in_order, lists=False),
         ]
     n = digits(across * down)

@@ -140,7 +140,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
         *around.passes({}, picture),
         *images,
         *listed,
-        *list_passes(around.in_order, width, height, summed),
+        *list_passes(around.in_order, width, height, summed, lanes),
         *backward,
         *around.gather_passes(),
     ]
