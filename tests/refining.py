@@ -44,9 +44,9 @@ def as_state(planes: dict) -> dict:
 class Refining:
     """Command buffers recorded once for one capacity, run on any splats, of which nobody is visible."""
 
-    def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
-        self.device, self.capacity, self.planes = device, capacity, planes
-        self.parameters = Parameters(device, capacity, round(planes**0.5) - 1, moments, "written", follow=("grow_stats",))
+    def __init__(self, device, capacity: int, planes: int, moments: str = "float32", statistics: str = "grow_stats"):
+        self.device, self.capacity, self.planes, self.statistics = device, capacity, planes, statistics
+        self.parameters = Parameters(device, capacity, round(planes**0.5) - 1, moments, "written", follow=(statistics,))
         settings = {"refine_settings": 1, "adam_settings": 1, "loss_terms": 1, "rates": trained.plane_count("splat"), "moved_planes": 1}
         self.own = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in settings.items()}
         self.terms = loss_terms(TrainConfig(), EXTENT, sh_degree=self.parameters.sh_degree, capacity=capacity)
@@ -62,17 +62,17 @@ class Refining:
         self.recorders[name].end()
 
     def run(self, name: str, state: dict, stats: np.ndarray, config: TrainConfig, **frame) -> dict:
-        """state and the result: (planes, n, values) by name. stats: (n, 3) or more, the first fields of GrowStat.
+        """state and the result: (planes, n, values) by name. stats: (n, numbers) of `statistics`, a buffer that follows the splats.
         frame: fields of that struct; all planes move, by their first rates."""
         n = state["means"].shape[1]
-        for buffer in (*self.parameters._all_planes(), self.parameters.all["grow_stats"], *self.scratch.values()):
+        for buffer in (*self.parameters._all_planes(), self.parameters.all[self.statistics], *self.scratch.values()):
             buffer.fill(POISON)
         self.scratch["ticket_counts"].fill(0)  # as every refinement leaves them
         for quantity, planes in as_planes(state).items():
             self.parameters.write(quantity, planes)
-        rows = np.zeros((1, n, contract.itemsize("grow_stats") // 4), np.float32)
+        rows = np.zeros((1, n, contract.itemsize(self.statistics) // 4), np.float32)
         rows[0, :, : stats.shape[1]] = stats
-        self.parameters.write("grow_stats", rows)
+        self.parameters.write(self.statistics, rows)
         self.parameters.set_count(n)
         indirect = np.zeros((), contract.dtype("Indirect"))
         indirect["splat_groups"] = -(-n // 256), 1, 1

@@ -19,14 +19,14 @@ from tests.training import open_session, same_state, settings
 
 CONFIG = TrainConfig(strategy="budget", refine_start_iter=500, refine_stop_iter=2500, cap_max=3000, prune_opa=0.02, stats_kept=0.25)
 BUDGET = dict(strategy="budget", score_every=2, grow_absolute=1e-5, cap_max=700, refine_stop_iter=30, reset_every=0)
-COLUMNS = ("grad", "views", "radius", "edges", "errors", "blended")
+COLUMNS = ("grad", "views", "edges", "errors", "blended")
 WEIGHED = {"edges": "edges", "errors": "errors", "gradient": "grad", "alike": "views"}
 DRAW_TICKET = 258  # of shaders/include/random.glsl
 
 
 class Splitter(Refining):
     def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
-        super().__init__(device, capacity, planes, moments)
+        super().__init__(device, capacity, planes, moments, "score_stats")
         run = build_all(device, STRATEGIES["budget"].passes(moments, 4))
         self.record("densify", lambda r: record_densify(r, run))
         self.record("thin", lambda r: record_thin(r, run))
@@ -41,10 +41,10 @@ make, cleanup = maker(Splitter)
 
 
 def random_stats(n: int, seed: int = 1) -> np.ndarray:
-    """(n, 6) sums of scores; a fifth of the splats was never seen, half of the others have a large enough gradient."""
+    """(n, 5) sums of scores; a fifth of the splats was never seen, half of the others have a large enough gradient."""
     rng = np.random.default_rng(seed)
     views = rng.integers(0, 5, n)
-    return np.stack([rng.uniform(0, 6e-4, n) * views, views, rng.uniform(0, 40, n), *(rng.lognormal(size=(3, n)) * views)], axis=1).astype(np.float32)
+    return np.stack([rng.uniform(0, 6e-4, n) * views, views, *(rng.lognormal(size=(3, n)) * views)], axis=1).astype(np.float32)
 
 
 def tickets_of(stats: np.ndarray, weight: np.ndarray, step: int, seed: int) -> np.ndarray:
@@ -112,7 +112,7 @@ def test_draws_go_by_weight(make, weight, step):
     """The least tickets win, whose classes are 1/32 octave wide; as many as there is room for, but for a part of a class."""
     n, config = 1500, TrainConfig(**{**vars(CONFIG), "grow_weight": weight})
     state, stats = opaque_state(n), random_stats(n)
-    sums = np.sqrt(stats[:, 3] * stats[:, 4]) if weight == "product" else stats[:, COLUMNS.index(WEIGHED[weight])]
+    sums = np.sqrt(stats[:, 2] * stats[:, 3]) if weight == "product" else stats[:, COLUMNS.index(WEIGHED[weight])]
     tickets = tickets_of(stats, sums, step, config.seed)
     splitter = make(4000)
     chosen = chosen_by(splitter(state, stats, step, config), state)
@@ -131,16 +131,16 @@ def test_draws_go_by_weight(make, weight, step):
 
 
 def test_what_a_refinement_leaves_of_scores(make):
-    """Splats that were not split keep a share of theirs and no radius; children have none."""
+    """Splats that were not split keep a share of theirs; children have none."""
     n = 1000
     state, stats = opaque_state(n), random_stats(n)
     splitter = make(4000)
     got = splitter(state, stats)
-    left = splitter.parameters.read("grow_stats", splitter.splats)[0]
+    left = splitter.parameters.read("score_stats", splitter.splats)[0]
     rows = got["sh"][0, :, 0].astype(int)
     split = chosen_by(got, state)[rows]
     assert split.any() and not left[split].any()
-    wanted = CONFIG.stats_kept * stats[rows] * (np.array(COLUMNS) != "radius")
+    wanted = CONFIG.stats_kept * stats[rows]
     assert np.array_equal(left[~split], wanted[~split].astype(np.float32))
 
 
@@ -157,7 +157,7 @@ def test_numbers_that_are_not_finite(make):
     state, stats = opaque_state(n), random_stats(n)
     state["means"][0, 7, 1] = np.nan
     stats[:300, 0] = np.nan
-    stats[300:, 3] = np.nan
+    stats[300:, 2] = np.nan
     splitter = make(4000)
     got = splitter(state, stats)
     assert splitter.splats == n - 1 and 7 not in got["sh"][0, :, 0]
@@ -173,9 +173,9 @@ def test_thinning_leaves_those_that_show_most(make, share):
     left = np.zeros(n, bool)
     left[got["sh"][0, :, 0].astype(int)] = True
     wanted = np.ceil(n * share ** (1 / THINNINGS))
-    assert (stats[:, 5] == 0).sum() > 500 and wanted <= splitter.splats == left.sum() <= wanted + 60
+    assert (stats[:, 4] == 0).sum() > 500 and wanted <= splitter.splats == left.sum() <= wanted + 60
     with np.errstate(divide="ignore"):
-        assert np.log2(stats[left, 5].min()) >= np.log2(stats[~left, 5].max()) - 0.02
+        assert np.log2(stats[left, 4].min()) >= np.log2(stats[~left, 4].max()) - 0.02
     for name in STATE:
         assert got[name].tobytes() == state[name][:, got["sh"][0, :, 0].astype(int)].tobytes(), name
 
@@ -194,7 +194,7 @@ def test_when_splats_are_thinned_out():
 
 
 def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, 6) what the scores of the step just made ought to be, and who is visible. photo: (h, w, 3) uint8."""
+    """(n, 5) what the scores of the step just made ought to be, and who is visible. photo: (h, w, 3) uint8."""
     r = session.resources
     n = session.count()
     splats, colors = r["splats2d"].download(contract.dtype("Splat2D"), n), r["colors2d"].download(np.float32, 4 * n).reshape(n, 4).astype(np.float64)
@@ -206,7 +206,7 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
     box = sum(grey[y : y + h, x : x + w] for y in range(3) for x in range(3))
     edges, errors = np.abs(9 * grey[1:-1, 1:-1] - box), np.abs(rendering - photo / 255).mean(axis=2)
     x, y = np.meshgrid(np.arange(w) + 0.5, np.arange(h) + 0.5)
-    out, T, before = np.zeros((n, 6)), np.ones((h, w)), np.zeros((h, w, 3))
+    out, T, before = np.zeros((n, 5)), np.ones((h, w)), np.zeros((h, w, 3))
     for g in order:
         dx, dy = splats["mean"][g, 0] - x, splats["mean"][g, 1] - y
         A, k, c = splats["conic"][g].astype(np.float64)
@@ -220,7 +220,7 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
         d_alpha = (d_image * (colors[g, :3] * T[..., None] - behind / (1 - alpha)[..., None])).sum(axis=2)
         w_here = np.where(alpha > 0, value * d_alpha, 0) * colors[g, 3]
         absolute = np.abs(w_here * A * t).sum() * w / 2, np.abs(w_here * (A * t * k + c * dy)).sum() * h / 2
-        out[g] = np.hypot(*absolute), 1, 0, (weight * edges).sum(), (weight * errors).sum(), weight.sum()
+        out[g] = np.hypot(*absolute), 1, (weight * edges).sum(), (weight * errors).sum(), weight.sum()
         T *= 1 - alpha
     return out, seen
 
@@ -238,7 +238,7 @@ def test_scores_against_sums_over_pixels(device, scene, rasterizer, backward):
     view = int(session.resources["frame"].download(contract.dtype("Frame"))[0]["view"])
     loaded = load_scene(scene, test_every=0)
     wanted, seen = scores_in_float64(session, np.asarray(loaded.views[loaded.train[view]].load())[..., :3])
-    found = session.snapshot().buffers["grow_stats"][0]
+    found = session.snapshot().buffers["score_stats"][0]
     assert seen.sum() > 100 and not found[~seen].any()
     for i, name in enumerate(COLUMNS):
         error = np.linalg.norm(found[seen, i] - wanted[seen, i]) / max(np.linalg.norm(wanted[seen, i]), 1e-9)

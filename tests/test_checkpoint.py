@@ -97,9 +97,27 @@ def test_the_first_state_is_a_checkpoint_too(device, scene):
     config = settings(scene)
     session = open_session(device, config)
     initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 1, session.items)
-    assert same_state(session.snapshot(), initial)
-    assert not any(values.any() for name, values in initial.buffers.items() if name.startswith(("adam", "grow")))
+    state = session.snapshot()
+    assert not state.buffers.pop("grow_stats").any()
+    assert same_state(state, initial)
+    assert not any(values.any() for name, values in initial.buffers.items() if name.startswith("adam"))
     session.destroy()
+
+
+def test_statistics_of_another_strategy_stay_behind(device, scene):
+    """A state goes on with a strategy that keeps others, or none, as without statistics."""
+    first = open_session(device, settings(scene, strategy="adaptive"))
+    first.run(3)
+    state = first.snapshot()
+    first.destroy()
+    assert state.buffers["grow_stats"].any() and "score_stats" not in state.buffers
+    for strategy, kept in (("budget", {"score_stats"}), ("mcmc", set())):
+        second = open_session(device, settings(scene, strategy=strategy))
+        second.restore(state)
+        there = second.snapshot().buffers
+        second.destroy()
+        assert {name for name in there if name.endswith("_stats")} == kept and not any(there[name].any() for name in kept)
+        assert np.array_equal(there["adam_means"], state.buffers["adam_means"])
 
 
 def test_the_newest_is_the_one_written_last(tmp_path):
@@ -160,7 +178,7 @@ def _changed(**arrays):
         (lambda path: path.write_bytes(b""), "not a usable checkpoint"),
         (lambda path: path.write_text("hello"), r"not a usable checkpoint \(another kind of file, or cut short\)"),
         (lambda path: np.save(path.open("wb"), np.zeros(3)), "not a usable checkpoint"),
-        (_changed(version=1), "checkpoint version 1, this hardsplat reads 4"),
+        (_changed(version=1), "checkpoint version 1, this hardsplat reads 5"),
         (_changed(log="{"), "not a usable checkpoint"),
         (_changed(log='{"steps": ["a"]}'), "its log is not that of a run"),
         (_changed(log='{"evaluations": [{"step": 1}]}'), "not a usable checkpoint"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hardsplat import __version__
-from hardsplat.cli import _parsed, main
+from hardsplat.cli import COMMANDS, _parsed, main
 from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
@@ -118,6 +118,15 @@ def test_device_comes_from_flag_then_environment_then_preset(train, scene, monke
     assert train(scene, "--config", "p.toml").device == "llvmpipe"
     assert train(scene, "--device", "0").device == "0"
     assert main(["--device", "1", "train", scene]) == 0
+
+
+def test_every_command_takes_the_device_of_the_environment(monkeypatch, capsys, tmp_path):
+    """Commands that use no GPU, too: none ends in a traceback for it."""
+    monkeypatch.setenv("HARDSPLAT_DEVICE", "x")
+    for name in COMMANDS:
+        if name != "doctor":
+            assert main([name, str(tmp_path / "nothing"), *([str(tmp_path / "a.spz")] if name == "convert" else [])]) == 2, name
+            assert capsys.readouterr().err.startswith("hardsplat: error: "), name
 
 
 @pytest.mark.parametrize("named, words", [([], "HARDSPLAT_DEVICE=x: no device"), (["--device", "y"], "--device y: no device")])

@@ -7,14 +7,19 @@ import numpy as np
 import pytest
 
 from hardsplat import morton
+from hardsplat.api import Renderer
 from hardsplat.cli import main
+from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.convert import convert, importance
 from hardsplat.io.formats import FILE_FORMATS, writable
 from hardsplat.io.formats.base import in_memory
 from hardsplat.io.frames import rotated, upright
+from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.presets import save_config
+from hardsplat.train.contribution import contributions
 from tests.splat_files import covariances, differences, some_splats
 
 
@@ -89,6 +94,30 @@ def test_fewer_bands_and_fewer_splats(small, tmp_path):
     seen = []
     convert(small, out, max_splats=7, weigh=lambda first, piece: seen.append(first) or importance(first, piece), overwrite=True, quiet=True)
     assert seen == [0]
+
+
+def test_splats_of_a_result_are_chosen_by_what_they_contribute(scene, device, tmp_path, caplog):
+    opened = load_scene(scene)
+    g = Gaussians.from_points(opened.points, opened.colors, 1)
+    hidden = g.means[:50] + 100.0  # far from all cameras, and larger than any other
+    g = Gaussians(np.concatenate([g.means, hidden]), *(np.concatenate([x, x[:50]]) for x in (g.quats, g.scales, g.opacities, g.sh)))
+    g.scales[-50:] = 3.0
+    cameras = [opened.views[i].camera for i in opened.train[:2]]
+    weights = contributions(g, cameras, device=device)
+    with Renderer(device, "tiled") as renderer:
+        seen = sum(float((1 - renderer.forward(g, camera)[1]).sum()) for camera in cameras)
+    assert weights.sum() == pytest.approx(seen, rel=1e-4) and (weights[-50:] == 0).all()
+
+    (tmp_path / "run").mkdir()
+    save_splats(tmp_path / "run/splats.ply", g)
+    save_config(TrainConfig(data_dir=scene, data_factor=2), tmp_path / "run/config.toml")
+    convert(tmp_path / "run", tmp_path / "a.npz", max_splats=100, quiet=True)
+    assert np.abs(load_splats(tmp_path / "a.npz").means).max() < 50
+    convert(tmp_path / "run/splats.ply", tmp_path / "b.npz", max_splats=100, quiet=True)
+    assert (np.abs(load_splats(tmp_path / "b.npz").means).max(axis=1) > 50).sum() == 50
+    (tmp_path / "run/config.toml").unlink()
+    convert(tmp_path / "run", tmp_path / "c.npz", max_splats=100, quiet=True)
+    assert "chosen by opacity and size" in caplog.text and (tmp_path / "c.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
 
 
 def test_up_turns_the_scene(small, tmp_path):

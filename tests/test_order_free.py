@@ -52,7 +52,15 @@ def check_mean(found, wanted, seed) -> None:
 
 @pytest.mark.parametrize(
     "estimate, samples, block, segments",
-    [("pairs", "1", "1x1", 1), ("pairs", "1", "2x2", 1), ("pairs", "4", "1x1", 1), ("pairs", "2", "2x2", 1), ("weights", "1", "2x2", 1), ("weights", "2", "2x2", 3), ("weights", "4", "1x1", 1)],
+    [
+        ("pairs", "1", "1x1", 1),
+        ("pairs", "1", "2x2", 1),
+        ("pairs", "4", "1x1", 1),
+        ("pairs", "2", "2x2", 1),
+        ("weights", "1", "2x2", 1),
+        ("weights", "2", "2x2", 3),
+        ("weights", "4", "1x1", 1),
+    ],
 )
 def test_the_error_falls_as_one_over_the_root_of_samples(device, estimate, samples, block, segments):
     """For every class of parameters, and to nothing."""

@@ -20,6 +20,7 @@ from hardsplat.io.ply import save_ply
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import Shown, small_viewer, write_page
 from hardsplat.paths import SHADERS
+from hardsplat.view.export import light_degree
 from tests.oracle import splat
 from tests.oracle.render import ALPHA_MAX
 from tools.devtools import Browser, chromium
@@ -236,7 +237,12 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
     assert "data:image/webp" in text and "page.html: 0.0" in capsys.readouterr().out
     assert main(["export", str(tmp_path / "splats.ply"), str(tmp_path / "alone.html"), "--up=z"]) == 0
     header = header_of((tmp_path / "alone.html").read_text())
-    assert [c["name"] for c in header["cameras"]] == ["start"] and header["up"] == [0, 0, 1]
+    assert [c["name"] for c in header["cameras"]] == ["start"] and header["up"] == [0, 0, 1] and header["degree"] == 2
+    assert "SH degree" not in capsys.readouterr().out
+    assert [light_degree(n, 3) for n in (100_000, 600_000, 1_000_000, 4_000_000)] == [3, 2, 1, 1] and light_degree(4_000_000, 0) == 0
+    monkeypatch.setattr("hardsplat.view.export.LIGHT", 1000)
+    assert main(["export", str(tmp_path / "splats.ply"), str(tmp_path / "light.html")]) == 0
+    assert header_of((tmp_path / "light.html").read_text())["degree"] == 1 and "(--sh-degree 2 keeps all)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ import sys
 import numpy as np
 import pytest
 
+from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0
+from hardsplat.raster import running
 from tests.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'")
@@ -252,6 +254,15 @@ def test_options_are_checked(shared_device):
         configure(shared_device, "tiled", no_such=1)
     with pytest.raises(UserError, match="rasterizer nowhere"):
         configure(shared_device, "nowhere")
+
+
+def test_auto_leaves_the_choice_open(shared_device, monkeypatch):
+    """The format of the hardware rasterizer, which the tiled one does not have, must not decide."""
+    asked = []
+    monkeypatch.setattr(engines, "fastest", lambda device, settings: asked.append(settings) or "tiled")
+    configure(shared_device)
+    assert rasterization(**arguments())[0].shape == (1, 16, 16, 3)
+    assert running(shared_device, asked[0]) == running(shared_device, TrainConfig())
 
 
 def test_without_pytorch_it_says_what_to_install():

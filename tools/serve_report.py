@@ -93,6 +93,7 @@ def see(server: hardsplat.Server, meter: Meter, out: Path, steps: list[int]) -> 
 def cost(server: hardsplat.Server, meter: Meter, windows: int, seconds: float, size: tuple[int, int]) -> None:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Browser(Path(folder), size) as browser:
         until(lambda: server.url and meter.step > 20)
+        more: list[float] = []
         for i in range(windows):
             for watched in (False, True):
                 browser.open((server.url or "") if watched else "about:blank")
@@ -101,10 +102,9 @@ def cost(server: hardsplat.Server, meter: Meter, windows: int, seconds: float, s
                 meter.label = i, watched
                 time.sleep(seconds)
                 meter.label = None
-    ms = {label: 1000 * spent / steps for label, (spent, steps) in meter.spent.items()}
-    more = [100 * (ms[i, True] / ms[i, False] - 1) for i in range(windows)]
-    for i in range(windows):
-        print(f"| {i + 1} | {ms[i, False]:.1f} ms | {ms[i, True]:.1f} ms | {more[i]:+.1f} % |")
+            alone, looked_on = (1000 * spent / steps for spent, steps in (meter.spent[i, watched] for watched in (False, True)))
+            more.append(100 * (looked_on / alone - 1))
+            print(f"| {i + 1} | {alone:.1f} ms | {looked_on:.1f} ms | {more[-1]:+.1f} % |", flush=True)
     print(f"mean {statistics.mean(more):+.1f} %, standard error {statistics.stdev(more) / windows**0.5:.1f}; frames drawn: {server.frames}")
 
 

@@ -255,6 +255,11 @@ class Densifying:
     split_short: float = option(0.893, "budget: children's other scales over their parent's", min=1e-3, max=1)
     split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
     grow_noise: float = option(0.0, "budget: noise of the means, over that of mcmc", max=1e6)
+    overfit_check: int = option(
+        3_000, "budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are", unit="steps", scales=300
+    )
+    overfit_gap: float = option(3.0, "budget: by so much the others must show better than those for opacities to be regularized from there on", unit="dB", max=100)
+    overfit_opacity_reg: float = option(0.01, "budget: weight of the mean opacity in the loss where photographs are learnt by heart", max=1e6)
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
     prune_to_iter: int = option(16_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)

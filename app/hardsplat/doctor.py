@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import fields
 
+from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.footprint import bytes_per_splat, most_splats
 from hardsplat.gpu import drivers
@@ -154,8 +155,9 @@ def _limits(device) -> list[str]:
 def _room(device, rasterizer: str, moments: str, when: str) -> str:
     """How many splats fit, and what bounds them."""
     from hardsplat.raster import training_needs
+    from hardsplat.train.strategies import STRATEGIES
 
-    each = training_needs(rasterizer, _SH_DEGREE, moments)
+    each = training_needs(rasterizer, _SH_DEGREE, moments, statistics=STRATEGIES[TrainConfig().strategy].follows)
     limits = device.max_buffer, device.max_allocation
     splats, by_buffer = most_splats(each, device.memory_bytes, *limits), most_splats(each, math.inf, *limits)
     largest = max((name for name, need in each.items() if not need.addressed), key=lambda name: each[name].largest)

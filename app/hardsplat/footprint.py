@@ -15,6 +15,7 @@ _PER_SPLAT = {"splats": 1.0, "visible": 1.0, "sort blocks": 1.0 / _BLOCK, "group
 # Buffers of one kind of gradient only, see variants/gradients.py.
 ANALYTIC = ("d_splats2d", "d_colors", "directions")
 STOCHASTIC = ("splats2d_minus", "colors2d_minus", "splats2d_cover", "colors2d_cover", "mean_steps", "splat_differences")
+STATISTICS = ("grow_stats", "score_stats")  # of splats, without being trained; a strategy keeps one of them, or none
 
 
 @dataclass(frozen=True)

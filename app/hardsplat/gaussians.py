@@ -11,6 +11,7 @@ import numpy as np
 from hardsplat import trained
 
 OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that the fields of Gaussians hold
+_BLOCK = 1 << 16  # splats whose numbers are converted at a time
 SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
 
 
@@ -116,17 +117,20 @@ class Gaussians:
     @classmethod
     def from_planes(cls, planes: Mapping[str, np.ndarray]) -> Gaussians:
         """From what `planes` returns. Values are not checked: training may leave some that are not finite."""
-        sh = np.concatenate([planes["sh0"], planes["shN"]]).transpose(1, 0, 2)
-        out = cls.from_parameters(planes["means"][0], planes["quats"][0], planes["log_scales"][0], planes["logit_opacities"][0, :, 0], sh)
+        n, rest = planes["means"].shape[1], planes["shN"].shape[0]
+        scales, opacities, sh = np.empty((n, 3), np.float32), np.empty(n, np.float32), np.empty((n, 1 + rest, 3), np.float32)
+        for at in range(0, n, _BLOCK):
+            part = slice(at, at + _BLOCK)
+            scales[part], opacities[part] = _activated(planes["log_scales"][0, part], planes["logit_opacities"][0, part, 0])
+            sh[part, 0], sh[part, 1:] = planes["sh0"][0, part], planes["shN"][:, part].transpose(1, 0, 2)
+        out = cls(planes["means"][0], planes["quats"][0], scales, opacities, sh, check=False)
         out.extra = {name: values for name, values in planes.items() if name not in OWN}
         return out
 
     @classmethod
     def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:
         """From the trained parameters: log scales and logit opacities. Values are not checked: training may leave some that are not finite."""
-        with np.errstate(over="ignore"):  # beyond float64 a scale is infinite
-            scales = np.exp(np.asarray(log_scales, np.float64))
-        return cls(means, quats, scales, logistic(np.asarray(logit_opacities, np.float64)), sh, check=False)
+        return cls(means, quats, *_activated(log_scales, logit_opacities), sh, check=False)
 
     @classmethod
     def load(cls, path: str | Path) -> Gaussians:
@@ -168,6 +172,13 @@ class Gaussians:
         sh[:, 0] = (np.asarray(colors, np.float64) / 255 - 0.5) / SH_C0
         quats = np.tile(np.array([1, 0, 0, 0], np.float32), (n, 1))
         return cls(points, quats, np.repeat(scale[:, None], 3, 1), np.full(n, opacity), sh)
+
+
+def _activated(log_scales, logit_opacities) -> tuple[np.ndarray, np.ndarray]:
+    """float32 scales and opacities, computed in float64: beyond float32 a scale is infinite."""
+    with np.errstate(over="ignore"):
+        scales = np.exp(np.asarray(log_scales, np.float64)).astype(np.float32)
+    return scales, logistic(np.asarray(logit_opacities, np.float64)).astype(np.float32)
 
 
 def logistic(x: np.ndarray) -> np.ndarray:

@@ -343,6 +343,15 @@ class TrainSettings(TypedDict, total=False):
     grow_noise: float
     """budget: noise of the means, over that of mcmc (default: 0.0)"""
 
+    overfit_check: int
+    """budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are (default: 3000 steps)"""
+
+    overfit_gap: float
+    """budget: by so much the others must show better than those for opacities to be regularized from there on (default: 3.0 dB)"""
+
+    overfit_opacity_reg: float
+    """budget: weight of the mean opacity in the loss where photographs are learnt by heart (default: 0.01)"""
+
     prune_to: float
     """budget: share of the grown splats that is left of them, those that show most (default: 1.0)"""
 

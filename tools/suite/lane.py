@@ -17,6 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
+
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
@@ -95,7 +97,8 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
         "stage_ms": metrics["stage_ms"],
         "gpu_idle": metrics["gpu_idle"],
         "memory_bytes": sum(metrics["memory_bytes"].values()),
-        "train_psnr": metrics["curve"]["psnr"][-5:],
+        "train_psnr": [float(np.mean([p for s, p in zip(metrics["curve"]["step"], metrics["curve"]["psnr"]) if e["step"] - 300 < s <= e["step"]] or [0])) for e in evaluations],
+        "overfit": metrics["overfit"],
         "evaluations": evaluations,
     }
 

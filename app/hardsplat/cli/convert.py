@@ -16,9 +16,15 @@ def add_flags(parser):
     parser.add_argument("--up", choices=AXES, help="world axis of IN that points up; OUT is turned to have its format's up there (default: -y, so nothing is turned)")
     parser.add_argument("--crop", metavar=("SHAPE", "NUMBER"), nargs="+", help="keep what lies in box X0 Y0 Z0 X1 Y1 Z1 or sphere X Y Z RADIUS, in the world of IN")
     parser.add_argument("--min-opacity", metavar="X", type=float, help="leave out splats below this opacity, 0 to 1 (default: 0)")
-    parser.add_argument("--max-splats", metavar="N", type=int, help="keep at most so many, those with the most opacity times area (default: all)")
+    parser.add_argument(
+        "--max-splats",
+        metavar="N",
+        type=int,
+        help="most splats: of a result folder those that contribute most to its training views, of a file those with the most opacity times area",
+    )
     parser.add_argument("--morton", action="store_true", default=argparse.SUPPRESS, help="order splats along a space-filling curve, as formats that compress always have it")
     parser.add_argument("--overwrite", action="store_true", default=argparse.SUPPRESS, help="replace OUT where it exists")
+    add_setting(parser, "device")
     add_setting(parser, "quiet")
 
 

@@ -13,12 +13,16 @@ REFINE = Subsystem(
     },
     structs={
         "GrowStat": (
-            Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat; of strategies with scores, the sum over pixels of its absolute value"),
+            Field("grad", "float", "sum of |d_mean2d| in NDC units over the views that saw the splat"),
             Field("views", "float", "number of those views"),
             Field("radius", "float", "largest 3-sigma screen radius seen, px"),
-            Field("edges", "float", "scores: T alpha times the strength of edges in the photograph, summed over pixels and views"),
-            Field("errors", "float", "scores: T alpha times the absolute error, likewise"),
-            Field("blended", "float", "scores: T alpha, likewise"),
+        ),
+        "ScoreStat": (
+            Field("grad", "float", "sum over pixels of the absolute value of d_mean2d in NDC units, over the scored views that saw the splat"),
+            Field("views", "float", "number of those views"),
+            Field("edges", "float", "T alpha times the strength of edges in the photograph, summed over pixels and views"),
+            Field("errors", "float", "T alpha times the absolute error, likewise"),
+            Field("blended", "float", "T alpha, likewise"),
         ),
         "RefineSettings": (
             Field("extent", "float", "scene radius, world units"),
@@ -46,7 +50,7 @@ REFINE = Subsystem(
     },
     buffers=(
         BufferSpec(90, "refine_settings", "RefineSettings", (1,), "what densification goes by", single=True),
-        BufferSpec(91, "grow_stats", "GrowStat", ("splats",), "statistics since the last densification"),
+        BufferSpec(91, "grow_stats", "GrowStat", ("splats",), "adaptive: statistics since the last densification"),
         BufferSpec(92, "flags", "uint", ("splats",), "2 * rank within its workgroup, + 1 where a splat grows or lives; MCMC: see densify/mcmc/weigh.comp"),
         BufferSpec(93, "flag_sums", "uint", ("groups",), "flagged splats per workgroup, then those of all before; the last is the total"),
         BufferSpec(94, "holes", "uint", ("splats",), "places to fill when dead splats are compacted"),
@@ -54,6 +58,7 @@ REFINE = Subsystem(
         BufferSpec(96, "tickets", "uint", (), "budget, in the memory of holes: classes of drawn numbers, the least of which win; NO_TICKET for splats that are no candidates"),
         BufferSpec(97, "ticket_counts", "uint", (TICKETS,), "candidates of each class; zero between refinements"),
         BufferSpec(98, "admitted", "uint", (1,), "classes that win"),
+        BufferSpec(89, "score_stats", "ScoreStat", ("splats",), "budget: what scores found, see stats_kept"),
     ),
     images=(ImageSpec(99, "weights", "of a pixel: strength of edges in the photograph, absolute error, 1; what scores add up over a splat's pixels"),),
     uses=("core",),

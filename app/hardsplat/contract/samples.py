@@ -11,7 +11,7 @@ SAMPLES = Subsystem(
         "NOTHING": Constant(2**24 - 1, "uint", "the rank that a sample finds which accepts no splat"),
     },
     buffers=(
-        BufferSpec(49, "sample_ranks", "uint", ("segments", "pixels"), "of each sample: the rank of the nearest splat of a depth segment that it accepts; those of a block together"),
+        BufferSpec(49, "sample_ranks", "uint", ("segments", "pixels"), "of each sample: the rank of the nearest splat of a depth segment that it accepts, block by block"),
         BufferSpec(64, "samples", "uvec4", ("segments", "pixels"), "what the samples of each pixel see of a depth segment and what is known of it, packed in the state format"),
     ),
     images=(

@@ -57,19 +57,25 @@ def convert(
     morton: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
-    weigh: Callable[[int, Gaussians], np.ndarray] = importance,
+    weigh: Callable[[int, Gaussians], np.ndarray] | None = None,
+    device: str | None = None,
 ) -> Converted:
     """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both formats follow from the names.
 
     sh_degree: highest band kept. up: axis of the source that points up, x, y, z, -x, -y or -z; the target is turned so that its format's up does. crop: ("box", x0,
     y0, z0, x1, y1, z1) or ("sphere", x, y, z, radius), in the source's world as other commands see it; splats with their centre inside are kept. min_opacity: splats
-    below are left out. max_splats: the most that are kept, those with the largest `weigh` (first position in the file, piece) -> (N,). morton: neighbours in space
-    become neighbours in the file; formats that compress are always written so.
+    below are left out. max_splats: the most that are kept, those with the largest `weigh` (first position in the file, piece) -> (N,); without it those of a result
+    folder that contribute most to its training views, drawn on `device` or its own, and of a file those of the largest `importance`. morton: neighbours in space become
+    neighbours in the file; formats that compress are always written so.
     Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
     """
     begun = time.perf_counter()
     source, target = Path(source), Path(target)
-    source = source / "splats.ply" if source.is_dir() else source
+    folder = source if source.is_dir() else None
+    if folder:
+        from hardsplat.train.result import find_model
+
+        source = find_model(folder)[0]
     row = format_to_write(target)
     if target.is_dir():
         raise UserError(f"{target}: is a folder; name a file")
@@ -87,7 +93,11 @@ def convert(
     if splats.antialiased and not row.keeps_filter:
         log.warning("%s: %s cannot say that its splats are antialiased; programs will draw them too thin or too fat", target, row.suffix)
 
-    keep, means, low, high = _chosen(source, splats, inside, min_opacity, max_splats, weigh, morton or row.morton, quiet)
+    if weigh is None and folder and max_splats and max_splats < splats.count:
+        from hardsplat.train.contribution import weights_of
+
+        weigh = weights_of(folder, device, quiet)
+    keep, means, low, high = _chosen(source, splats, inside, min_opacity, max_splats, weigh or importance, morton or row.morton, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
 
     def pieces(what: str) -> Iterator[Gaussians]:

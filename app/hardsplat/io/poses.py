@@ -51,7 +51,8 @@ def save_poses(folder: Path, scene: Scene, cameras: Sequence[Camera], root: Path
 def _lens(view: View, number: int, camera: Camera) -> ColmapCamera:
     """The camera of the photograph as its scene has it, or one of its own for one in memory; with the changes that `camera` has over the view's."""
     c = view.camera
-    model, more = "PINHOLE", ()
+    model: str = "PINHOLE"
+    more: tuple[float, ...] = ()
     if c.distortion:
         model, more = "OPENCV_FISHEYE" if c.distortion.fisheye else "FULL_OPENCV", c.distortion.coefficients
     lens = view.original or ColmapCamera(number, model, c.width, c.height, np.array([c.K[0, 0], c.K[1, 1], c.K[0, 2], c.K[1, 2], *more]))

@@ -144,3 +144,11 @@ def _surface(squares: np.ndarray) -> np.ndarray:
     """(N,) in proportion to the surface of ellipsoids, about, from their squared half axes (N, 3)."""
     a, b, c = squares.T
     return np.sqrt(a * b + b * c + c * a)
+
+
+def foremost(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> Gaussians:
+    """At most `count` splats, the most important ones as they are. Merging tens of millions of others would take minutes."""
+    if len(gaussians) <= count:
+        return gaussians
+    weight = importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras)
+    return gaussians[np.sort(np.argpartition(-np.nan_to_num(weight), count)[:count])]

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
-from hardsplat.footprint import Need, needs
+from hardsplat.footprint import STATISTICS, Need, needs
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import hardware, tiled
@@ -66,10 +66,11 @@ def rasterizer_named(word: str) -> RasterizerName:
     raise UserError(f"rasterizer {word}: there is no such one; choose from {', '.join(BACKENDS)}")
 
 
-def training_needs(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0) -> dict[str, Need]:
-    """What one splat takes in training, by name. estimates: as of hardsplat.footprint.needs."""
+def training_needs(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0, statistics: tuple[str, ...] = ()) -> dict[str, Need]:
+    """What one splat takes in training, by name. estimates: as of hardsplat.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
     backend = BACKENDS[rasterizer]
-    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, backend.without), **backend.needs}
+    without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
+    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without), **backend.needs}
 
 
 @dataclass(frozen=True)

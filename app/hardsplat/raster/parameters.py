@@ -250,9 +250,9 @@ class Parameters:
         if self._moments:
             self.write(quantity.moments, np.zeros((2, quantity.planes(self.sh_degree), n, quantity.width), np.float32))
 
-    def forget(self) -> None:
-        """No momentum and no statistics."""
-        for planes in self._planes.values():
+    def forget(self, moments: bool = True) -> None:
+        """No statistics, and with `moments` no momentum."""
+        for planes in self._planes.values() if moments else ():
             for role in ("first", "second"):
                 for buffer in planes.buffers.get(role, ()):
                     buffer.fill(0)

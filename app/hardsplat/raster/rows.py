@@ -121,7 +121,8 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
     """Those of a forward pass alone, and of a backward pass whose draws need no order."""
     estimate = ESTIMATES["weights"] if options.gradient_estimate == "auto" else resolve(device, "estimate", ESTIMATES, options.gradient_estimate, "--gradient-estimate")
     block = resolve(device, "block of pixels", BLOCKS, estimate.block if options.block == "auto" else options.block, "--block")
-    names = {"block": name_of(BLOCKS, block), "gradient": "order-free", "gradient_estimate": name_of(ESTIMATES, estimate), "gradient_draws": options.gradient_draws}
+    names: dict[str, str | int] = {"block": name_of(BLOCKS, block), "gradient": "order-free", "gradient_estimate": name_of(ESTIMATES, estimate)}
+    names["gradient_draws"] = options.gradient_draws
     if estimate.multisampled:
         samples = _multisamples(device, options, block)
         rows = {name: row for name, row in REDUCTIONS.items() if not row.quads}  # of a pixel, whose neighbours are of other splats

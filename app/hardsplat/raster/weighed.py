@@ -11,7 +11,7 @@ No interlock, no rasterization order and no multisampling: a device that stores 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.graphics import DepthTest
@@ -103,7 +103,8 @@ class Weighed:
         return [begin, unfinished, nearest, look, *scores, *scored(backward, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
-        (across, down), out = self._blocks, {}
+        across, down = self._blocks
+        out: dict[str, Buffer | Image] = {}
         try:
             n = self.segments * across * down
             out["sample_ranks"] = Buffer(device, 4 * n * self.rows.block.pixels * self.rows.samples, "sample_ranks")

@@ -17,6 +17,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.io.ply import load_ply
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.metrics import last_evaluation
+from hardsplat.page.choose import foremost
 from hardsplat.page.export import Shown, small_viewer, style
 from hardsplat.presets import SAVED_NAME, config_from_file
 from hardsplat.report.charts import COLORS, figure
@@ -25,6 +26,7 @@ from hardsplat.report.stages import by_stage
 
 log = logging.getLogger("hardsplat")
 NAME = "report.html"
+_MOST_SHOWN = 2_000_000  # splats that the viewer is made of, which holds some 130 000: those of them that matter most, and others merged
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def viewer_of(gaussians: Gaussians, scene: Scene, config: TrainConfig, name: str
     cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
     background = (1.0, 1.0, 1.0) if config.background == "white" else (0.0, 0.0, 0.0)
     try:
+        gaussians = foremost(gaussians, list(cameras.values()), _MOST_SHOWN)
         return small_viewer(gaussians, Shown(scene.name, cameras, config.near_plane, background, config.antialiased, picture=picture if first else None))
     except UserError as error:
         log.info("note: the report has no view in 3D: %s", error)

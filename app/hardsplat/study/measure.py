@@ -29,7 +29,6 @@ from hardsplat.raster.sinks import adam, plane_groups, resolve_moments
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.study.floors import floor_bytes
 from hardsplat.study.tiles import ViewPairs, sort_memory
-from hardsplat.train.checkpoint import STATISTICS
 from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss, term_sums_bytes
 from hardsplat.train.photos import pack
 from hardsplat.train.schedule import adam_settings
@@ -101,7 +100,7 @@ class Bench:
                 return part
 
             n, degree = len(self.gaussians), self.gaussians.sh_degree
-            parameters = owned(Parameters(self.device, n, degree, moments, "written", follow=STATISTICS))
+            parameters = owned(Parameters(self.device, n, degree, moments, "written", follow=("grow_stats",)))
             parameters.upload(self.gaussians)
             parameters.forget()
             backend = BACKENDS[rasterizer]

@@ -48,14 +48,14 @@ class Splats:
         if name == "scales":
             return {"log_scales": [tensor.log()]}
         if name == "opacities":
-            return {"logit_opacities": [torch.special.logit(tensor.double(), _LEAST).float()[:, None]]}
+            return {"logit_opacities": [torch.special.logit(tensor, _LEAST)[:, None]]}
         return {"sh0": list(tensor[:, :1].unbind(1)), "shN": list(tensor[:, 1:].unbind(1))} if name == "sh" else {name: [tensor]}
 
     def gradients(self, planes: dict[str, list[torch.Tensor]]) -> tuple[torch.Tensor, ...]:
         """Those of the tensors, in their order, from gradients of all planes, as copies; zero where these are, whatever the slope."""
-        o = self.opacities.double().clamp(_LEAST, 1 - _LEAST)
+        o = self.opacities.clamp(_LEAST, 1 - _LEAST)
         d_scales = planes["log_scales"][0] / self.scales.clamp(min=torch.finfo(torch.float32).tiny)
-        d_opacities = (planes["logit_opacities"][0][:, 0] / (o - o * o)).float()
+        d_opacities = planes["logit_opacities"][0][:, 0] / (o * (1 - o))
         return planes["means"][0].clone(), planes["quats"][0].clone(), d_scales, d_opacities, torch.stack([*planes["sh0"], *planes["shN"]][: self.sh.shape[1]], dim=1)
 
 

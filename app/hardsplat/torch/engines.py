@@ -6,6 +6,7 @@ import atexit
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -50,9 +51,9 @@ def engine_for(where: torch.device, antialiased: bool) -> Engine:
         key = str(where), antialiased
         if key not in _engines:
             link = _link(where)
-            config = TrainConfig(**_wanted["options"], rasterizer=_wanted["rasterizer"], format="float32", antialiased=antialiased)
-            backend = BACKENDS[fastest(link.device, config)]
-            _engines[key] = Engine(link, backend, backend.options.of(config))
+            config = TrainConfig(**_wanted["options"], rasterizer=_wanted["rasterizer"], antialiased=antialiased)
+            backend = BACKENDS[fastest(link.device, config)]  # before the format is named, which the tiled one does not have
+            _engines[key] = Engine(link, backend, backend.options.of(replace(config, format="float32")))
         return _engines[key]
 
 

@@ -7,6 +7,7 @@ from hardsplat.footprint import most_splats
 from hardsplat.gpu.context import Device
 from hardsplat.raster import training_needs
 from hardsplat.train.photos import Photos
+from hardsplat.train.strategies import STRATEGIES
 
 ROOM, MORE = 1.25, 150_000  # capacity: so many times the splats that it was made for, and so many more, since each growth takes a tenth of a second
 
@@ -19,7 +20,7 @@ def roomy(n: int) -> int:
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
     estimates = config.gradient_pairs if config.gradient == "stochastic" else 0
-    each = training_needs(config.rasterizer, config.sh_degree, config.moments, estimates)
+    each = training_needs(config.rasterizer, config.sh_degree, config.moments, estimates, STRATEGIES[config.strategy].follows)
     limit = most_splats(each, device.memory_bytes, device.max_buffer, device.max_allocation, 0 if photos.streamed else photos.buffer.nbytes)
     return min(limit, config.cap_max) if config.cap_max else limit
 

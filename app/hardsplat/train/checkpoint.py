@@ -20,16 +20,16 @@ from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
+from hardsplat.footprint import STATISTICS
 from hardsplat.gaussians import Gaussians
 from hardsplat.trained import Of
 
-STATISTICS = ("grow_stats",)  # what follows the splats without being trained
-VERSION = 4
+VERSION = 5
 NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
 
 
 def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]]:
-    """The shape of every array of a checkpoint, by name. items: how many splats, photographs and cameras there are."""
+    """The shape of every array that a checkpoint may have, by name. items: how many splats, photographs and cameras there are."""
     found: dict[str, tuple[int, ...]] = {}
     for q in trained.QUANTITIES.values():
         found[q.name] = q.shape(items[q.of], sh_degree)
@@ -41,7 +41,7 @@ def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]
 class Checkpoint:
     """step: steps done. buffers: float32 arrays with the shapes of `shapes`: parameters, moments, statistics.
 
-    log: what the run had written down by then, as Log.history gives it. fresh: moments and statistics are the zeros of a beginning, which nobody needs to copy.
+    log: what the run had written down by then, as Log.history gives it. fresh: moments are the zeros of a beginning, which nobody needs to copy. Without statistics they are zero.
     """
 
     step: int
@@ -58,7 +58,8 @@ class Checkpoint:
     def initial(cls, gaussians: Gaussians, sh_degree: int, items: Mapping[Of, int] | None = None) -> Checkpoint:
         """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items: how many photographs and cameras there are."""
         counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": len(gaussians)}
-        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items()}  # zeros take no memory until they are written to
+        # zeros take no memory until they are written to
+        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items() if name not in STATISTICS}
         for q in trained.QUANTITIES.values():
             if q.of != "splat":
                 buffers[q.name] += np.float32(q.first)
@@ -124,6 +125,7 @@ def _history(log) -> dict:
     whole = whole and all(numbers(log.get(name, []), number) for name in ("losses", "psnrs")) and all(numbers(log.get(name, []), int) for name in ("steps", "splats"))
     whole = whole and all(isinstance(v["name"], str) for v in views) and numbers([v[name] for v in views for name in ("psnr", "ssim")], number)
     whole = whole and numbers([e[name] for e in log.get("evaluations", []) for name in ("step", "splats", "training_seconds", "psnr", "ssim")], number)
+    whole = whole and isinstance(log.get("overfit", {}), dict)
     if not whole:
         raise ValueError("its log is not that of a run")
     return log
@@ -139,7 +141,7 @@ def load(path: Path) -> Checkpoint:
             if int(data["version"]) != VERSION:
                 raise UserError(f"{path}: checkpoint version {int(data['version'])}, this hardsplat reads {VERSION}")
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
-            needed = shapes(0, dict.fromkeys(trained.ORDER, 0)).keys() - {n for kind in trained.ORDER[1:] for n in (*trained.values(kind), *trained.moments(kind))}
+            needed = {*trained.values(), *trained.moments()}
             buffers = {name: data[name] for name in shapes(0, dict.fromkeys(trained.ORDER, 0)) if name in needed or name in data}
             checkpoint = Checkpoint(step, sh_degree, buffers, _history(json.loads(str(data["log"]))))
             if step < 0 or not 0 <= sh_degree <= 3:

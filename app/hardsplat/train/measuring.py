@@ -44,6 +44,13 @@ class Measurements:
         with run.aside("measuring"):
             return next(measure_all(run.device, run.session.raster, self._scene(), run.scene.test[:1], self._frame(), quiet=True), None)
 
+    def psnr(self, indices: list[int]) -> list[float]:
+        """PSNR of these views of the scene now, dB."""
+        run = self.run
+        with run.aside("measuring"):
+            rows = measure_all(run.device, run.session.raster, run.scene, indices, self._frame(), quiet=True, pictures=False)
+            return [m.psnr for m in rows]
+
     def measure(self, step: int, gaussians: Future[Gaussians] | None = None) -> None:
         """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
         run, results, last = self.run, self.run.results, gaussians is not None

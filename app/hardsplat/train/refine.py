@@ -48,17 +48,17 @@ def resize(grown: bool) -> ComputePass:
     )
 
 
-def pruning_passes(moments: str) -> tuple[ComputePass, ...]:
-    """Of flagged splats, which live on, a dense array."""
+def pruning_passes(moments: str, statistics: str, slot: str, ages: bool) -> tuple[ComputePass, ...]:
+    """Of flagged splats, which live on, a dense array. statistics: the buffer of them that the strategy keeps. slot: the file that moves these. ages: something is left of them."""
     planes = splat_planes()
     return (
         ComputePass("densify holes", "densify/holes.comp", reads=("counts", *RANKS), writes=("holes",)),
         ComputePass(
             name="densify fill",
             shader="densify/fill.comp",
-            reads=("refine_settings", "counts", "holes", "grow_stats", *RANKS, *planes),
-            writes=("grow_stats", *planes),
-            slots=slots_of(moments),
+            reads=("refine_settings", "counts", "holes", *((statistics,) if ages else ()), *RANKS, *planes),
+            writes=(statistics, *planes),
+            slots={**slots_of(moments), "statistics": slot},
         ),
         resize(grown=False),
     )

@@ -35,7 +35,7 @@ OF_A_RUN = (
     "ckpts",
 )
 SIGNS = ("metrics.json", "splats.ply", "ckpts")
-KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations")  # what a resumed run goes on with
+KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations", "overfit")  # what a resumed run goes on with
 
 
 @dataclass
@@ -54,6 +54,7 @@ class Log:
     gpu_busy_ns: float = 0.0
     gpu_span_ns: float = 0.0
     evaluations: list[dict] = field(default_factory=list)
+    overfit: dict = field(default_factory=dict)  # what was found, see overfit.py
     _begun: float = 0.0
     _last_end: float = 0.0
     _asides: int = 0
@@ -200,6 +201,7 @@ def metrics_of(folder: Path, config, device, session, log, trials: Sequence[dict
         "step_ms": sum(stages.values()),
         "memory_bytes": session.memory(),
         "evaluations": log.evaluations,
+        "overfit": log.overfit,
         "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats, "seconds": log.seconds},
     }
 

@@ -20,6 +20,7 @@ def find_model(result: str | Path, data_dir: str | Path | None = None, device: s
     Raises UserError where there are no splats. `config.data_dir` stays None where nothing says which scene they show.
     """
     path = Path(result)
+    path = path.parent if path.name == "ckpts" and path.is_dir() else path
     file, folder = (path, path.parent) if path.suffix.lower() in readable() else (path / "splats.ply", path)
     folder = folder.parent if folder.name == "ckpts" else folder  # the run of a checkpoint
     saved = folder / SAVED_NAME

@@ -5,7 +5,7 @@ Nothing here keeps state: everything is a function of the seed and the step, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -106,9 +106,18 @@ def adam_settings(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-15) 
     return row
 
 
-def view_order(seed: int, step0: int, count: int, n_views: int) -> np.ndarray:
-    """(count,) view of each step from step0 on. Every view comes once in an epoch of n_views steps, each epoch in its own shuffle."""
+def view_order(seed: int, step0: int, count: int, n_views: int, apart: Sequence[int] = (), apart_until: int = 0) -> np.ndarray:
+    """(count,) view of each step from step0 on. Every view comes once in an epoch, each epoch in its own shuffle. apart: views that none of the first apart_until steps has."""
     steps = np.arange(step0, step0 + count)
-    epochs = steps // n_views
-    shuffles = {e: np.random.default_rng((seed, e)).permutation(n_views) for e in np.unique(epochs).tolist()}
-    return np.array([shuffles[e][s % n_views] for e, s in zip(epochs.tolist(), steps.tolist())], np.int64)
+    if len(apart):
+        first = steps[steps < apart_until]
+        others = np.setdiff1d(np.arange(n_views), apart)
+        return np.concatenate([others[_shuffled(seed, first, len(others))], _shuffled(seed, steps[len(first) :], n_views)])
+    return _shuffled(seed, steps, n_views)
+
+
+def _shuffled(seed: int, steps: np.ndarray, n: int) -> np.ndarray:
+    """Which of n each of these steps has."""
+    epochs = steps // n
+    shuffles = {e: np.random.default_rng((seed, e)).permutation(n) for e in np.unique(epochs).tolist()}
+    return np.array([shuffles[e][s % n] for e, s in zip(epochs.tolist(), steps.tolist())], np.int64)

@@ -15,7 +15,7 @@ from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
 from hardsplat.errors import OutOfMemory
-from hardsplat.footprint import by_purpose
+from hardsplat.footprint import STATISTICS, by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image, buffer_in
@@ -28,9 +28,10 @@ from hardsplat.raster.sinks import Sink, adam, resolve_moments
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
 from hardsplat.train.capture import Capture
-from hardsplat.train.checkpoint import STATISTICS, Checkpoint, of_other_items
+from hardsplat.train.checkpoint import Checkpoint, of_other_items
 from hardsplat.train.depths import Depths
 from hardsplat.train.loss import loss_terms, term_sums_bytes
+from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
 from hardsplat.train.refine import allocate_refine
 from hardsplat.train.schedule import view_order
@@ -82,6 +83,7 @@ class Session(BatchedSession):
         self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
         known = Depths(device, depths, config.depth_lambda, config.max_steps, extent, photos) if depths is not None and config.depth_lambda else None
         self.capture = Capture(config, self.items, extent, frozen, known)
+        self.apart = [] if frozen else views_apart(config, len(views))
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
@@ -135,12 +137,12 @@ class Session(BatchedSession):
             self._allocate(n)
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
-        zeros: set[str] = set()
+        self.parameters.forget(moments=checkpoint.fresh)
+        rest = {*others, *STATISTICS} - {*self.strategy.follows}
         if checkpoint.fresh:
-            self.parameters.forget()
-            zeros = {*STATISTICS, *(name for kind in trained.ORDER for name in trained.moments(kind))}
+            rest |= {name for kind in trained.ORDER for name in trained.moments(kind)}
         for name, values in checkpoint.buffers.items():
-            if name not in others and name not in zeros:
+            if name not in rest:
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
 
@@ -148,7 +150,7 @@ class Session(BatchedSession):
         """Everything that a resume needs, after the batches in flight."""
         n = self.count()
         names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
-        return Checkpoint(self.step, self.config.sh_degree, {name: self.parameters.read(name, self.parameters.items(name, n)) for name in (*names, *STATISTICS)})
+        return Checkpoint(self.step, self.config.sh_degree, {name: self.parameters.read(name, self.parameters.items(name, n)) for name in (*names, *self.strategy.follows)})
 
     def count(self) -> int:
         """Splats alive, after all that was queued."""
@@ -183,6 +185,14 @@ class Session(BatchedSession):
         if self.capture.depths:
             self.capture.depths.show(views)
 
+    def regularize(self, opacity: float) -> None:
+        """Gives the mean opacity this weight in the loss, from the next step on."""
+        self.drain()
+        self.config = replace(self.config, opacity_reg=opacity)
+        terms = self._terms(self.capacity)
+        self.weights = terms["weight"].astype(np.float64)
+        self._shared["loss_terms"].upload(terms)
+
     # -- running ---------------------------------------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
@@ -190,7 +200,7 @@ class Session(BatchedSession):
         self.wait_for_turn()
         self._fit_pairs()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
-        order = view_order(self.config.seed, self.step, steps, len(self.views))
+        order = view_order(self.config.seed, self.step, steps, len(self.views), self.apart, self.config.overfit_check)
         for step, view in enumerate(order, self.step):
             schedule[step % HISTORY] = view, self.photos.place(step, int(view))
         scored = [self.strategy.scored(self.config, step) for step in range(self.step, self.step + steps)]
@@ -257,7 +267,7 @@ class Session(BatchedSession):
         capacity = min(max(roomy(n), self.strategy.reached(self.config)), fitting(self.device, self.config, self.photos))
         c = self.config
         gradients: Gradients = "none" if self.estimates else "written"
-        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, STATISTICS)
+        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
         self._record()
 
     def _grow(self, wanted: int, n: int) -> None:

@@ -27,6 +27,7 @@ from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
+from hardsplat.train import overfit
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
@@ -134,6 +135,7 @@ class Run:
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
         self._save_config()
         self.log.restore(start.log)
+        overfit.apply(self.session, config, self.log.overfit)
         self.keeping = Keeping(self, start)
         self.results.begin()
         self.watchers.open(self)
@@ -208,6 +210,8 @@ class Run:
             self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
+            if s.apart and s.step == c.overfit_check:
+                self._look_for_overfit()
             self._keep(s.step)
         s.drain()
         with self.aside("files"):
@@ -266,6 +270,7 @@ class Run:
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
         stops.append(self._resolutions.next_change(step, c.max_steps))
+        stops += [c.overfit_check] if self.session.apart and step < c.overfit_check else []
         stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
         return min(*stops, self.session.strategy.next_due(c, step))
 
@@ -293,6 +298,19 @@ class Run:
         if self.session.growth_stopped and not self._warned:
             self._warned = True
             tqdm.write(f"note: {self.session.growth_stopped}")
+
+    def _look_for_overfit(self) -> None:
+        """Compares the photographs that were set apart with others, and regularizes splats where the others show much better."""
+        s, train = self.session, self.scene.train
+        others = overfit.views_to_compare(len(train))
+        s.drain()
+        psnrs = self.measurements.psnr([train[i] for i in (*s.apart, *others)])
+        self.log.overfit = found = overfit.judged(self.config, s.step, psnrs[: len(s.apart)], psnrs[len(s.apart) :])
+        what = f"photographs set apart show {found['psnr_apart']:.1f} dB, others {found['psnr_others']:.1f}"
+        _log.info("step %d: %s", s.step, what)
+        if found["regularized"]:
+            tqdm.write(f"note: step {s.step}: {what}: opacities are regularized from here on (--overfit-check 0: never)")
+        overfit.apply(s, self.config, found)
 
     def _keep(self, step: int) -> None:
         self.keeping.keep(step)

@@ -22,6 +22,8 @@ from hardsplat.train.result import find_model
 
 log = logging.getLogger("hardsplat")
 NAME = "page.html"
+LIGHT = 25e6  # bytes of a page that people are asked to load
+_PER_SPLAT = [4 / 3 * packed for packed in (14.0, 18.0, 27.0, 35.0)]  # bytes of a page by SH degree, as bonsai and the courtyard have them
 _SIDE = 640  # px, the longer side of the picture that is shown while a page loads
 
 
@@ -39,7 +41,8 @@ def export(
     """Writes the splats of a result folder, or of a file, and the training cameras of their scene into one HTML file.
 
     output: default page.html beside the splats. up: world axis that points up, such as "-y"; default that of the cameras. device: renders the picture that is
-    shown while the page loads; a machine without one writes the page without it. Raises UserError for bad input.
+    shown while the page loads; a machine without one writes the page without it. sh_degree: highest degree of colour, by default what `light_degree` says.
+    Raises UserError for bad input.
     """
     for flag, value, low, high in (("--max-splats", max_splats, 1, MOST_SPLATS), ("--sh-degree", sh_degree, 0, 3), ("--min-opacity", min_opacity, 0, 1)):
         if value is not None and not low <= value <= high:
@@ -59,10 +62,18 @@ def export(
         direction(up),
         _picture(gaussians, next(iter(cameras.values())), config) if cameras else None,
     )
-    written = write_page(path, gaussians, shown, max_splats, sh_degree, min_opacity)
+    degree = light_degree(min(len(gaussians), max_splats or MOST_SPLATS), gaussians.sh_degree) if sh_degree is None else min(sh_degree, gaussians.sh_degree)
+    written = write_page(path, gaussians, shown, max_splats, degree, min_opacity)
     size = f"{written.bytes / 1e6:.2f} MB, {written.splats:,} of {len(gaussians):,} splats in {written.packed / written.splats:.1f} bytes each"
-    print(f"{path}: {size}, {len(cameras)} cameras")
+    less = f", colour of SH degree {degree} (--sh-degree {gaussians.sh_degree} keeps all)" if sh_degree is None and degree < gaussians.sh_degree else ""
+    print(f"{path}: {size}, {len(cameras)} cameras{less}")
     return written
+
+
+def light_degree(splats: int, sh_degree: int) -> int:
+    """The highest SH degree up to `sh_degree` with which a page stays below LIGHT bytes, 1 at least where there is as much."""
+    light = [d for d in range(sh_degree + 1) if splats * _PER_SPLAT[d] <= LIGHT]
+    return max([min(1, sh_degree), *light])
 
 
 def _cameras(config: TrainConfig, asked: bool) -> dict[str, Camera]:

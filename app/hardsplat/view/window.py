@@ -29,7 +29,7 @@ def start() -> list[str]:
     glfw.set_error_callback(lambda code, text: said.append(text.decode(errors="replace") if isinstance(text, bytes) else str(text)))
     if not glfw.init():
         why = said[0].rstrip(".") if said else "glfw does not start"
-        raise UserError(f"no window: {why}; it takes a desktop, or DISPLAY set to one")
+        raise UserError(f"no window: {why}; it takes a desktop, or DISPLAY set to one; train and view also show splats in a browser, with --serve")
     glfw.set_error_callback(lambda code, text: log.debug("glfw: %s", text))
     return surface.extensions()
 

@@ -12,10 +12,9 @@ VALUE_log_scales(restrict)
 VALUE_logit_opacities(restrict)
 BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
-BUFFER_grow_stats(writeonly)
 #include "densify/rank.glsl"
 #include "densify/planes.glsl"
-#include "densify/stats.glsl"
+#include "densify/budget/statistics.glsl"
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
@@ -35,6 +34,6 @@ void main() {
         log_scales(place) = log_scale + log(mix(vec3(refine_settings.split_short), vec3(refine_settings.split_long), longest));
         logit_opacities(place) = log(opacity / (1.0 - opacity));
         zero_moments(place);
-        grow_stats[place] = NO_STATS;
+        forget_statistics(place);
     }
 }

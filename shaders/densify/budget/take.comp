@@ -1,4 +1,4 @@
-// What a draw of scores left in d_splats2d -> grow_stats, and d_splats2d clean again for the next draw.
+// What a draw of scores left in d_splats2d -> score_stats, and d_splats2d clean again for the next draw.
 #include "common.glsl"
 #include "contract/splats.glsl"
 #include "contract/refine.glsl"
@@ -10,7 +10,7 @@ BUFFER_counts(readonly)
 BUFFER_seen(readonly)
 BUFFER_colors2d(readonly)
 BUFFER_d_splats2d(restrict)
-BUFFER_grow_stats(restrict)
+BUFFER_score_stats(restrict)
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
@@ -20,7 +20,7 @@ void main() {
         sums[i] = d_splats2d[GRADIENT_STRIDE * g + i];
         d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;
     }
-    GrowStat stat = grow_stats[g];
+    ScoreStat stat = score_stats[g];
     if (ABSOLUTE) {
         stat.grad += colors2d[g].a * length(vec2(sums[1], sums[2]) * 0.5 * vec2(camera.size));
         stat.views += 1.0;
@@ -29,5 +29,5 @@ void main() {
         stat.errors += sums[7];
         stat.blended += sums[8];
     }
-    grow_stats[g] = stat;
+    score_stats[g] = stat;
 }

@@ -8,14 +8,14 @@ layout(local_size_x = GROUP) in;
 BUFFER_refine_settings(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
-BUFFER_grow_stats(readonly)
+BUFFER_score_stats(readonly)
 BUFFER_tickets(writeonly)
 BUFFER_ticket_counts(restrict)
 
 const uint EDGES = 0u, ERRORS = 1u, GRADIENT = 2u, ALIKE = 3u, PRODUCT = 4u;
 const float CLASSES_AN_OCTAVE = 32.0;
 
-float weight_of(GrowStat s) {
+float weight_of(ScoreStat s) {
     uint by = refine_settings.weight_by;
     float sum = by == EDGES ? s.edges : by == ERRORS ? s.errors : by == GRADIENT ? s.grad : by == PRODUCT ? sqrt(s.edges * s.errors) : s.views;
     return sum / s.views;
@@ -24,7 +24,7 @@ float weight_of(GrowStat s) {
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
-    GrowStat stat = grow_stats[g];
+    ScoreStat stat = score_stats[g];
     bool grows = stat.views > 0.0 && stat.grad >= refine_settings.grow_absolute * stat.views;
     float weight = grows ? weight_of(stat) : 0.0;
     uint ticket = NO_TICKET;

@@ -4,15 +4,12 @@
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)
-BUFFER_grow_stats(writeonly)
 #include "densify/mcmc/source.glsl"
 #include "densify/planes.glsl"
-#include "densify/stats.glsl"
 
 void main() {
     uint place;
     if (!fills(group_index() * GROUP + gl_LocalInvocationID.x, place)) return;
     copy_values(source(place), place);
     zero_moments(place);
-    grow_stats[place] = NO_STATS;
 }

@@ -14,10 +14,9 @@ VALUE_log_scales(restrict)
 BUFFER_refine_settings(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
-BUFFER_grow_stats(writeonly)
 #include "densify/rank.glsl"
 #include "densify/planes.glsl"
-#include "densify/stats.glsl"
+#include "densify/published/statistics.glsl"
 
 const float SHRINK = log(1.6);  // Inria: scale / (0.8 * 2 children)
 
@@ -29,12 +28,12 @@ void main() {
 
     copy_values(g, added);
     zero_moments(added);
-    grow_stats[added] = NO_STATS;
+    forget_statistics(added);
     vec3 log_scale = log_scales(g), scale = exp(log_scale);
     if (max(max(scale.x, scale.y), scale.z) <= refine_settings.grow_scale3d * refine_settings.extent) return;
 
     zero_moments(g);
-    grow_stats[g] = NO_STATS;
+    forget_statistics(g);
     vec3 mean = means(g);
     mat3 R = rotation(normalize(quats(g)));
     for (uint child = 0u; child < 2u; ++child) {

@@ -28,37 +28,38 @@ from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 4_000, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
 _IN_HOLES = {"tickets": "holes"}
-_TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "grow_stats")
+_TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "score_stats")
 
 
 class Budget(Refining):
     scores = resets = True
+    follows = ("score_stats",)
 
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
         planes = splat_planes()
         return (
             ComputePass("weigh pixels", "densify/budget/weigh_pixels.comp", ("target", "photos", "camera", "frame"), ("weights",), {"PHOTO_BYTES": photo_bytes}),
-            *(ComputePass(f"take {name}", "densify/budget/take.comp", _TAKEN, ("d_splats2d", "grow_stats"), {"ABSOLUTE": name == "absolute"}) for name in ("absolute", "weighted")),
+            *(ComputePass(f"take {name}", "densify/budget/take.comp", _TAKEN, _TAKEN[-2:], {"ABSOLUTE": name == "absolute"}) for name in ("absolute", "weighted")),
             ComputePass(
                 name="densify tickets",
                 shader="densify/budget/tickets.comp",
-                reads=("refine_settings", "frame", "counts", "grow_stats", "ticket_counts"),
+                reads=("refine_settings", "frame", "counts", "score_stats", "ticket_counts"),
                 writes=("tickets", "ticket_counts"),
                 bind=_IN_HOLES,
             ),
-            ComputePass("thin rank", "densify/budget/rank.comp", ("frame", "counts", "grow_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            ComputePass("thin rank", "densify/budget/rank.comp", ("frame", "counts", "score_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
             ComputePass(
                 name="densify split",
                 shader="densify/budget/split.comp",
-                reads=("refine_settings", "counts", *RANKS, *planes),
-                writes=("grow_stats", *planes),
+                reads=("refine_settings", "counts", "score_stats", *RANKS, *planes),
+                writes=("score_stats", *planes),
                 slots=slots_of(moments),
             ),
             resize(grown=True),
             ComputePass("densify survey", "densify/budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
-            *pruning_passes(moments),
+            *pruning_passes(moments, "score_stats", "densify/budget/statistics.glsl", ages=True),
             reset_pass(moments),
             NOISE,
         )
@@ -135,7 +136,7 @@ def target(config: TrainConfig, step: int) -> int:
 
 
 def record_densify(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """Parameters, moments, grow_stats, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, grown and pruned."""
+    """Parameters, moments, score_stats, counts.splats and indirect.splat_groups (as a step leaves them) -> the same, grown and pruned."""
     recorder.run(run["densify tickets"], indirect="splat_groups")
     recorder.run(run["densify admit"], threads=(GROUP,))
     recorder.run(run["densify choose"], indirect="splat_groups")

@@ -35,7 +35,7 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     return (
         ComputePass(f"{name} weigh", "densify/mcmc/weigh.comp", reads=("refine_settings", "counts", *trained.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
         ComputePass(f"{name} draw", "densify/mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec=spec, bind=_IN_HOLES),
-        ComputePass(f"{name} copy", "densify/mcmc/copy.comp", reads=(*drawn, *planes), writes=(*planes, "grow_stats"), spec=spec, slots=slots),
+        ComputePass(f"{name} copy", "densify/mcmc/copy.comp", reads=(*drawn, *planes), writes=planes, spec=spec, slots=slots),
     )
 
 

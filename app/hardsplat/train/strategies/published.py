@@ -21,6 +21,7 @@ from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 class Published(Refining):
     statistics = resets = True
+    follows = ("grow_stats",)
 
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
         planes = splat_planes()
@@ -41,7 +42,7 @@ class Published(Refining):
                 reads=("refine_settings", "frame", "counts", "grow_stats", *trained.values()),
                 writes=RANKS,
             ),
-            *pruning_passes(moments),
+            *pruning_passes(moments, "grow_stats", "densify/published/statistics.glsl", ages=False),
             reset_pass(moments),
         )
 

@@ -32,9 +32,11 @@ class Strategy:
     """Splats stay what they are. A strategy is one module and one row of STRATEGIES.
 
     statistics: each step adds the gradients of positions on screen to grow_stats. scores: some steps draw scores after their gradients. resets: opacities are reset.
+    follows: buffers of the contract, one element a splat, that it keeps from step to step; they grow with the splats and are saved.
     """
 
     statistics = scores = resets = False
+    follows: tuple[str, ...] = ()
 
     def passes(self, moments: str, photo_bytes: int) -> tuple[ComputePass, ...]:
         """moments: how those of Adam are stored, a variant of MOMENT_FORMATS. photo_bytes: of a pixel in `photos`."""

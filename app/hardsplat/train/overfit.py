@@ -1,0 +1,49 @@
+"""Whether a run learns its photographs by heart: a few of them are set apart for the first steps, and then compared with as many others.
+
+Where those others show much better, opacities are regularized for the rest of the run: splats that few photographs need fade away. The photographs that were set apart are trained
+from then on like all others. Held-out views have no part in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from hardsplat.config import TrainConfig
+    from hardsplat.train.session import Session
+
+SET_APART = 6
+FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
+
+
+def views_apart(config: TrainConfig, views: int) -> list[int]:
+    """Which of so many training views are set apart up to `overfit_check`, evenly spread; none where the run does not ask, or is regularized anyhow.
+
+    Runs that train exposures or cameras have none: those of a photograph that was set apart would not be known yet.
+    """
+    asked = config.strategy == "budget" and config.overfit_check and not (config.opacity_reg or config.scale_reg)
+    refined = config.exposure != "none" or config.pose_opt or config.intrinsics_opt
+    return _spread(views, 0.5) if asked and not refined and views >= FEWEST else []
+
+
+def views_to_compare(views: int) -> list[int]:
+    """As many of them between those that are set apart."""
+    return _spread(views, 0.0)
+
+
+def _spread(views: int, offset: float) -> list[int]:
+    return [int((i + offset) * views / SET_APART) for i in range(SET_APART)]
+
+
+def judged(config: TrainConfig, step: int, apart: list[float], others: list[float]) -> dict:
+    """What the run writes down. apart, others: PSNR of views, dB."""
+    gap = float(np.mean(others) - np.mean(apart))
+    return {"step": step, "psnr_apart": float(np.mean(apart)), "psnr_others": float(np.mean(others)), "regularized": gap >= config.overfit_gap}
+
+
+def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
+    """Regularizes the session's splats where the run was found to learn by heart."""
+    if judgement.get("regularized"):
+        session.regularize(config.overfit_opacity_reg)

@@ -1,0 +1,64 @@
+"""Photographs that are set apart for the first steps, and what is made of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hardsplat.config import TrainConfig
+from hardsplat.train import overfit
+from hardsplat.train.checkpoint import load, path_of
+from hardsplat.train.schedule import view_order
+from hardsplat.train.trainer import train
+from tests.training import same_state, settings
+
+
+def test_views_apart_come_only_later():
+    n, apart, until = 9, [1, 4, 7], 20
+    order = view_order(3, 0, 60, n, apart, until)
+    early, others = order[:until], [0, 2, 3, 5, 6, 8]
+    assert not np.isin(early, apart).any() and np.isin(apart, order[until : until + n + 9]).all()
+    assert all(sorted(early[i : i + 6]) == others for i in (0, 6, 12))  # each once in an epoch of theirs
+    assert np.array_equal(order[until:], view_order(3, until, 40, n))
+    assert np.array_equal(np.concatenate([view_order(3, s, 7, n, apart, until) for s in range(0, 56, 7)]), order[:56])  # whatever the batches
+
+
+def test_which_runs_set_views_apart():
+    assert overfit.views_apart(TrainConfig(), 24) == [2, 6, 10, 14, 18, 22]
+    assert not set(overfit.views_apart(TrainConfig(), 255)) & set(overfit.views_to_compare(255))
+    others = ({"strategy": "mcmc"}, {"opacity_reg": 0.01}, {"pose_opt": True}, {"exposure": "affine"}, {"overfit_check": 0})
+    assert [overfit.views_apart(TrainConfig(**changes), 24) for changes in others] == [[]] * len(others)
+    assert overfit.views_apart(TrainConfig(), 23) == []
+
+
+@pytest.mark.parametrize("gap, found", [(2.9, False), (3.1, True)])
+def test_the_gap_decides(gap, found):
+    judged = overfit.judged(TrainConfig(), 7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])
+    assert judged["regularized"] is found and judged["psnr_others"] - judged["psnr_apart"] == pytest.approx(gap)
+
+
+def test_a_run_that_learns_by_heart_is_regularized_from_there_on(on_device, scene, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(overfit, "SET_APART", 2)
+    monkeypatch.setattr(overfit, "FEWEST", 4)
+    ends = {}
+    for name, gap, check in (("never", 3.0, 0), ("not found", 100.0, 12), ("found", 0.0, 12)):
+        monkeypatch.setattr(overfit, "judged", _judged_by(gap))
+        changes = {"strategy": "budget", "overfit_check": check, "overfit_opacity_reg": 1.0, "eval_steps": (30,)}
+        changes |= {"checkpoint_every": 15, "rasterizer": "auto", "deterministic": True}
+        metrics = train(settings(scene, tmp_path / name, **changes))
+        ends[name] = load(path_of(tmp_path / name, 30))
+        assert metrics["overfit"].get("regularized", False) is (name == "found")
+        assert ("opacities are regularized" in capfd.readouterr().out) is (name == "found")
+    opacity = {name: float(np.mean(1 / (1 + np.exp(-end.buffers["logit_opacities"])))) for name, end in ends.items()}
+    assert opacity["found"] < 0.97 * opacity["not found"]
+    assert not same_state(ends["not found"], ends["never"])  # other views were trained first
+
+    path_of(tmp_path / "found", 30).unlink()  # as if it had been killed after step 15: it goes on regularized, though nothing is compared again
+    train(settings(scene, tmp_path / "found", **changes, resume=True))
+    assert same_state(load(path_of(tmp_path / "found", 30)), ends["found"])
+    assert json.loads((tmp_path / "found/metrics.json").read_text())["overfit"]["step"] == 12
+
+
+def _judged_by(gap):
+    """`judged` whose comparison always gives 50 dB."""
+    return lambda config, step, apart, others: {"step": step, "psnr_apart": 10.0, "psnr_others": 60.0, "regularized": gap <= 50}
