@@ -36,9 +36,10 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 log = logging.getLogger("hardsplat")
 TILE = contract.CONSTANTS["TILE"]
-# Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 8x8, and splats are culled against it. Backward, where a visit ends
+# Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 16x8, and splats are culled against it. Backward, where a visit ends
 # in nine sums over the subgroup, fewer and larger ones pay.
-FORWARD_PIXELS, BACKWARD_PIXELS = 32, 64
+FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
+MOST_PIXELS = 8  # of a lane
 PARTS = 1  # workgroups that walk a tile together
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
@@ -85,7 +86,7 @@ class TiledRows:
 
 def pixels_of(lanes: int, least: int) -> int:
     """Pixels of a lane."""
-    return max(1, least // lanes)
+    return min(max(1, least // lanes), MOST_PIXELS)
 
 
 def bucket_of(row: TileBackward, lanes: int) -> int:
@@ -102,7 +103,7 @@ def passes(
     rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image"
 ) -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
-    return all_passes(Perspective(sh_planes, sink, antialiased, in_order=not is_local(rows.tile_backward)), rows, width, height, lanes, threshold, picture)
+    return all_passes(Perspective(sh_planes, sink, antialiased, in_order=not is_local(rows.tile_backward, lanes)), rows, width, height, lanes, threshold, picture)
 
 
 def first(device: Device, options: TiledOptions) -> TiledOptions:
@@ -189,7 +190,7 @@ def plan(
     """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
     rows = TiledRows.resolve(device, options)
     threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-    estimator, in_order = options.stochastic, not is_local(rows.tile_backward)
+    estimator, in_order = options.stochastic, not is_local(rows.tile_backward, device.subgroup_size)
     projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, estimator, options.lens, in_order)
     return projection, rows, width, height, device.subgroup_size, threshold
 
@@ -339,6 +340,7 @@ class TiledRasterizer:
 
     def _put_in_order(self) -> None:
         """Lists splats in order of depth from now on, so that without room for all pairs the farthest are left out. Raises OutOfMemory with nothing changed."""
+        assert isinstance(self.projection, Perspective)  # no other is not in order
         projection = replace(self.projection, in_order=True)
         more = projection.sort_bytes(self._capacity) | splat_bytes(True, self._capacity, self.width, self.height) | pair_bytes(True, self.room)
         more = allocate_all(self.device, {name: nbytes for name, nbytes in more.items() if name not in self._own})
