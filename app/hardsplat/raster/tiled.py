@@ -342,8 +342,8 @@ class TiledRasterizer:
         """Lists splats in order of depth from now on, so that without room for all pairs the farthest are left out. Raises OutOfMemory with nothing changed."""
         assert isinstance(self.projection, Perspective)  # no other is not in order
         projection = replace(self.projection, in_order=True)
-        more = projection.sort_bytes(self._capacity) | splat_bytes(True, self._capacity, self.width, self.height) | pair_bytes(True, self.room)
-        more = allocate_all(self.device, {name: nbytes for name, nbytes in more.items() if name not in self._own})
+        sizes = projection.sort_bytes(self._capacity) | splat_bytes(True, self._capacity, self.width, self.height) | pair_bytes(True, self.room)
+        more = allocate_all(self.device, {name: nbytes for name, nbytes in sizes.items() if name not in self._own})
         self.device.wait_idle()
         for name in ("tile_changes", "tile_cursors", "pair_keys"):
             self._own.pop(name).destroy()
