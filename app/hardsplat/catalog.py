@@ -96,6 +96,7 @@ def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]
     for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
         rows = tiled.TiledRows(backward, atomics)
         yield from tiled.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
+        yield from tiled.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32, threshold=1)
         yield from tiled.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1)
     checkpointed = replace(rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket))
     for picture in PICTURES:

@@ -3,12 +3,20 @@
 shared vec3 sum_lines[GROUP / 2u];
 
 vec3 sum_group(vec3 value) {
+    const uint HALF = GROUP / 2u, COLUMNS = 16u;  // few barriers: a workgroup waits longer for those than for sums
     uint t = gl_LocalInvocationIndex;
-    for (uint half_size = GROUP / 2u; half_size > 0u; half_size >>= 1u) {
-        if (t >= half_size && t < 2u * half_size) sum_lines[t - half_size] = value;
-        barrier();
-        if (t < half_size) value += sum_lines[t];
-        barrier();  // the lines are free again
+    if (t >= HALF) sum_lines[t - HALF] = value;
+    barrier();
+    if (t < HALF) sum_lines[t] += value;
+    barrier();
+    if (t < COLUMNS) {
+        value = sum_lines[t];
+        for (uint i = COLUMNS; i < HALF; i += COLUMNS) value += sum_lines[t + i];
+        sum_lines[t] = value;
     }
+    barrier();
+    if (t == 0u)
+        for (uint i = 1u; i < COLUMNS; ++i) value += sum_lines[i];
+    barrier();  // the lines are free again
     return value;
 }

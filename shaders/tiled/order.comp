@@ -9,12 +9,7 @@ BUFFER_tile_starts(readonly)
 BUFFER_tile_order(writeonly)
 #include "scan.glsl"
 
-shared uint places[GROUP];
-
-uint class_of(uint tile) {
-    uint pairs = tile_starts[tile + 1u] - tile_starts[tile];
-    return GROUP - 1u - min((floatBitsToUint(float(pairs + 1u)) >> 20u) - (127u << 3u), GROUP - 1u);  // exponent and three bits of the mantissa
-}
+#include "tiled/classes.glsl"
 
 void main() {
     uint t = gl_LocalInvocationID.x, tiles;

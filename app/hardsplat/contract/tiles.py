@@ -16,11 +16,11 @@ TILES = Subsystem(
             Field("opacity", "float", "0..1"),
             Field("cutoff", "float", "d^T cov^-1 d at alpha = 1/255"),
             Field("splat", "uint", "its index in splats2d"),
-            Field("first", "uint", "pairs of tile and splat that others of its sort block have before it"),
+            Field("first", "uint", "pairs of tile and splat that others of its sort block have before it; where tiles sort their own its depth key"),
         ),
     },
     buffers=(
-        BufferSpec(50, "tile_splats", "TileSplat", ("visible",), "visible splats, nearest first, as the tiles take them"),
+        BufferSpec(50, "tile_splats", "TileSplat", ("visible",), "visible splats as the tiles take them: nearest first, or, where tiles sort their own, as in splats2d"),
         BufferSpec(51, "tile_reaches", "TileReach", ("visible",), "the rest of them"),
         BufferSpec(52, "pair_sums", "uint", ("sort blocks",), "pairs of each sort block of visible splats, then of all blocks before it; behind the last their sum"),
         BufferSpec(53, "pair_tiles", "uint", ("pairs",), "tile of every pair of tile and splat, by tile, then depth"),
@@ -34,6 +34,9 @@ TILES = Subsystem(
         BufferSpec(61, "tile_order", "uint", ("tiles",), "tiles as workgroups take them: those with most pairs first"),
         BufferSpec(62, "checkpoints", "vec4", ("buckets", 256), "colour and T of every pixel of a tile in front of a bucket of its splats"),
         BufferSpec(63, "reaches", "uint", ("tiles", "subgroups"), "buckets that a subgroup of the forward pass visited before its pixels were finished"),
+        BufferSpec(67, "tile_changes", "int", ("tiles",), "along each row of tiles, and a place behind it: splats that begin there less those that end; zero between frames"),
+        BufferSpec(65, "tile_cursors", "uint", ("tiles",), "where the next pair of a tile goes"),
+        BufferSpec(66, "pair_keys", "uvec2", ("pairs",), "splat and depth key of every pair, by tile"),
     ),
     uses=("splats", "sort"),
 )

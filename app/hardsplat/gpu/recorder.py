@@ -255,9 +255,11 @@ class Recorder:
         if self.device.instance.debug_utils:
             vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
 
-    def end(self) -> Recorder:
+    def end(self, shown: bool = True) -> Recorder:
+        """shown: the host may look at what was written once this is done; else it takes another command buffer behind this one."""
         self._flush()
-        barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
+        if shown:
+            barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(self.commands)
         self.device.check_validation()
         return self
@@ -313,11 +315,11 @@ class Recordings:
         self.device, self.resources = device, resources
         self._recorders: list[Recorder] = []
 
-    def __call__(self, commands: Callable[[Recorder], object], timed: bool = False) -> Recorder:
-        """What `commands` records, ended."""
+    def __call__(self, commands: Callable[[Recorder], object], timed: bool = False, shown: bool = True) -> Recorder:
+        """What `commands` records, ended. shown: see Recorder.end."""
         self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
         commands(recorder)
-        return recorder.end()
+        return recorder.end(shown)
 
     def destroy(self) -> None:
         for recorder in self._recorders:

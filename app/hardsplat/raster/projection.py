@@ -45,6 +45,8 @@ class Projection(Protocol):
     @property
     def differentiates(self) -> bool: ...
     @property
+    def in_order(self) -> bool: ...  # visible splats are sorted by depth; else there are their keys alone
+    @property
     def pairs(self) -> int: ...  # of perturbed images that a step draws
 
     def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of hardsplat.variants.shapes
@@ -62,6 +64,7 @@ class Plain:
 
     images: tuple[str, ...] = ("",)
     listed = ""
+    in_order = True
 
     @property
     def pairs(self) -> int:
@@ -104,6 +107,7 @@ class Perspective(Plain):
     sink: Sink | None
     antialiased: bool = False
     lens: str = "pinhole"  # a variant of LENSES
+    in_order: bool = True
 
     @property
     def differentiates(self) -> bool:
@@ -112,7 +116,7 @@ class Perspective(Plain):
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         kept = self.sink is not None and picture == "image"
         forward = project_forward(self.sh_planes, self.antialiased, picture, kept, self.lens)
-        return [*sort_passes(command), forward, *(self._backward_passes(self.sink) if self.sink else [])]
+        return [*sort_passes(command)[: None if self.in_order else 1], forward, *(self._backward_passes(self.sink) if self.sink else [])]
 
     def _backward_passes(self, sink: Sink) -> list[ComputePass]:
         gradients, stats = trained.gradients("splat"), ("grow_stats",) if sink.grows else ()
@@ -141,18 +145,23 @@ class Perspective(Plain):
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         names = ("seen", "d_colors", "directions") if self.sink else ()
-        sizes = {name: capacity * contract.itemsize(name) for name in names} | sort_bytes(capacity)
+        sizes = {name: capacity * contract.itemsize(name) for name in names} | self.sort_bytes(capacity)
         if self.sink and self.sink.cameras:
             sizes["camera_sums"] = 9 * (-(-capacity // contract.CONSTANTS["GROUP"]) + 1) * contract.itemsize("camera_sums")
         if self.sink and self.sink.depths:
             sizes |= depth_bytes(capacity)
         return allocate_drawn(device, capacity, self.sink, sizes)
 
+    def sort_bytes(self, capacity: int) -> dict[str, int]:
+        """Bytes of keys and order, by buffer."""
+        return {name: nbytes for name, nbytes in sort_bytes(capacity).items() if self.in_order or name == "keys"}
+
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         """parameters, camera, frame, counts -> splats2d, order."""
         recorder.run(run["sizes"], threads=(1,))
         recorder.run(run["project"], indirect="splat_groups")
-        record_sort(recorder, run)
+        if self.in_order:
+            record_sort(recorder, run)
 
     def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:
         """d_splats2d, splats2d, parameters -> the sink."""

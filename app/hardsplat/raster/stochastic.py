@@ -107,8 +107,8 @@ class Perturbed(Perspective):
             record_splats(recorder, run, self.sink, capacity)
 
 
-def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None, lens: str = "pinhole") -> Perspective:
-    """Of 3D splats, with gradients as the options of a rasterizer say. lens: a variant of LENSES."""
+def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None, lens: str = "pinhole", in_order: bool = True) -> Perspective:
+    """Of 3D splats, with gradients as the options of a rasterizer say. lens: a variant of LENSES. in_order: sorted by depth, as those with stochastic gradients always are."""
     if estimator and sink and (missing := device.capabilities.missing(GRADIENTS["stochastic"].needs)):
         raise UserError(f"--gradient stochastic: {device.name} lacks {', '.join(missing)}; use --gradient order-free")
-    return Perturbed(sh_planes, sink, antialiased, lens, estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased, lens)
+    return Perturbed(sh_planes, sink, antialiased, lens, estimator=estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased, lens, in_order)

@@ -1,15 +1,15 @@
 """Splats in tiles of 16x16 pixels, in compute shaders alone: the canonical way (Kerbl et al. 2023), with what was published since.
 
-Splats are sorted by depth once; each then lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et al. 2025),
-and a stable sort of those pairs by tile alone keeps depth order within a tile: no 64-bit keys. Everything stays on the GPU. The pairs' buffers
-have a capacity; a frame that asks for more is drawn without its farthest pairs and says so in `counts.pairs_wanted`, see `make_room`.
+Every splat lists exactly the tiles that its ellipse alpha >= 1/255 touches (Speedy-Splat, Hanson et al. 2025), and tiles sort what they list by depth, see
+tile_lists.py. Everything stays on the GPU. The pairs' buffers have a capacity; a frame that asks for more is drawn without some of them and says so in
+`counts.pairs_wanted`, see `make_room`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import Need
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all
+from hardsplat.gpu.memory import Buffer, Image, allocate_all, buffer_in
 from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
@@ -28,7 +28,7 @@ from hardsplat.raster.projection import Perspective, Projection, for_images, sco
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.sinks import STORE, Sink
-from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
+from hardsplat.raster.tile_lists import count_pass, grid, is_local, list_passes, pair_bytes, record_counts, record_lists, record_packed, splat_bytes
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
@@ -36,15 +36,15 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 log = logging.getLogger("hardsplat")
 TILE = contract.CONSTANTS["TILE"]
-# Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 8x8, and splats are culled against it. Backward, where a visit ends
+# Pixels of a subgroup, at least; in Morton order they are a rectangle of 8x4 or 16x8, and splats are culled against it. Backward, where a visit ends
 # in nine sums over the subgroup, fewer and larger ones pay.
-FORWARD_PIXELS, BACKWARD_PIXELS = 32, 64
+FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
+MOST_PIXELS = 8  # of a lane
 PARTS = 1  # workgroups that walk a tile together
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
-PAIRS = Need(16.0 * PAIRS_PER_SPLAT, 4.0 * PAIRS_PER_SPLAT)  # of a splat, in four buffers
+PAIRS = Need(12.0 * PAIRS_PER_SPLAT, 8.0 * PAIRS_PER_SPLAT)  # of a splat, in two buffers; 16 in four where lists are in order
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
-_SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
 
 @dataclass(frozen=True)
@@ -84,19 +84,9 @@ class TiledRows:
         return cls(backward, atomics, names)
 
 
-def grid(width: int, height: int) -> tuple[int, int]:
-    """Tiles that cover a canvas, across and down."""
-    return -(-width // TILE), -(-height // TILE)
-
-
-def digits(tiles: int) -> int:
-    """8-bit passes that sort tile numbers."""
-    return max(1, -(-(tiles - 1).bit_length() // 8))
-
-
 def pixels_of(lanes: int, least: int) -> int:
     """Pixels of a lane."""
-    return max(1, least // lanes)
+    return min(max(1, least // lanes), MOST_PIXELS)
 
 
 def bucket_of(row: TileBackward, lanes: int) -> int:
@@ -113,7 +103,7 @@ def passes(
     rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image"
 ) -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
-    return all_passes(Perspective(sh_planes, sink, antialiased), rows, width, height, lanes, threshold, picture)
+    return all_passes(Perspective(sh_planes, sink, antialiased, in_order=not is_local(rows.tile_backward, lanes)), rows, width, height, lanes, threshold, picture)
 
 
 def first(device: Device, options: TiledOptions) -> TiledOptions:
@@ -127,19 +117,10 @@ def sources(device: Device, options: TiledOptions) -> set[Source]:
     return {source for p in passes(TiledRows.resolve(device, options), 1, 1, 1, STORE, device.subgroup_size) for source in p.sources()}
 
 
-def count_pass(width: int, height: int) -> ComputePass:
-    across, down = grid(width, height)
-    spec = {"TILES_X": across, "TILES_Y": down}
-    return ComputePass("tile count", "tiled/count.comp", reads=("counts", "order", "splats2d", "colors2d"), writes=("tile_splats", "tile_reaches", "pair_sums"), spec=spec)
-
-
 def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lanes: int, threshold: int, picture: str = "image") -> list[ComputePass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     across, down = grid(width, height)
     tiles = {"TILES_X": across, "TILES_Y": down}
-    n = digits(across * down)
-    # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
-    other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
     walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
     back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
     bucket = bucket_of(rows.tile_backward, lanes) if around.differentiates else 0
@@ -149,7 +130,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     stored = ("checkpoints", "reaches") if bucket else ()
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
-    count = count_pass(width, height)
+    count = count_pass(width, height, around.in_order)
     spec = {**walk, **share, "BY_TWO": True}
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
@@ -160,11 +141,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
         *around.passes({}, picture),
         *images,
         *listed,
-        ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", "tile_splats", "tile_reaches", "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
-        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
-        ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
+        *list_passes(around.in_order, width, height, summed, lanes),
         *backward,
         *around.gather_passes(),
     ]
@@ -213,7 +190,8 @@ def plan(
     """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
     rows = TiledRows.resolve(device, options)
     threshold = max(1, options.tile_threshold * device.subgroup_size // 32)
-    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
+    estimator, in_order = options.stochastic, not is_local(rows.tile_backward, device.subgroup_size)
+    projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, estimator, options.lens, in_order)
     return projection, rows, width, height, device.subgroup_size, threshold
 
 
@@ -230,17 +208,13 @@ class TiledRasterizer:
         self.projection, rows = self._passes[:2]
         self.rows = rows
         self.tiles = int(np.prod(grid(width, height)))
-        self.digits = digits(self.tiles)
         self.pipelines = build_all(device, all_passes(*self._passes))
         capacity = parameters.capacity
-        self.most = min(capacity * self.tiles, device.max_buffer // contract.itemsize("pair_tiles"))  # pairs that there can be
+        self._parameters, self._capacity = parameters, capacity
         self.bucket = bucket_of(rows.tile_backward, device.subgroup_size) if self.projection.differentiates else 0
         self.gathers = self.projection.differentiates and rows.tile_backward.gathers
-        if self.bucket:
-            self.most = min(self.most, (device.max_buffer // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
         self.record_bytes = subgroups_of(device.subgroup_size, BACKWARD_PIXELS) * contract.CONSTANTS["GRADIENTS"] * contract.itemsize("pair_records")  # of a pair
-        if self.gathers:
-            self.most = min(self.most, device.max_buffer // self.record_bytes)
+        self.most = self._most()  # pairs that there can be
         self._said = False  # that pairs are left out
         self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
@@ -249,7 +223,6 @@ class TiledRasterizer:
         except OutOfMemory:
             self.destroy()
             raise
-        self._parameters, self._capacity = parameters, capacity
         if options.stochastic and sink and isinstance(parameters, Parameters):
             parameters.set_perturbations(dict(options.stochastic.perturbations))
         self.resources = {**parameters.all, **self._own}
@@ -257,10 +230,12 @@ class TiledRasterizer:
     def _allocate(self, capacity: int) -> None:
         device, size, own = self.device, (self.width, self.height), self._own
         own |= self.projection.allocate(device, capacity)
-        sizes = {"tile_splats": capacity, "tile_reaches": capacity, "pair_sums": -(-capacity // BLOCK) + 1, "tile_starts": self.tiles + 1, "tile_order": self.tiles}
+        nbytes = splat_bytes(self.projection.in_order, capacity, *size)
         if self.bucket:
-            sizes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS)
-        own |= allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+            nbytes["reaches"] = self.tiles * subgroups_of(device.subgroup_size, FORWARD_PIXELS) * contract.itemsize("reaches")
+        own |= allocate_all(device, nbytes)
+        if "tile_changes" in nbytes:
+            buffer_in(own, "tile_changes").fill(0)  # each frame leaves it clean
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
         for image in self.projection.images:
@@ -269,9 +244,16 @@ class TiledRasterizer:
         if self.projection.differentiates and self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, format.vk, format.texel, "d_image")
 
+    def _most(self) -> int:
+        """Pairs that there can be: of every splat with every tile, or as many as descriptors reach."""
+        reach, pair = self.device.max_buffer, contract.itemsize("pair_splats" if self.projection.in_order else "pair_keys")
+        most = min(self._capacity * self.tiles, reach // pair)
+        if self.bucket:
+            most = min(most, (reach // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
+        return min(most, reach // self.record_bytes) if self.gathers else most
+
     def _pairs(self, room: int) -> dict[str, Buffer]:
-        sizes = dict.fromkeys(("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt"), room) | {"pair_digits": RADIX * -(-room // BLOCK)}
-        nbytes = {name: n * contract.itemsize(name) for name, n in sizes.items()}
+        nbytes = pair_bytes(self.projection.in_order, room)
         if self.bucket:
             nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES
         if self.gathers:
@@ -282,31 +264,19 @@ class TiledRasterizer:
         """parameters, camera, frame, counts -> target. rest: another recorder, for what comes once `counts` says how many pairs there are."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
-        self._record_counts(recorder, run, "tile count")
+        record_counts(recorder, run, self.projection, "tile count")
         rest = rest or recorder
-        self._record_lists(rest, run)
+        record_lists(rest, run, self.projection, self.tiles)
         rest.run(run["draw"], threads=self._threads(run["draw"]))
-
-    def _record_counts(self, recorder: Recorder, run: Mapping[str, Pipeline], count: str) -> None:
-        """order, splats2d -> how many pairs there are, and where each splat's begin. count: the pass that packs the splats."""
-        recorder.run(run[count], indirect="visible_blocks")
-        recorder.run(run["tile sum"], threads=(contract.CONSTANTS["GROUP"],))
-
-    def _record_lists(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-        """What _record_counts leaves -> the tiles' lists."""
-        recorder.run(run["tile emit"], indirect="pair_blocks")
-        record_sort(recorder, run, "tile sort", self.digits, first="pair_blocks", others="pair_blocks")
-        recorder.run(run["tile starts"], indirect="pair_groups")
-        recorder.run(run["tile order"], threads=(contract.CONSTANTS["GROUP"],))
 
     def record_images(self, recorder: Recorder) -> None:
         """Projected splats -> the targets of all images of the projection, from one list of the tiles that any of them touches."""
         run, listed = self.pipelines, self.projection.listed
-        self._record_counts(recorder, run, f"tile count{listed}")
-        self._record_lists(recorder, run)
+        record_counts(recorder, run, self.projection, f"tile count{listed}")
+        record_lists(recorder, run, self.projection, self.tiles)
         for image in self.projection.images:
             if image != listed:
-                recorder.run(run[f"tile count{image}"], indirect="visible_blocks")
+                record_packed(recorder, run, self.projection, image)
             recorder.run(run[f"draw{image}"], threads=self._threads(run["draw"]))
 
     def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
@@ -324,7 +294,7 @@ class TiledRasterizer:
 
     def record_again(self, recorder: Recorder) -> None:
         """Splats whose colours alone are others than in the last draw -> target, by the same lists."""
-        recorder.run(self.pipelines["tile count"], indirect="visible_blocks")
+        record_packed(recorder, self.pipelines, self.projection)
         recorder.run(self.pipelines["draw"], threads=self._threads(self.pipelines["draw"]))
 
     def record_draw_backward(self, recorder: Recorder) -> None:
@@ -351,11 +321,14 @@ class TiledRasterizer:
         """For `wanted` pairs, by default what the last frame (which must be done) asked for. True where the buffers were replaced: `resources` is
         another, and what was recorded must be recorded anew. Raises OutOfMemory with nothing changed."""
         wanted = pairs_wanted(self._parameters.counts) if wanted is None else wanted
-        if wanted > self.most and self.most < self._capacity * self.tiles and not self._said:  # else there are no more pairs, and `wanted` looks ahead
+        limited = wanted > self.most and self.most < self._capacity * self.tiles  # else there are no more pairs, and `wanted` looks ahead
+        if replaced := limited and not self.projection.in_order:
+            self._put_in_order()
+        if limited and not self._said:
             self._said = True
             log.warning("frames ask for up to %s pairs of tile and splat, %s have room on %s: the farthest are not drawn", wanted, self.most, self.device.name)
         if min(wanted, self.most) <= self.room:
-            return False
+            return replaced
         room = min(int(wanted * ROOM), self.most)
         pairs = self._pairs(room)
         self.device.wait_idle()
@@ -364,6 +337,20 @@ class TiledRasterizer:
             self._own[name] = buffer
         self.room, self.resources = room, {**self.resources, **pairs}
         return True
+
+    def _put_in_order(self) -> None:
+        """Lists splats in order of depth from now on, so that without room for all pairs the farthest are left out. Raises OutOfMemory with nothing changed."""
+        assert isinstance(self.projection, Perspective)  # no other is not in order
+        projection = replace(self.projection, in_order=True)
+        sizes = projection.sort_bytes(self._capacity) | splat_bytes(True, self._capacity, self.width, self.height) | pair_bytes(True, self.room)
+        more = allocate_all(self.device, {name: nbytes for name, nbytes in sizes.items() if name not in self._own})
+        self.device.wait_idle()
+        for name in ("tile_changes", "tile_cursors", "pair_keys"):
+            self._own.pop(name).destroy()
+        self._own |= more
+        self.projection, self._passes = projection, (projection, *self._passes[1:])
+        self.pipelines, self.most = build_all(self.device, all_passes(*self._passes)), self._most()
+        self.resources = {**self._parameters.all, **self._own}
 
     def destroy(self) -> None:
         for resource in self._own.values():

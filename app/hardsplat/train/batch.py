@@ -75,8 +75,8 @@ class Batches:
 
     def record(self, recorded: Recordings, step: Callable[..., None], scores: bool = False) -> None:
         """Nothing may be in flight. scores: some steps are recorded with `scores=True`."""
-        self._step = recorded(step)
-        self._scored = recorded(lambda r: step(r, scores=True)) if scores else None
+        self._step = recorded(step, shown=False)  # the last command buffer of a batch shows what all have written
+        self._scored = recorded(lambda r: step(r, scores=True), shown=False) if scores else None
         for slot in self._slots:
             slot.record(recorded, step)
 

@@ -1,0 +1,113 @@
+"""Which splats every tile has, nearest first: two ways to list them.
+
+In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them by tile alone keeps it. Twelve passes and ten or eleven. It drops
+the farthest pairs where there is no room for all, and knows a pair by the rank of its splat, which gathered gradients go by.
+Local: pairs of tile and splat go to their tiles in any order, and every tile sorts its own by depth in shared memory. Four passes, for devices with narrow subgroups:
+a CPU takes 22 ms a step for 31, an H200 1.50 ms for 1.42 (docs/results/speed.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from hardsplat import contract
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.projection import Projection
+from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
+from hardsplat.variants.tile_backwards import TileBackward
+
+GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
+WIDE = 32  # lanes of a subgroup from which the sort of all pairs is faster
+_PACKED = ("tile_splats", "tile_reaches")
+_SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
+
+
+def grid(width: int, height: int) -> tuple[int, int]:
+    """Tiles that cover a canvas, across and down."""
+    return -(-width // TILE), -(-height // TILE)
+
+
+def digits(tiles: int) -> int:
+    """8-bit passes that sort tile numbers."""
+    return max(1, -(-(tiles - 1).bit_length() // 8))
+
+
+def is_local(row: TileBackward, lanes: int) -> bool:
+    """Whether tiles sort their own splats: where that is faster, and nothing needs the rank of a splat. lanes: of a subgroup."""
+    return lanes < WIDE and not row.gathers
+
+
+def count_pass(width: int, height: int, in_order: bool = True, lists: bool = True) -> ComputePass:
+    """Packs splats for the tiles and counts their pairs. lists: else it packs splats again whose lists are there."""
+    across, down = grid(width, height)
+    spec: dict[str, int] = {"TILES_X": across, "TILES_Y": down}
+    if in_order:
+        return ComputePass("tile count", "tiled/count.comp", ("counts", "order", "splats2d", "colors2d"), (*_PACKED, "pair_sums"), spec)
+    name, spec = ("tile count", spec) if lists else ("tile pack", {**spec, "LISTS": False})
+    return ComputePass(name, "tiled/local_count.comp", ("counts", "keys", "splats2d", "colors2d", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
+
+
+def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, int], lanes: int) -> list[ComputePass]:
+    """From packed splats to tile_starts, pair_splats and tile_order. summed: specialization constants of what tells work sizes. lanes: of a subgroup."""
+    across, down = grid(width, height)
+    tiles = {"TILES_X": across, "TILES_Y": down}
+    if not in_order:
+        starts = ("tile_starts", "tile_cursors", "tile_order", "tile_changes", "counts", "indirect")
+        return [
+            ComputePass("tile starts", "tiled/local_starts.comp", ("counts", "pair_splats", "tile_changes", "tile_starts"), starts, summed),
+            ComputePass("tile emit", "tiled/local_emit.comp", ("counts", "keys", *_PACKED, "tile_starts", "tile_cursors"), ("tile_cursors", "pair_keys"), tiles),
+            ComputePass(
+                "tile sort", "tiled/local_sort.comp", ("tile_starts", "tile_order", "pair_keys"), ("pair_keys", "pair_splats"), {**tiles, "LANES": lanes}, full_subgroups=True
+            ),
+            count_pass(width, height, in_order, lists=False),
+        ]
+    n = digits(across * down)
+    # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
+    other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
+    return [
+        ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
+        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", *_PACKED, "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
+        ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
+        ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
+    ]
+
+
+def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[str, int]:
+    """Bytes of what depends on the splats and the tiles, by buffer."""
+    across, down = grid(width, height)
+    tiles = across * down
+    sizes = {"tile_splats": capacity, "tile_reaches": capacity, "tile_starts": tiles + 1, "tile_order": tiles}
+    sizes |= {"pair_sums": -(-capacity // BLOCK) + 1} if in_order else {"tile_changes": (across + 1) * down, "tile_cursors": tiles}
+    return {name: n * contract.itemsize(name) for name, n in sizes.items()}
+
+
+def pair_bytes(in_order: bool, room: int) -> dict[str, int]:
+    """Bytes of so many pairs, by buffer."""
+    sizes = {"pair_splats": room}
+    sizes |= {"pair_tiles": room, "pair_tiles_alt": room, "pair_splats_alt": room, "pair_digits": RADIX * -(-room // BLOCK)} if in_order else {"pair_keys": room}
+    return {name: n * contract.itemsize(name) for name, n in sizes.items()}
+
+
+def record_counts(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, count: str) -> None:
+    """Projected splats -> how many pairs there are, and where those of each splat or tile begin. count: the pass that packs the splats."""
+    recorder.run(run[count], indirect="visible_blocks" if projection.in_order else "splat_groups")
+    recorder.run(run["tile sum" if projection.in_order else "tile starts"], threads=(GROUP,))
+
+
+def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, tiles: int) -> None:
+    """What record_counts leaves -> the tiles' lists."""
+    if not projection.in_order:
+        recorder.run(run["tile emit"], indirect="splat_groups")
+        recorder.run(run["tile sort"], threads=(tiles * GROUP,))
+        return
+    recorder.run(run["tile emit"], indirect="pair_blocks")
+    record_sort(recorder, run, "tile sort", digits(tiles), first="pair_blocks", others="pair_blocks")
+    recorder.run(run["tile starts"], indirect="pair_groups")
+    recorder.run(run["tile order"], threads=(GROUP,))
+
+
+def record_packed(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, image: str = "") -> None:
+    """Splats whose colours alone are others than those that were listed, or those of another image."""
+    recorder.run(run[f"tile count{image}" if projection.in_order else "tile pack"], indirect="visible_blocks" if projection.in_order else "splat_groups")
