@@ -43,7 +43,8 @@ def test_a_run_that_learns_by_heart_is_regularized_from_there_on(on_device, scen
     ends = {}
     for name, gap, check in (("never", 3.0, 0), ("not found", 100.0, 12), ("found", 0.0, 12)):
         monkeypatch.setattr(overfit, "judged", _judged_by(gap))
-        changes = {"strategy": "budget", "overfit_check": check, "overfit_opacity_reg": 1.0, "checkpoint_every": 15, "rasterizer": "auto", "deterministic": True, "eval_steps": (30,)}
+        changes = {"strategy": "budget", "overfit_check": check, "overfit_opacity_reg": 1.0, "eval_steps": (30,)}
+        changes |= {"checkpoint_every": 15, "rasterizer": "auto", "deterministic": True}
         metrics = train(settings(scene, tmp_path / name, **changes))
         ends[name] = load(path_of(tmp_path / name, 30))
         assert metrics["overfit"].get("regularized", False) is (name == "found")

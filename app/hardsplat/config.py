@@ -316,9 +316,9 @@ def check_gradient(config: TrainConfig) -> None:
         raise UserError(f"gradient stochastic finds no gradients of exposures, cameras and depths: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
-    if config.strategy == "adaptive" and config.gradient == "order-free":
+    if config.strategy == "adaptive" and config.gradient == "order-free" and config.gradient_estimate == "pairs":
         why = "by the noise of its samples the adaptive strategy would take every splat for one that must grow"
-        raise UserError(f"gradient order-free: {why}: add --strategy mcmc or --strategy none")
+        raise UserError(f"gradient_estimate pairs: {why}: leave it out, or add --strategy budget")
 
 
 def kind(f: Field) -> Any:

@@ -37,10 +37,10 @@ class Splats:
     def sh_degree(self) -> int:
         return int(np.sqrt(self.sh.shape[1])) - 1
 
-    @property
-    def keys(self) -> dict[str, tuple]:
-        """By tensor, another one where a number may have changed, as long as the tensor lives."""
-        return {f.name: (t.data_ptr(), object() if t.is_inference() else t._version, t.shape, t.stride()) for f in fields(self) for t in [getattr(self, f.name)]}
+    def keys(self, call: object) -> dict[str, tuple]:
+        """By tensor, another one where a number may have changed, as long as the tensor lives. call: of `rasterization`, since not all that changes a tensor between
+        two of them says so: fused optimizers and changes through `.data` leave its version as it is."""
+        return {f.name: (call, t.data_ptr(), t.shape, t.stride()) for f in fields(self) for t in [getattr(self, f.name)]}
 
     def planes(self, name: str) -> dict[str, list[torch.Tensor]]:
         """What is trained of a tensor, by name: (N, width) a plane."""
@@ -61,12 +61,13 @@ class Splats:
 
 @dataclass(frozen=True, eq=False)
 class Shot:
-    """A view of splats. background: (3,), behind the splats."""
+    """A view of splats. background: (3,), behind the splats. call: of `rasterization`, during which the splats stay as they are."""
 
     camera: Camera
     sh_degree: int
     background: np.ndarray
     near: float
+    call: object
 
 
 class Engine:
@@ -86,19 +87,19 @@ class Engine:
 
     # -- one view
 
-    def give(self, splats: Splats, width: int, height: int) -> None:
+    def give(self, splats: Splats, width: int, height: int, call: object) -> None:
         """Hands the device what it does not have yet of these splats, for an image of width x height px. `draw` does so too, if it must; this is for giving them early."""
         with self.lock:
             self.link.enter()
             self._fit(len(splats.means), splats.sh_degree, width, height)
-            self._give(splats)
+            self._give(splats, call)
 
     def draw(self, splats: Splats, shot: Shot) -> torch.Tensor:
         """(H, W, 4): colours without the background, and the transmittance behind the last splat. A copy."""
         with self.lock:
             camera = shot.camera
             self._drawn = None
-            self.give(splats, camera.width, camera.height)
+            self.give(splats, camera.width, camera.height, shot.call)
             for name, row in (("camera", camera_row(camera)), ("frame", frame_row(shot.sh_degree, shot.background, shot.near))):
                 self._rows[name].copy_(torch.from_numpy(np.frombuffer(row.tobytes(), np.float32).copy()), non_blocking=True)
             self.link.run(self._forward, self._forward_rest, wait_for_first=bool(self._raster.room))
@@ -114,8 +115,8 @@ class Engine:
         """Of sum(d_image * image), for the tensors of `splats`. d_image: (H, W, 3)."""
         with self.lock:
             drawn, self._drawn = self._drawn, None  # the backward pass uses up what the forward leaves it
-            keys = splats.keys
-            if drawn is None or drawn[1] is not shot or drawn[0].keys != keys or self._given_keys != keys:
+            keys = splats.keys(shot.call)
+            if drawn is None or drawn[1] is not shot or drawn[0].keys(shot.call) != keys or self._given_keys != keys:
                 self.draw(splats, shot)
                 self._drawn = None
             self.link.enter()
@@ -127,8 +128,8 @@ class Engine:
             n = len(splats.means)
             return splats.gradients({name: self.link.get(self._parameters, trained.QUANTITIES[name], n) for name in _GIVEN})
 
-    def _give(self, splats: Splats) -> None:
-        before, keys = self._given_keys, splats.keys
+    def _give(self, splats: Splats, call: object) -> None:
+        before, keys = self._given_keys, splats.keys(call)
         self._given_keys = {}  # until all of it is there
         for tensor, key in keys.items():
             if key != before.get(tensor):

@@ -87,9 +87,10 @@ def rasterization(
     means, quats, scales, opacities, colors = (tensors[name].float() for name in ("means", "quats", "scales", "opacities", "colors"))
     least = colors.detach().amin() if sh_degree is None and colors.numel() else torch.ones(())
     engine = engine_for(means.device, rasterize_mode == "antialiased")
+    call = object()
     coming = _Coming([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])])
     if sh_degree is not None:  # the GPU has something to do while the host waits for cameras and checks them
-        engine.give(Splats(*(t.detach() for t in (means, quats, scales, opacities, colors))), width, height)
+        engine.give(Splats(*(t.detach() for t in (means, quats, scales, opacities, colors))), width, height, call)
     w2cs, matrices, least, behinds = coming.arrays(4)
     shift = 0.0 if least > 0 else 1.0 - float(least)
     cameras = [Camera(w2c, K, width, height) for w2c, K in zip(w2cs, matrices)]
@@ -97,7 +98,7 @@ def rasterization(
     for c, camera in enumerate(cameras):
         own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
         behind = None if backgrounds is None else _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
-        view = _OneView(engine, camera, near_plane, means, quats, scales, opacities)
+        view = _OneView(engine, camera, near_plane, call, means, quats, scales, opacities)
         image, alpha = view.render(own, sh_degree, behind, shift, render_mode)
         images.append(image)
         alphas.append(alpha)
@@ -136,8 +137,8 @@ class _Background(NamedTuple):
 class _OneView:
     """Splats from one camera; channels go through the engine by threes."""
 
-    def __init__(self, engine: Engine, camera: Camera, near: float, *splats: Tensor):
-        self.engine, self.camera, self.near, self.splats = engine, camera, near, splats
+    def __init__(self, engine: Engine, camera: Camera, near: float, call: object, *splats: Tensor):
+        self.engine, self.camera, self.near, self.call, self.splats = engine, camera, near, call, splats
 
     def render(self, colors: Tensor, sh_degree: int | None, background: _Background | None, shift: float, mode: str) -> tuple[Tensor, Tensor]:
         """(H, W, channels) of the mode, alpha (H, W, 1). shift: what makes all colours positive."""
@@ -183,7 +184,7 @@ class _OneView:
 
     def _pass(self, sh: Tensor, sh_degree: int, background: _Background | None) -> tuple[Tensor, Tensor]:
         tensor, host = (None, np.zeros(3, np.float32)) if background is None else background
-        return View.apply(*self.splats, sh, tensor, self.engine, Shot(self.camera, sh_degree, host, self.near))
+        return View.apply(*self.splats, sh, tensor, self.engine, Shot(self.camera, sh_degree, host, self.near, self.call))
 
 
 def _check_offered(asked: dict) -> None:

@@ -39,6 +39,6 @@ class View(torch.autograd.Function):
             white = Splats(splats.means, splats.quats, splats.scales, splats.opacities, torch.full((len(means), 1, 3), 0.5 / SH_C0, device=means.device))
             d_white = torch.zeros((*d_T.shape, 3), device=d_T.device)
             d_white[..., 0] = -d_T
-            of_T = engine.gradients(white, Shot(shot.camera, 0, np.zeros(3, np.float32), shot.near), d_white)
+            of_T = engine.gradients(white, Shot(shot.camera, 0, np.zeros(3, np.float32), shot.near, shot.call), d_white)
             total = [b if a is None else a + b for a, b in zip(total[:4], of_T)] + total[4:]
         return *total, d_background, None, None
