@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from hardsplat import contract
 from hardsplat.camera import Camera
+from hardsplat.gpu.recorder import Recorder
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.model import Mesh
+from hardsplat.mesh.passes import record_gather
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import icosphere
 from hardsplat.raster.frame import camera_row
@@ -83,6 +86,14 @@ def exact_gradients(mesh, camera, photo, texture) -> tuple[np.ndarray, np.ndarra
     return d_vertices, d_texture.reshape(-1, 3)
 
 
+def gather_once(session) -> None:
+    """The gradients of one step, which are left in mesh_sums."""
+    recorder = Recorder(session.device, session.resources)
+    record_gather(recorder, session.run_of, session.resources["corners"].nbytes // (3 * contract.itemsize("corners")), session.width, session.height)
+    recorder.end().run_once()
+    recorder.destroy()
+
+
 def convergence(device, rng, samples: int, progress=lambda steps: steps):
     """By name, vertices and texels of a sheet: (samples, ...) estimates, and the central differences they should have as their mean."""
     mesh, camera = sheet(rng)
@@ -94,7 +105,7 @@ def convergence(device, rng, samples: int, progress=lambda steps: steps):
     estimates = [np.empty((samples, *g.shape)) for g in exact]
     for sample in progress(range(samples)):
         posed(session, camera, sample)
-        session.gather_once()
+        gather_once(session)
         for out, sums, draw, size in zip(estimates, sums_of(session), (oracle.VERTEX, oracle.TEXEL), (sizes[0] * PIXEL, sizes[1])):
             sums = sums[:, None] if sums.ndim == 1 else sums
             out[sample] = sums * oracle.signs(SEED, sample, len(sums), draw) / (2 * size)

@@ -24,7 +24,7 @@ from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
 from hardsplat.train.photos import Photos
 from tests.drawing import fresh_seed
-from tests.meshing import HEIGHT, NEAR, PIXEL, SEED, WIDTH, ball, convergence, errors_by_samples, opened, posed, sheet, sums_of
+from tests.meshing import HEIGHT, NEAR, PIXEL, SEED, WIDTH, ball, convergence, errors_by_samples, gather_once, opened, posed, sheet, sums_of
 from tests.oracle import mesh as oracle
 from tests.oracle.adam import adam_step
 from tools.make_mesh_scene import cameras, make_mesh_scene
@@ -96,7 +96,7 @@ def test_each_pixel_adds_once_to_what_it_saw(device, loss, atomics):
     photo = rng.integers(0, 256, (HEIGHT, WIDTH, 4)).astype(np.uint8)
     session = opened(device, mesh, [camera], [photo], texture, loss=loss, atomics=atomics, perturb_vertices=1.5, alpha_weight=0.7)
     posed(session, camera, step := int(rng.integers(500)))
-    session.gather_once()
+    gather_once(session)
     plus, minus = (session.resources[name].download().astype(np.float64) for name in ("ids", "ids_minus"))
     of_vertices, of_texels = sums_of(session)
     record = session.resources["mesh_history"].array(contract.dtype("MeshRecord"))[step].copy()
@@ -130,7 +130,7 @@ def test_adam_and_smoothing(device):
     photo = rng.integers(0, 256, (HEIGHT, WIDTH, 4)).astype(np.uint8)
     session = opened(device, mesh, [camera], [photo], texture, last_lr=1.0, last_perturb=1.0)
     posed(session, camera, 0)
-    session.gather_once()
+    gather_once(session)
     of_vertices, of_texels = sums_of(session)
     session.run(1)
     vertices, found_texture = session.download().vertices, session.texture()

@@ -6,7 +6,8 @@
 #include "gaussian2d.glsl"
 layout(early_fragment_tests) in;  // so that those of finished blocks do not run
 BUFFER_frame(readonly)
-BUFFER_sample_ranks(restrict)
+BUFFER_sample_ranks(coherent)
+BUFFER_sample_rank_vectors(readonly)
 layout(constant_id = 6) const uint BLOCKS_X = 1u;
 layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 #include "samples/accepted.glsl"
@@ -25,7 +26,14 @@ void main() {
     }
     if (!covers) return;
     uint home = (place.y * BLOCKS_X + place.x) * SAMPLES, accepting = accepting_samples(alphas, v_splat, uvec2(block)), farther = 0u;
-    for (uint s = 0u; s < SAMPLES; ++s) farther |= uint(sample_ranks[home + s] > v_splat) << s;
+    // The same memory, four at a time. What is read may be older than what others have written: then atomicMin decides.
+    if (SAMPLES % 4u == 0u)
+        for (uint v = 0u; v < SAMPLES / 4u; ++v) {
+            uvec4 farther4 = uvec4(greaterThan(sample_rank_vectors[home / 4u + v], uvec4(v_splat))) << uvec4(0u, 1u, 2u, 3u);
+            farther |= (farther4.x | farther4.y | farther4.z | farther4.w) << 4u * v;
+        }
+    else
+        for (uint s = 0u; s < SAMPLES; ++s) farther |= uint(sample_ranks[home + s] > v_splat) << s;
     accepting &= farther;
     for (uint s = 0u; s < SAMPLES; ++s)
         if ((accepting >> s & 1u) != 0u) atomicMin(sample_ranks[home + s], v_splat);

@@ -12,6 +12,7 @@ SAMPLES = Subsystem(
     },
     buffers=(
         BufferSpec(49, "sample_ranks", "uint", ("segments", "pixels"), "of each sample: the rank of the nearest splat of a depth segment that it accepts, block by block"),
+        BufferSpec(66, "sample_rank_vectors", "uvec4", ("segments", "pixels"), "sample_ranks, four at a time"),
         BufferSpec(64, "samples", "uvec4", ("segments", "pixels"), "what the samples of each pixel see of a depth segment and what is known of it, packed in the state format"),
     ),
     images=(

@@ -23,12 +23,12 @@ from tqdm import tqdm
 
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
-from hardsplat.io.colmap import read_model
 from hardsplat.io.colmap_model import ColmapCamera
+from hardsplat.io.colmap_scene import read_colmap
 from hardsplat.io.images import image_size, read_pixels
-from hardsplat.io.lens import Lens, intrinsics
-from hardsplat.io.masks import FOLDER, Masks, cut_out, fitted, masked, read_kept
-from hardsplat.io.source import Posed, Source, stays_below
+from hardsplat.io.lens import Lens
+from hardsplat.io.masks import FOLDER, cut_out, fitted, masked, read_kept
+from hardsplat.io.source import Posed, Source
 from hardsplat.io.transforms import SINGLE, SPLIT, has_transforms, read_transforms
 
 SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
@@ -206,22 +206,14 @@ def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.nda
         pool.shutdown(cancel_futures=True)
 
 
-def _read(root, data_factor) -> Source:
+def _read(root: Path, data_factor: int) -> Source:
     model = next((folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None)
     if model is None and has_transforms(root):
         return read_transforms(root, data_factor)
     if model is None:
         raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; make a model from photographs: hardsplat sfm {root}")
-    cameras, images, points = read_model(model)
-    folder, divisor = _image_folder(root, data_factor, next(iter(images.values())).name)
-    paths = _paths(folder, [image.name for image in images.values()])
-    photographs, masks = [], Masks(root)
-    for image, path in zip(images.values(), paths):
-        camera = cameras[image.camera_id]
-        pinhole = Camera(image.w2c, intrinsics(camera), camera.width, camera.height)
-        photographs.append(Posed(image.name, path, pinhole, camera, masks.of(image.name), divisor))
     both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
-    return Source(str(model), photographs, points.xyz, points.rgb, notes=both)
+    return replace(read_colmap(root, model, data_factor), notes=both)
 
 
 def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
@@ -231,33 +223,6 @@ def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
         keys = [(posed.lens.width, posed.lens.height) for posed in photographs]
     numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     return [numbers[key] for key in keys]
-
-
-def _image_folder(root, data_factor, name):
-    """The folder to read and how many times smaller than the model's cameras its pictures are. name: of one of them."""
-    if data_factor > 1 and (root / f"images_{data_factor}").is_dir():
-        return root / f"images_{data_factor}", data_factor
-    if not (root / "images").is_dir():
-        if stays_below(name) and (root / name).is_file():
-            return root, 1
-        wanted = f"images_{data_factor} nor images" if data_factor > 1 else "images"
-        raise UserError(f"{root}: {'neither' if data_factor > 1 else 'no'} folder {wanted} found; the photographs belong there")
-    return root / "images", 1
-
-
-def _paths(folder, names):
-    for name in names:
-        if not stays_below(name):
-            raise UserError(f"{folder}: the model's image name {name!r} leads out of this folder; rename it in the model")
-    paths = [folder / name for name in names]
-    missing = [path for path in paths if not os.path.isfile(path)]
-    if missing:
-        there = {str(path).lower(): path for path in folder.rglob("*")}
-        if all(str(path).lower() in there for path in missing):
-            other = there[str(missing[0]).lower()].relative_to(folder)
-            raise UserError(f"{missing[0]}: not found, but {other} is; {len(missing)} of {len(paths)} images differ in upper and lower case: rename them")
-        raise UserError(f"{missing[0]}: not found, {len(missing)} of the model's {len(paths)} images are missing")
-    return paths
 
 
 def _view(posed: Posed, data_factor: int, undistort: bool) -> View:

@@ -169,7 +169,6 @@ class MeshSession:
 
         self._recorded = recorded = Recordings(self.device, self.resources)
         self._batches.record(recorded, step)
-        self.gather_once = recorded(lambda r: record_gather(r, self.run_of, triangles, *size)).run_once
         self._show = recorded(lambda r: record_show(r, self.run_of, triangles, *size))
 
     def _release(self) -> None:

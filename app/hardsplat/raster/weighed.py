@@ -74,8 +74,9 @@ class Weighed:
             **outline(rows.shape),
             name=f"draw backward nearest {draw}",
             fragment="samples/nearest.frag",
-            reads=("counts", "frame", "splats2d", "colors2d", "order", "sample_ranks", "unfinished"),
+            reads=("counts", "frame", "splats2d", "colors2d", "order", "sample_ranks", "sample_rank_vectors", "unfinished"),
             writes=("sample_ranks",),
+            bind={"sample_rank_vectors": "sample_ranks"},
             depth=open_blocks,
             spec={**canvas, **shape, "SAMPLES": rows.samples * block.pixels, "DRAWS": self.draws, "DRAW": draw, "RANKED": True},
         )
