@@ -32,7 +32,7 @@ from hardsplat.raster.sinks import STORE, adam
 from hardsplat.study.measure import Bench
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
@@ -97,7 +97,7 @@ def choices(f) -> tuple:
 
 def train(device, config, channels=3):
     photo = np.zeros((SIZE, SIZE, channels), np.uint8)
-    session = Session(device, config, [CAMERA], Photos(device, [photo], "gpu", 2), (SIZE, SIZE), 1.0, lambda batch: None)
+    session = Session(device, config, Views([CAMERA], (SIZE, SIZE), 1.0), Photos(device, [photo], "gpu", 2), lambda batch: None)
     try:
         session.start(SPLATS)
         Evaluator(device, session.raster, SIZE, SIZE).destroy()

@@ -233,15 +233,15 @@ def test_resume_needs_a_run():
         ("adaptive", {"max_steps": 100_000}, (1_667, 50_000, 13_333, 3_333)),
         ("adaptive", {"max_steps": 1_000}, (100, 500, 1_500, 33)),  # growth begins no earlier than step 100
         ("published", {}, (500, 15_000, 3_000, 1_000)),
-        ("quick", {}, (150, 720, 0, 500)),
-        ("quick", {"max_steps": 2_100}, (300, 1_440, 0, 1_000)),
+        ("quick", {}, (36, 360, 0, 300)),
+        ("quick", {"max_steps": 1_200}, (72, 720, 0, 600)),
         ("mcmc", {"max_steps": 15_000}, (250, 12_500, 0, 500)),
     ],
 )
 def test_schedules_stretch_with_the_run(preset, flags, found):
     config = load_config(preset, flags)
     assert (config.refine_start_iter, config.refine_stop_iter, config.reset_every, config.sh_degree_interval) == found
-    assert config.refine_every == 100
+    assert config.refine_every == (25 if preset == "quick" else 100)
 
 
 def test_steps_of_a_preset_belong_to_its_own_run(toml):

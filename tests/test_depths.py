@@ -17,7 +17,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.train.depths import Depths
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import refined
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from tests.goldens import random_scene
 from tests.oracle.render import _fragments
 from tests.oracle.splat import project
@@ -41,10 +41,8 @@ def gradients(device, s: dict, camera: Camera, known: np.ndarray, weight: float,
     """By name, of one step that moves no splat."""
     photo = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
     base = dict(sh_degree=2, strategy="none", format="float32", near_plane=0.01, depth_lambda=weight, pose_opt=True, pose_warm_up=1)
-    session = Session(
-        device, TrainConfig(**base, **options), [camera], Photos(device, [photo], "gpu", 2), (WIDTH, HEIGHT), EXTENT, lambda batch: None, frozen=True,
-        depths=[known / EXTENT] if weight else None,
-    )  # fmt: skip
+    views = Views([camera], (WIDTH, HEIGHT), EXTENT, depths=[known / EXTENT] if weight else None)
+    session = Session(device, TrainConfig(**base, **options), views, Photos(device, [photo], "gpu", 2), lambda batch: None, frozen=True)
     session.start(Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh"))))
     session.run(1)
     session.drain()

@@ -24,7 +24,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.io.video import VideoWriter, frames
 from hardsplat.mesh.files import load_mesh
 from hardsplat.view import shots
-from hardsplat.view.shots import shots_of
+from hardsplat.view.shots import Framing, shots_of
 
 W, H = 24, 16
 SECONDS, MIB = 5.0, 400  # that one file may take: a picture may say that it is of 33 million pixels
@@ -199,7 +199,7 @@ def test_camera_paths_from_within(tmp_path, kind, monkeypatch):
 
     def read():
         found = read_camera_path(path)
-        assert 1 <= len(shots_of(str(path), found, None, splats)) <= 500
+        assert 1 <= len(shots_of(Framing(str(path)), found, None, splats)) <= 500
 
     survives(read, 250, lambda rng: path.write_text(json.dumps(spoiled_values(good, rng))), seed=3)
 

@@ -20,7 +20,7 @@ from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.evaluate import evaluate_run
 from hardsplat.train.intrinsics import NAME, focused, focused_scene, load_intrinsics, save_intrinsics
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from hardsplat.train.trainer import train
 from tests.goldens import random_scene
 from tests.oracle import loss as oracle_loss
@@ -53,7 +53,7 @@ def test_gradients_against_central_differences(device, rasterizer, options, dist
     photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
     base = dict(sh_degree=2, sh_degree_interval=1, strategy="none", intrinsics_opt=True, format="float32", pose_warm_up=1, near_plane=0.01, rasterizer=rasterizer)
     config = TrainConfig(**{**base, **options})
-    session = Session(device, config, cameras, Photos(device, photos, "gpu", 2), (WIDTH, HEIGHT), 1.0, lambda batch: None, numbers=[0, 1], frozen=True)
+    session = Session(device, config, Views(cameras, (WIDTH, HEIGHT), 1.0, [0, 1]), Photos(device, photos, "gpu", 2), lambda batch: None, frozen=True)
     session.start(Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh"))))
     state = session.snapshot()
     state.step, state.buffers["intrinsics"][0] = 2, CHANGE
@@ -103,7 +103,7 @@ def test_a_focal_length_is_found_against_splats_that_stay(device, scene):
     off = np.array([np.log(1.05), 0.02, -0.03])
     wrong = [focused(c, off) for c in cameras]
     config = settings(scene, strategy="none", max_steps=90, intrinsics_opt=True, intrinsics_lr=3e-3, intrinsics_lr_final=3e-5, pose_warm_up=1, batch_steps=30)
-    session = Session(device, config, wrong, Photos(device, photos, "gpu", 60), (32, 24), 1.0, lambda batch: None, frozen=True)
+    session = Session(device, config, Views(wrong, (32, 24), 1.0), Photos(device, photos, "gpu", 60), lambda batch: None, frozen=True)
     session.start(splats)
     for _ in range(3):
         session.run(30)

@@ -397,7 +397,7 @@ def test_the_strategy_brings_its_settings():
     assert named == preset
     assert (named.cap_max, named.init_opa, named.init_scale, named.opacity_reg, named.scale_reg) == (1_000_000, 0.5, 0.1, 0.01, 0.05)
     assert (named.refine_start_iter, named.refine_stop_iter, named.refine_every, named.noise_lr, named.min_opacity) == (500, 25_000, 100, 5e5, 0.005)
-    assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).cap_max == 25_000
+    assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).cap_max == 12_000
     assert load_config(None, {"strategy": "mcmc", "init_opa": 0.2}).init_opa == 0.2
     assert load_config(None, {"strategy": "adaptive"}) == load_config("adaptive")
     assert load_config(None, {"strategy": "budget"}) == TrainConfig()

@@ -19,7 +19,7 @@ from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import MOST_SHIFT, MOST_TURN, moved, refined
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from tests.goldens import random_scene
 from tests.oracle import loss as oracle_loss
 from tests.oracle.render import render
@@ -37,7 +37,7 @@ def session_of(device, **changes):
     photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
     base_settings = dict(sh_degree=2, sh_degree_interval=1, strategy="none", pose_opt=True, format="float32", pose_warm_up=1, near_plane=0.01)
     config = TrainConfig(**{**base_settings, **changes})
-    session = Session(device, config, cameras, Photos(device, photos, "gpu", 2), (WIDTH, HEIGHT), 1.0, lambda batch: None, frozen=True)
+    session = Session(device, config, Views(cameras, (WIDTH, HEIGHT), 1.0), Photos(device, photos, "gpu", 2), lambda batch: None, frozen=True)
     session.start(Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh"))))
     state = session.snapshot()
     state.step = 2  # all bands of colour are in use
@@ -94,7 +94,7 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     session.destroy()
     photos = [np.clip(np.round(255 * image), 0, 255).astype(np.uint8) for image in images]
     wrong = [refined(c, t, s) for c, t, s in zip(cameras, rng.normal(0, 0.02, (3, 3)), rng.normal(0, 0.02, (3, 3)))]
-    session = Session(device, config, wrong, Photos(device, photos, "gpu", 100), (session.width, session.height), session.extent, lambda batch: None, frozen=True)
+    session = Session(device, config, Views(wrong, (session.width, session.height), session.extent), Photos(device, photos, "gpu", 100), lambda batch: None, frozen=True)
     session.start(trained)
     for _ in range(3):
         session.run(50)

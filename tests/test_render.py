@@ -32,7 +32,7 @@ from hardsplat.view import render as module
 from hardsplat.view.legend import UNITS, Legend
 from hardsplat.view.painter import Painter
 from hardsplat.view.paths import along, fitted, orbit, spiral
-from hardsplat.view.shots import AROUND, MOST_FRAMES, shots_of
+from hardsplat.view.shots import AROUND, MOST_FRAMES, Framing, shots_of
 from hardsplat.view.sink import Stills, Videos
 from tests.drawing import fresh_seed, gaussians_of
 from tests.goldens import random_scene, relative_l2, scene_of
@@ -289,7 +289,7 @@ def test_paths_around_small_cameras_are_wide_enough_to_look_at(path):
 
     def size(*given, width=64, **named):
         views = [SimpleNamespace(camera=fitted(c, width)) for c in cameras]
-        camera = shots_of(path, None, SimpleNamespace(views=views, train=range(len(views))), splats(), 3, *given, **named)[0].camera
+        camera = shots_of(Framing(path, 3, *given, **named), None, SimpleNamespace(views=views, train=range(len(views))), splats())[0].camera
         return camera.width, camera.height, round(2 * np.degrees(np.arctan(camera.height / 2 / camera.K[1, 1])))
 
     assert size() == (960, 720, 51) and size(fov=30) == (960, 720, 30)
@@ -326,7 +326,7 @@ def test_the_path_of_nerfstudio(tmp_path):
     path = read_camera_path(saved(tmp_path, {"camera_type": "perspective", "render_height": 40, "render_width": 60, "fps": 24, "seconds": 1, "camera_path": [frame] * 3}))
     assert (path.size, path.fps, path.frames, len(path.c2w)) == ((60, 40), 24, True, 3)
     np.testing.assert_allclose(path.c2w[0], [*np.column_stack([turn[:, 0], -turn[:, 1], -turn[:, 2], [1, 2, 3]]), [0, 0, 0, 1]], atol=1e-12)
-    shots = shots_of("x", path, None, splats())
+    shots = shots_of(Framing("x"), path, None, splats())
     assert len(shots) == 3 and abs(shots[0].camera.K[0, 0] - 20 / np.tan(np.radians(30))) < 1e-9 and shots[0].camera.width == 60
 
 
@@ -366,13 +366,13 @@ def test_a_path_that_would_take_days_is_refused_before_memory_is(tmp_path):
     path = read_camera_path(saved(tmp_path, {"keyframes": keys, "fps": 1000}))
     tracemalloc.start()
     with pytest.raises(UserError, match="--path p.json: would be 2000000001 frames, 2e.06 s at 1000 a second; there may be 100000"):
-        shots_of("p.json", path, None, splats())
+        shots_of(Framing("p.json"), path, None, splats())
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
-    assert len(shots_of("p.json", path, None, splats(), frames=7)) == 7
+    assert len(shots_of(Framing("p.json", frames=7), path, None, splats())) == 7
     frames = replace(path, frames=True, c2w=np.tile(path.c2w[:1], (MOST_FRAMES + 1, 1, 1)))
     with pytest.raises(UserError, match="would be 100001 frames, which it lists"):
-        shots_of("p.json", frames, None, splats())
+        shots_of(Framing("p.json"), frames, None, splats())
 
 
 # -- legends -----------------------------------------------------------------------------------------------------------------------

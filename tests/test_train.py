@@ -26,7 +26,7 @@ from hardsplat.train.evaluate import Measured, evaluate_run, evaluation_frame, m
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, stage_table
 from hardsplat.train.resolution import energies, levels
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.trainer import train
 from hardsplat.variants.blocks import BLOCKS
@@ -450,7 +450,7 @@ def test_nothing_is_left_where_memory_gives_out(device, scene, leaves_nothing, c
     """The photographs neither, which are the session's."""
     views, photo = [v.camera for v in load_scene(scene).views[:2]], np.zeros((24, 32, 3), np.uint8)
     config = settings(scene, **changes)
-    assert leaves_nothing(lambda: Session(device, config, views, Photos(device, [photo] * 2, "gpu", 2), (32, 24), 1.0, print)) == 14
+    assert leaves_nothing(lambda: Session(device, config, Views(views, (32, 24), 1.0), Photos(device, [photo] * 2, "gpu", 2), print)) == 14
 
 
 def test_memory_of_moments(device, scene, monkeypatch):

@@ -8,7 +8,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.io.scene import load_scene
 from hardsplat.train.evaluate import canvas_of
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from hardsplat.train.start import initial_gaussians
 
 SMALL = dict(
@@ -28,7 +28,7 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     photos = Photos(device, [v.load() for v in views], config.images, ring=2 * config.batch_steps)
     on_batch = (lambda result: None) if batches is None else batches.append
     known = [np.random.default_rng(i).uniform(0, 1, (v.camera.height, v.camera.width)) for i, v in enumerate(views)] if config.depth_lambda else None
-    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, on_batch, numbers=[v.number for v in views], depths=known)
+    session = Session(device, config, Views([v.camera for v in views], canvas_of(scene), scene.extent, [v.number for v in views], known), photos, on_batch)
     session.start(initial_gaussians(config, scene))
     return session
 

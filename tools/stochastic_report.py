@@ -23,7 +23,7 @@ from hardsplat.presets import load_config
 from hardsplat.raster import fastest
 from hardsplat.train.evaluate import canvas_of
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from hardsplat.train.trainer import initial_gaussians
 
 BATCH, BATCHES = 10, 8  # steps; the last of each batch is timed
@@ -36,7 +36,7 @@ def time_steps(device: Device, config, gaussians=None) -> dict[str, float]:
     views = [scene.views[i] for i in scene.train]
     photos = Photos(device, [v.load() for v in views], config.images, ring=2 * BATCH)
     batches = []
-    session = Session(device, config, [v.camera for v in views], photos, canvas_of(scene), scene.extent, batches.append)
+    session = Session(device, config, Views([v.camera for v in views], canvas_of(scene), scene.extent), photos, batches.append)
     session.start(gaussians or initial_gaussians(config, scene))
     renders, recorder = [], None
     for _ in range(BATCHES):

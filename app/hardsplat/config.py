@@ -200,11 +200,11 @@ class Capture:
         "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
         choices=tuple(EXPOSURES),
     )
-    affine_lr: float = option(0.01, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
-    affine_lr_final: float = option(0.001, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
-    ppisp_lr: float = option(5e-3, "rate of ppisp at the first step (published: 0.002)", min=1e-15)
-    ppisp_lr_final: float = option(5e-5, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
-    ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps")
+    affine_lr: float = option(0.02, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
+    affine_lr_final: float = option(0.002, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
+    ppisp_lr: float = option(0.02, "rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which every photograph moves at every step)", min=1e-15)
+    ppisp_lr_final: float = option(0.002, "rate of ppisp at max_steps, reached exponentially", min=1e-15)
+    ppisp_warm_up: int = option(500, "steps over which the rate of ppisp rises from 0", unit="steps", scales=1)
     pose_opt: bool = option(False, "poses of photographs are refined too, the mean of all staying where it is")
     pose_lr: float = option(1e-3, "rate of poses at the first step", unit="rad, and scene extents", min=1e-15)
     pose_lr_final: float = option(1e-5, "rate of poses at max_steps, reached exponentially", unit="rad, and scene extents", min=1e-15)
@@ -316,9 +316,9 @@ def check_gradient(config: TrainConfig) -> None:
         raise UserError(f"gradient stochastic finds no gradients of exposures, cameras and depths: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
-    if config.strategy == "adaptive" and config.gradient == "order-free":
+    if config.strategy == "adaptive" and config.gradient == "order-free" and config.gradient_estimate == "pairs":
         why = "by the noise of its samples the adaptive strategy would take every splat for one that must grow"
-        raise UserError(f"gradient order-free: {why}: add --strategy mcmc or --strategy none")
+        raise UserError(f"gradient_estimate pairs: {why}: leave it out, or add --strategy budget")
 
 
 def kind(f: Field) -> Any:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+LONGEST_START = 10.0  # s from the start of a process to the first line of ours
+
 
 class Parts:
     """A clock that is always in one part, of one thread; what other threads do meanwhile takes no time here.
@@ -61,11 +63,12 @@ class Parts:
 
 
 def process_began() -> float:
-    """When this process was started, on the clock of time.perf_counter; now, where the system does not say."""
+    """When this process was started, on the clock of time.perf_counter; now, where the system does not say, or says that it was so long ago that another program was it
+    before, such as a shell script that ended with `exec hardsplat`."""
     now = time.perf_counter()
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # proc(5): field 22, starttime
         alive = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return now
-    return now - alive if 0 <= alive < 3600 else now
+    return now - alive if 0 <= alive < LONGEST_START else now

@@ -239,16 +239,16 @@ class TrainSettings(TypedDict, total=False):
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response (default: none)"""
 
     affine_lr: float
-    """rate of affine exposures at the first step (default: 0.01)"""
+    """rate of affine exposures at the first step (default: 0.02)"""
 
     affine_lr_final: float
-    """rate of affine exposures at max_steps, reached exponentially (default: 0.001)"""
+    """rate of affine exposures at max_steps, reached exponentially (default: 0.002)"""
 
     ppisp_lr: float
-    """rate of ppisp at the first step (published: 0.002) (default: 0.005)"""
+    """rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which every photograph moves at every step) (default: 0.02)"""
 
     ppisp_lr_final: float
-    """rate of ppisp at max_steps, reached exponentially (default: 5e-05)"""
+    """rate of ppisp at max_steps, reached exponentially (default: 0.002)"""
 
     ppisp_warm_up: int
     """steps over which the rate of ppisp rises from 0 (default: 500 steps)"""

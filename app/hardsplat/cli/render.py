@@ -1,6 +1,7 @@
 """`hardsplat render`."""
 
 import argparse
+from dataclasses import fields
 
 from hardsplat.cli.flags import add_setting, settings, show_log
 from hardsplat.config import RASTERIZERS
@@ -45,7 +46,8 @@ def handle(flags):
     if "range" in flags:
         flags["range"] = tuple(flags["range"])
     flags |= settings({name: flags[name] for name in ("data_factor", "rasterizer") if name in flags})
-    from hardsplat.view.render import render
+    from hardsplat.view.render import Framing, Look, render
 
     show_log(flags.pop("verbose", False), flags.get("quiet", False))
-    render(flags.pop("model"), **flags)
+    framing, look = ({f.name: flags.pop(f.name) for f in fields(options) if f.name in flags} for options in (Framing, Look))
+    render(flags.pop("model"), Framing(**framing), Look(**look), **flags)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hardsplat import contract
 from hardsplat.errors import OutOfMemory
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
@@ -38,6 +39,7 @@ from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 
+MOST_RANKED = int(contract.CONSTANTS["NOTHING"])  # splats that samples tell apart
 # What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
 TIMED: dict[str, Mapping[str, Variant]] = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
 
@@ -146,6 +148,8 @@ class HardwareRasterizer:
         self._backward = backward_of(self.rows, width, height, self.segments, threshold)
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
+        if self.rows.estimate and parameters.capacity > MOST_RANKED:
+            raise OutOfMemory(f"order-free gradients tell {MOST_RANKED} splats apart, not {parameters.capacity}", "splats")
         try:
             self._allocate(parameters.capacity)
         except OutOfMemory:

@@ -10,19 +10,18 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.passes import begin_all
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.sort import SORT_PASSES
-from hardsplat.train.exposure import exposure_passes
+from hardsplat.train.capture import Capture
 from hardsplat.train.loss import METRIC_PASSES, loss_passes
-from hardsplat.train.schedule import schedule_passes
 from hardsplat.train.session import sink_of
 from hardsplat.train.strategies import STRATEGIES
 
 PHOTO_BYTES = 3  # of a pixel, as long as no photograph has alpha; the passes of another number are built when they are asked for
 
 
-def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canvas: tuple[int, int], lens: str = "pinhole", cameras: int = 1) -> None:
+def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canvas: tuple[int, int], extent: float, lens: str = "pinhole", cameras: int = 1) -> None:
     """Begins with what a session of these settings builds, for each rasterizer of `names` in turn, and what measures it. canvas: its width and height.
 
-    lens: a variant of LENSES. cameras: how many took the photographs.
+    extent: of the scene, world units. lens: a variant of LENSES. cameras: how many took the photographs.
     Nothing is lost where it builds other passes: it builds those itself. Raises UserError for what the device cannot run.
     """
     c, strategy = config, STRATEGIES[config.strategy]
@@ -35,7 +34,7 @@ def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canva
         options = backend.first(device, options)
         begin_all(device, backend.passes(device, (c.sh_degree + 1) ** 2, *canvas, options, sink_of(c, bool(c.depth_lambda))))
         if name == names[0]:
-            ends, exposures = schedule_passes(c.pose_opt, c.intrinsics_opt), exposure_passes(c.exposure, cameras)
-            losses = loss_passes(PHOTO_BYTES, estimates, bool(exposures))
-            begin_all(device, [*losses, *ends, *exposures, *SORT_PASSES[:1], *strategy.passes(c.moments, PHOTO_BYTES)])
+            capture = Capture(c, {"photograph": 1, "camera": cameras, "scene": 1}, extent)
+            losses = loss_passes(PHOTO_BYTES, estimates, capture.exposed)
+            begin_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *strategy.passes(c.moments, PHOTO_BYTES)])
     begin_all(device, METRIC_PASSES)

@@ -13,7 +13,7 @@ from hardsplat.io.scene import Scene, View, load_images
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import moved
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 
 STEPS_A_VIEW = 100
 RATE, LAST_RATE = 1e-3, 1e-5  # of a pose, rad and scene extents
@@ -34,7 +34,7 @@ def refine_held_out(device: Device, config: TrainConfig, gaussians: Gaussians, s
     cameras = [view.camera for view in views]
     canvas = max(c.width for c in cameras), max(c.height for c in cameras)
     photos = Photos(device, list(load_images(views, progress=not config.quiet)), config.images, ring=2 * config.batch_steps)
-    session = Session(device, config, cameras, photos, canvas, scene.extent, lambda batch: None, numbers=[view.number for view in views], frozen=True)
+    session = Session(device, config, Views(cameras, canvas, scene.extent, [view.number for view in views]), photos, lambda batch: None, frozen=True)
     try:
         first = Checkpoint.initial(gaussians, config.sh_degree, session.items)
         session.restore(replace(first, step=config.sh_degree))  # all bands are in use from here on

@@ -7,7 +7,7 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,12 +49,26 @@ def sink_of(c: TrainConfig, depths: bool) -> Sink:
     return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths)
 
 
-class Session(BatchedSession):
-    """views: training cameras. canvas: width and height that hold every view. on_batch: called with each finished batch, in order. timed_rows: see `use`.
+@dataclass(frozen=True)
+class Views:
+    """The views that a session trains on, beside their photographs.
 
-    numbers: which of the scene's physical cameras took each view, counted from 0; by default one took all. frozen: the splats stay as they are.
-    distorted: other cameras that its rasterizer draws distort, as those of views may.
-    depths: what is known of the views' depth where --depth-lambda asks for it: (H, W), 1 / world units, 0 where nothing is.
+    canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers: which of the scene's physical cameras took each view, counted
+    from 0; by default one took all. depths: what is known of their depth where --depth-lambda asks for it: (H, W), 1 / world units, 0 where nothing is.
+    distorted: other cameras that the session's rasterizer draws distort, as these may.
+    """
+
+    cameras: Sequence[Camera]
+    canvas: tuple[int, int]
+    extent: float
+    numbers: Sequence[int] = ()
+    depths: Sequence[np.ndarray] | None = None
+    distorted: bool = False
+
+
+class Session(BatchedSession):
+    """on_batch: called with each finished batch, in order. timed_rows: see `use`. frozen: the splats stay as they are.
+
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
 
@@ -65,25 +79,22 @@ class Session(BatchedSession):
         self,
         device: Device,
         config: TrainConfig,
-        views: list[Camera],
+        views: Views,
         photos: Photos,
-        canvas: tuple[int, int],
-        extent: float,
         on_batch: Callable[[BatchResult], None],
         timed_rows: bool = True,
-        numbers: Sequence[int] | None = None,
         frozen: bool = False,
-        depths: Sequence[np.ndarray] | None = None,
-        distorted: bool = False,
     ):
-        self.device, self.config, self.views, self.photos, self.on_batch = device, config, views, photos, on_batch
-        (self.width, self.height), self.extent = canvas, extent
-        self._lens = "distorted" if distorted or any(v.distortion for v in views) else "pinhole"
-        self.numbers = list(numbers or [0] * len(views))
-        self.items: dict[Of, int] = {"photograph": len(views), "camera": max(self.numbers) + 1, "scene": 1}
-        known = Depths(device, depths, config.depth_lambda, config.max_steps, extent, photos) if depths is not None and config.depth_lambda else None
-        self.capture = Capture(config, self.items, extent, frozen, known)
-        self.apart = [] if frozen else views_apart(config, len(views))
+        self.device, self.config, self.views, self.photos, self.on_batch = device, config, list(views.cameras), photos, on_batch
+        (self.width, self.height), self.extent = views.canvas, views.extent
+        self._lens = "distorted" if views.distorted or any(v.distortion for v in self.views) else "pinhole"
+        self.numbers = list(views.numbers or [0] * len(self.views))
+        self.items: dict[Of, int] = {"photograph": len(self.views), "camera": max(self.numbers) + 1, "scene": 1}
+        known = None
+        if views.depths is not None and config.depth_lambda:
+            known = Depths(device, views.depths, config.depth_lambda, config.max_steps, views.extent, photos)
+        self.capture = Capture(config, self.items, views.extent, frozen, known)
+        self.apart = [] if frozen else views_apart(config, len(self.views))
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room

@@ -43,7 +43,7 @@ from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, s
 from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import Results
 from hardsplat.train.resume import checkpoint_to_resume
-from hardsplat.train.session import Session
+from hardsplat.train.session import Session, Views
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.strategies import STRATEGIES
@@ -118,15 +118,14 @@ class Run:
         self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
         canvas = canvas_of(self.scene)
         numbers, distorted = [v.number for v in views], any(v.camera.distortion for v in self.scene.views)
-        build_ahead(self.device, config, names if may_time() else names[:1], canvas, "distorted" if distorted else "pinhole", max(numbers) + 1)
+        build_ahead(self.device, config, names if may_time() else names[:1], canvas, self.scene.extent, "distorted" if distorted else "pinhole", max(numbers) + 1)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
         depths = self._known_depths()
         cameras, timed_rows = [v.camera for v in views], len(self._auto.names) < 2
-        shown = self.device, config, cameras, photos, canvas, self.scene.extent, self._on_batch
-        self.session = Session(*shown, timed_rows, numbers, depths=depths, distorted=distorted)
+        self.session = Session(self.device, config, Views(cameras, canvas, self.scene.extent, numbers, depths, distorted), photos, self._on_batch, timed_rows)
         self._open = True
         self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
         start = self._start_from(start, begun)

@@ -6,7 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view.legend import UNITS, Legend
 from hardsplat.view.painter import Painter
-from hardsplat.view.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Shot, shots_of
+from hardsplat.view.shots import AROUND, FPS, MOST_FRAMES, VIEWS, Framing, Shot, shots_of
 from hardsplat.view.sink import Stills, Videos
 
 log = logging.getLogger("hardsplat")
@@ -38,55 +38,61 @@ SAMPLES = 8  # frames that the ends of a palette are taken from
 LIMITS = {"frames": (1, MOST_FRAMES), "fps": (0.01, 1000), "width": (1, 65536), "height": (1, 65536), "fov": (0.1, 179)}
 
 
+@dataclass(frozen=True)
+class Look:
+    """What pictures show, and how; what is left out is as trained.
+
+    mode: pictures of hardsplat.variants.pictures. With several modes each has files of its own, named after it.
+    background: a colour by name or as #rrggbb, or transparent for stills. range: numbers with the first and last colour of depth or count.
+    legend: whether pictures of depth and count say what their colours stand for. depth_raw: also float32 depth of every frame, (H, W) .npy, world units,
+    0 where there is nothing.
+    """
+
+    mode: Sequence[str] = ("image",)
+    background: str | None = None
+    sh_degree: int | None = None
+    format: str | None = None
+    rasterizer: str | None = None
+    range: tuple[float, float] | None = None
+    legend: bool = True
+    depth_raw: bool = False
+
+
 def render(
     model: str | Path,
-    path: str = "orbit",
+    framing: Framing | None = None,
+    look: Look | None = None,
     output: str | Path | None = None,
-    mode: Sequence[str] = ("image",),
     data_dir: str | Path | None = None,
     data_factor: int | None = None,
-    frames: int | None = None,
-    fps: float | None = None,
-    width: int | None = None,
-    height: int | None = None,
-    fov: float | None = None,
-    up: str | None = None,
-    background: str | None = None,
-    sh_degree: int | None = None,
-    format: str | None = None,
-    rasterizer: str | None = None,
-    range: tuple[float, float] | None = None,
-    depth_raw: bool = False,
-    legend: bool = True,
     device: str | None = None,
     quiet: bool = False,
 ) -> list[Path]:
     """Draws every frame of a path in every mode and writes them to `output`: a folder of PNG, or a video by its extension. Returns what was written.
 
-    path: held-out, train, orbit, spiral or a JSON file (app/hardsplat/io/camera_path.py). With several modes each has files of its own, named after it.
-    depth_raw: also float32 depth of every frame, (H, W) .npy, world units, 0 where there is nothing. range: numbers with the first and last colour.
-    legend: whether pictures of depth and count say what their colours stand for.
     Raises UserError for bad input, before anything is drawn, and for what cannot be written.
     """
-    for name, value in {"frames": frames, "fps": fps, "width": width, "height": height, "fov": fov}.items():
-        low, high = LIMITS[name]
+    framing, look = framing or Framing(), look or Look()
+    for name, (low, high) in LIMITS.items():
+        value = getattr(framing, name)
         if value is not None and not low <= value <= high:
             raise UserError(f"--{name} {value}: expected a number of {low} to {high}")
-    modes = _modes(mode, range, depth_raw)
+    path, depth_raw = framing.path, look.depth_raw
+    modes = _modes(look)
     file, config = find_model(model, data_dir, device)
     if data_factor is not None:
         config = replace(config, data_factor=data_factor)
     # of the rest only what changes the picture: the variants may be those of another device
-    drawn_by = TrainConfig(rasterizer=rasterizer or config.rasterizer, format=_format(modes, format, config.format), antialiased=config.antialiased)
-    color, transparent = _background(background, config)
+    drawn_by = TrainConfig(rasterizer=look.rasterizer or config.rasterizer, format=_format(modes, look.format, config.format), antialiased=config.antialiased)
+    color, transparent = _background(look.background, config)
     keys = None if path in (*VIEWS, *AROUND) else _path_file(path)
     out = _output(output, file, path, transparent, depth_raw)
     scene = _scene(config, path, file)
     gaussians = load_splats(file)
-    degree = gaussians.sh_degree if sh_degree is None else sh_degree
+    degree = gaussians.sh_degree if look.sh_degree is None else look.sh_degree
     if not 0 <= degree <= gaussians.sh_degree:
-        raise UserError(f"--sh-degree {sh_degree}: expected a degree of 0 to {gaussians.sh_degree}, which {file} has")
-    shots = shots_of(path, keys, scene, gaussians, frames, fps or FPS, width, height, fov, up)
+        raise UserError(f"--sh-degree {look.sh_degree}: expected a degree of 0 to {gaussians.sh_degree}, which {file} has")
+    shots = shots_of(framing, keys, scene, gaussians)
     sizes = {(s.camera.width, s.camera.height) for s in shots}
     if is_video(out) and len(sizes) > 1:
         raise UserError(f"{out}: the views have {len(sizes)} different sizes, a video has one; add --width and --height")
@@ -94,19 +100,19 @@ def render(
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
     frame = frame_row(degree, color, config.near_plane)
     painter = _painter(gpu, drawn_by, gaussians, canvas, modes, frame, transparent)
-    names, legends = [n for n in modes if n in mode], {}
+    names, legends = [n for n in modes if n in look.mode], {}
     try:
         for name in names:
             if name in UNITS:
-                span = range or _span(painter, name, shots)
+                span = look.range or _span(painter, name, shots)
                 painter.span(name, *span)
                 legends[name] = {size: Legend(name, span, *size) for size in sizes}
-        pace = fps or (keys.fps if keys else None) or FPS
+        pace = framing.fps or (keys.fps if keys else None) or FPS
         sink = Videos(out, names, shots[0].camera, pace) if is_video(out) else Stills(out, names, transparent)
-        _draw(painter, shots, modes, sink, depth_raw, quiet, legends if legend else {})
+        _draw(painter, shots, modes, sink, depth_raw, quiet, legends if look.legend else {})
         said = [next(iter(of_sizes.values())).text for of_sizes in legends.values()]
         if said:
-            print(f"colours: {', '.join(said)}{'' if range else ' (--range LOW HIGH chooses others)'}")
+            print(f"colours: {', '.join(said)}{'' if look.range else ' (--range LOW HIGH chooses others)'}")
     finally:
         painter.destroy()
     return sink.written()
@@ -132,12 +138,13 @@ def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | 
     print(f"{done} frame{'s' * (done > 1)} of {painter.width}x{painter.height} in {where}")
 
 
-def _modes(mode, range, depth_raw) -> list[str]:
+def _modes(look: Look) -> list[str]:
     """What is drawn: the modes, each once, and depth where its numbers are wanted."""
-    for name in mode:
+    range = look.range
+    for name in look.mode:
         if name not in PICTURES:
             raise UserError(f"--mode {name}: there is no such one; choose from {', '.join(PICTURES)}")
-    modes = list(dict.fromkeys([*mode, *(["depth"] if depth_raw else [])]))
+    modes = list(dict.fromkeys([*look.mode, *(["depth"] if look.depth_raw else [])]))
     ranged = [name for name in modes if name in UNITS]
     if range and (len(ranged) != 1 or not (np.isfinite(range).all() and range[0] < range[1])):
         what = "LOW below HIGH, both finite" if ranged else "a --mode with a palette, depth or count"

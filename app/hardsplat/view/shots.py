@@ -21,6 +21,24 @@ MOST_FRAMES = 100_000  # of a path: 55 minutes at 30 a second; each takes a kilo
 
 
 @dataclass(frozen=True)
+class Framing:
+    """Which pictures are drawn, and how large.
+
+    path: held-out, train, orbit, spiral or a JSON file (app/hardsplat/io/camera_path.py). frames: how many; of a list of views, so many evenly chosen.
+    fps: frames a second of a video, and of keyframes that have no pace of their own. width, height: px, by default as the cameras have them.
+    fov: vertical, degrees, and up: a world axis such as "-y"; of paths that go around.
+    """
+
+    path: str = "orbit"
+    frames: int | None = None
+    fps: float | None = None
+    width: int | None = None
+    height: int | None = None
+    fov: float | None = None
+    up: str | None = None
+
+
+@dataclass(frozen=True)
 class Shot:
     """name: path of its still below the folder, without the last ending: a view's own path, or frame_00000."""
 
@@ -28,19 +46,9 @@ class Shot:
     camera: Camera
 
 
-def shots_of(
-    path: str,
-    keys: CameraPath | None,
-    scene: Scene | None,
-    gaussians: Gaussians,
-    frames: int | None = None,
-    fps: float = FPS,
-    width: int | None = None,
-    height: int | None = None,
-    fov: float | None = None,
-    up: str | None = None,
-) -> list[Shot]:
-    """The cameras of a path. frames: how many; of a list of views, so many evenly chosen. fov: vertical, degrees, of paths that go around."""
+def shots_of(framing: Framing, keys: CameraPath | None, scene: Scene | None, gaussians: Gaussians) -> list[Shot]:
+    """The cameras of a path. keys: what its file has. Raises UserError where there are none, or too many."""
+    path, frames, width, height = framing.path, framing.frames, framing.width, framing.height
     if path in VIEWS:
         if scene is None:
             raise UserError(f"--path {path}: there is no scene whose cameras it could take")
@@ -49,16 +57,16 @@ def shots_of(
         views = [scene.views[indices[i]] for i in chosen]
         return [Shot(v.name, fitted(v.camera, width, height)) for v in views]
     cameras = [scene.views[i].camera for i in scene.train] if scene else []
-    base = _base(cameras[0] if cameras and not keys else None, keys, width, height, fov)
+    base = _base(cameras[0] if cameras and not keys else None, keys, framing)
     if keys:
         if keys.frames and not frames:
             _check_frames(path, len(keys.c2w), "which it lists")
             w2c, focal = np.linalg.inv(keys.c2w), keys.focal
         else:
-            w2c, focal = along(keys, frames or _frames_of(path, keys, fps))
+            w2c, focal = along(keys, frames or _frames_of(path, keys, framing.fps or FPS))
         poses = [(pose, f * base.height) for pose, f in zip(w2c, focal)]
     else:
-        setting = setting_of(gaussians, cameras, direction(up))
+        setting = setting_of(gaussians, cameras, direction(framing.up))
         tan = 0.5 * min(base.width / base.K[0, 0], base.height / base.K[1, 1])
         w2c = orbit(setting, frames or FRAMES, tan) if path == "orbit" else spiral(setting, frames or FRAMES)
         poses = [(pose, base.K[[0, 1], [0, 1]]) for pose in w2c]
@@ -86,11 +94,12 @@ def _check_frames(path: str, frames: int, why: str) -> None:
         raise UserError(f"--path {path}: would be {frames} frames, {why}; there may be {MOST_FRAMES}: correct the times of its keyframes, or add --frames N")
 
 
-def _base(camera: Camera | None, keys: CameraPath | None, width, height, fov) -> Camera:
+def _base(camera: Camera | None, keys: CameraPath | None, framing: Framing) -> Camera:
     """Size and intrinsics of a path: those of a camera, or square pixels seen straight on."""
-    if camera is None or fov:
+    width, height = framing.width, framing.height
+    if camera is None or framing.fov:
         w, h = (keys.size if keys else None) or ((camera.width, camera.height) if camera else SIZE)
-        focal = 0.5 * h / np.tan(np.radians(fov or FOV) / 2)
+        focal = 0.5 * h / np.tan(np.radians(framing.fov or FOV) / 2)
         camera = Camera(np.eye(4), np.array([[focal, 0, w / 2], [0, focal, h / 2], [0, 0, 1]]), w, h)
     if not (width or height or (keys and keys.size)) and camera.width < NARROWEST:
         width = NARROWEST

@@ -1,0 +1,73 @@
+"""Pipelines that threads build ahead of a training: those that it asks for, and nothing is in the way of others."""
+
+import numpy as np
+import pytest
+
+from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
+from hardsplat.gaussians import Gaussians
+from hardsplat.gpu.passes import ComputePass, begin_all, build_all
+from hardsplat.gpu.shader import ShaderError
+from hardsplat.raster import BACKENDS
+from hardsplat.train.ahead import build_ahead
+from hardsplat.train.evaluate import Evaluator
+from hardsplat.train.photos import Photos
+from hardsplat.train.session import Session
+
+WIDTH, HEIGHT = 32, 24
+
+
+@pytest.fixture
+def nothing_built(device, monkeypatch):
+    monkeypatch.setattr(device, "pipelines", {})
+    return device
+
+
+@pytest.mark.parametrize("settings", [{}, {"strategy": "adaptive", "exposure": "ppisp", "pose_opt": True}, {"strategy": "mcmc", "sh_degree": 1}])
+def test_a_session_builds_nothing_that_was_not_begun(nothing_built, settings):
+    device, config = nothing_built, TrainConfig(rasterizer="tiled", max_steps=10, cap_max=100, **settings)
+    build_ahead(device, config, ["tiled", "hardware"], (WIDTH, HEIGHT), 1.0)
+    begun = set(device.pipelines)
+    camera = Camera(np.eye(4), np.array([[30.0, 0, WIDTH / 2], [0, 30.0, HEIGHT / 2], [0, 0, 1]]), WIDTH, HEIGHT)
+    photos = Photos(device, [np.zeros((HEIGHT, WIDTH, 3), np.uint8)], "gpu", 2)
+    session = Session(device, config, [camera], photos, (WIDTH, HEIGHT), 1.0, lambda batch: None, timed_rows=False)
+    session.start(Gaussians.from_points(np.random.default_rng(0).normal(size=(50, 3)), np.zeros((50, 3), np.uint8), config.sh_degree))
+    session.use("hardware", timed_rows=False)
+    Evaluator(device, session.raster, WIDTH, HEIGHT).destroy()
+    session.destroy()
+    assert len(begun) > 40 and sorted(str(key) for key in set(device.pipelines) - begun) == []
+
+
+def test_a_rasterizer_whose_variants_are_to_be_timed_is_left_to_the_session(nothing_built, monkeypatch):
+    config = TrainConfig(rasterizer="hardware")
+    assert BACKENDS["hardware"].first(nothing_built, BACKENDS["hardware"].options.of(config)) != BACKENDS["hardware"].options.of(config)
+    build_ahead(nothing_built, config, ["hardware"], (WIDTH, HEIGHT), 1.0)
+    assert not any("backward" in str(key) for key in nothing_built.pipelines)
+
+
+def test_what_cannot_be_built_is_said_by_who_asks_for_it_and_tried_again(nothing_built, monkeypatch):
+    broken = ComputePass("broken", "no/such.comp")
+    begin_all(nothing_built, [broken])  # raises nothing
+    for _ in range(2):
+        with pytest.raises((ShaderError, OSError), match="no/such.comp"):
+            build_all(nothing_built, [broken])
+    assert broken.key() not in nothing_built.pipelines
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+@pytest.mark.parametrize("together", [1, 500, 1 << 20])
+def test_photographs_lie_one_behind_the_other_however_they_are_copied(device, monkeypatch, channels, together):
+    """Also where they were made smaller, each at the place of its full size."""
+    monkeypatch.setattr("hardsplat.train.photos._TOGETHER", together)
+    rng = np.random.default_rng(3)
+    sizes, smaller = [(8, 6), (5, 7), (8, 6), (3, 3)], [(4, 3), (5, 7), (8, 6), (2, 1)]
+    images, others = ([rng.integers(0, 255, (*size, channels), np.uint8) for size in some] for some in (sizes, smaller))
+    photos = Photos(device, images, "gpu", 2)
+    found = photos.buffer.download(np.uint8)[: photos.pixels * channels].reshape(-1, channels)
+    np.testing.assert_array_equal(found, np.concatenate([image.reshape(-1, channels) for image in images]))
+    photos.show(others)
+    found = photos.buffer.download(np.uint8)[: photos.pixels * channels].reshape(-1, channels)
+    for view, image in enumerate(others):
+        start = photos.place(0, view)
+        np.testing.assert_array_equal(found[start : start + image.shape[0] * image.shape[1]], image.reshape(-1, channels))
+    photos.buffer.destroy()
