@@ -34,9 +34,9 @@ TILES = Subsystem(
         BufferSpec(61, "tile_order", "uint", ("tiles",), "tiles as workgroups take them: those with most pairs first"),
         BufferSpec(62, "checkpoints", "vec4", ("buckets", 256), "colour and T of every pixel of a tile in front of a bucket of its splats"),
         BufferSpec(63, "reaches", "uint", ("tiles", "subgroups"), "buckets that a subgroup of the forward pass visited before its pixels were finished"),
-        BufferSpec(67, "tile_changes", "int", ("tiles",), "along each row of tiles, and a place behind it: splats that begin there less those that end; zero between frames"),
-        BufferSpec(65, "tile_cursors", "uint", ("tiles",), "where the next pair of a tile goes"),
-        BufferSpec(66, "pair_keys", "uvec2", ("pairs",), "splat and depth key of every pair, by tile"),
+        BufferSpec(118, "tile_changes", "int", ("tiles",), "along each row of tiles, and a place behind it: splats that begin there less those that end; zero between frames"),
+        BufferSpec(116, "tile_cursors", "uint", ("tiles",), "where the next pair of a tile goes"),
+        BufferSpec(117, "pair_keys", "uvec2", ("pairs",), "splat and depth key of every pair, by tile"),
     ),
     uses=("splats", "sort"),
 )
