@@ -199,7 +199,8 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
     n = session.count()
     splats, colors = r["splats2d"].download(contract.dtype("Splat2D"), n), r["colors2d"].download(np.float32, 4 * n).reshape(n, 4).astype(np.float64)
     seen = r["seen"].download(np.uint32, n) != 0
-    order = r["order"].download(np.uint32, int(seen.sum()))
+    # front to back, where tiles sort their own splats there is no list of all
+    order = r["order"].download(np.uint32, int(seen.sum())) if "order" in r else np.argsort(r["keys"].download(np.uint32, n), kind="stable")[: int(seen.sum())]
     h, w = photo.shape[:2]
     rendering, d_image = (r[name].download()[:h, :w, :3].astype(np.float64) for name in ("target", "d_image"))
     grey = np.pad(photo.mean(axis=2) / 255, 1, mode="edge")
