@@ -540,7 +540,7 @@ def test_a_window_does_not_change_what_is_trained(training, tmp_path):
 def test_the_window_shows_the_splats_of_the_moment(training, device, display, scene):
     """At a step after growth, with training drained: the same as a headless render of the session's splats."""
     renderer, compared = Renderer(device), []
-    view = load_scene(scene).views[1]
+    view = load_scene(scene).views[0]  # where the window begins
 
     def watch(preview, run):
         session = run.session
