@@ -7,7 +7,7 @@ import operator
 import struct
 import time
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, fields
 
 import vulkan as vk
@@ -321,6 +321,8 @@ def begin_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> None:
         modules = {source: device.builders.submit(_module, source) for source in dict.fromkeys(source for owner in wanted.values() for source in owner.sources())}
         for key, owner in wanted.items():
             device.pipelines[key] = device.builders.submit(_build, device, owner, modules)
+        if device.physical.kind == "CPU":  # Mesa's software renderer is not safe against draws while pipelines are made, and its cores have nothing else to do
+            wait([device.pipelines[key] for key in wanted])
 
 
 def _module(source: Source) -> tuple[bytes, Reflection]:
