@@ -297,9 +297,9 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
     missing = [owner for owner, key in zip(owners, keys) if key not in known]
     begin_all(device, missing)
     try:
-        if missing or not all(known[key].done() for key in keys):
-            for key in keys:
-                known[key].result()
+        waited = missing or not all(known[key].done() for key in keys)
+        built = {owner.name: known[key].result() for owner, key in zip(owners, keys)}
+        if waited:
             device.build_seconds += time.perf_counter() - begun
         device.check_validation()
     except BaseException:
@@ -307,7 +307,7 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
             if key in known and (not known[key].done() or known[key].exception()):
                 del known[key]  # whoever asks again builds again
         raise
-    return {owner.name: known[key].result() for owner, key in zip(owners, keys)}
+    return built
 
 
 def begin_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> None:
