@@ -16,7 +16,6 @@ from hardsplat.io.colmap import read_model, write_model
 from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
-from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.evaluate import evaluate_run
 from hardsplat.train.intrinsics import NAME, focused, focused_scene, load_intrinsics, save_intrinsics
 from hardsplat.train.photos import Photos
@@ -26,7 +25,7 @@ from tests.goldens import random_scene
 from tests.oracle import loss as oracle_loss
 from tests.oracle.lens import fisheye
 from tests.oracle.render import render
-from tests.training import open_session, same_state, settings
+from tests.training import open_session, resumed_exactly, settings
 
 WIDTH, HEIGHT, SPLATS = 48, 32, 60
 FISHEYE = Distortion(True, (0.05, -0.02, 0.01, -0.003))
@@ -78,17 +77,7 @@ def test_gradients_against_central_differences(device, rasterizer, options, dist
 
 def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
     config = settings(scene, intrinsics_opt=True, pose_opt=True, rasterizer="tiled", deterministic=True, pose_warm_up=3)
-    first, second = (open_session(device, config) for _ in range(2))
-    first.run(8)
-    path = checkpoints.path_of(tmp_path, first.step)
-    checkpoints.save(path, first.snapshot())
-    second.restore(checkpoints.load(path))
-    for session in (first, second):
-        session.run(6)
-    assert first.trained_of("intrinsics").all()
-    assert same_state(first.snapshot(), second.snapshot())
-    for session in (first, second):
-        session.destroy()
+    assert resumed_exactly(device, config, tmp_path).buffers["intrinsics"].all()
 
 
 def test_a_focal_length_is_found_against_splats_that_stay(device, scene):

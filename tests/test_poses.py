@@ -15,7 +15,6 @@ from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.presets import load_config
 from hardsplat.raster.frame import frame_row
-from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import MOST_SHIFT, MOST_TURN, moved, refined
@@ -23,7 +22,7 @@ from hardsplat.train.session import Session, Views
 from tests.goldens import random_scene
 from tests.oracle import loss as oracle_loss
 from tests.oracle.render import render
-from tests.training import open_session, same_state, settings
+from tests.training import open_session, resumed_exactly, settings
 
 WIDTH, HEIGHT, SPLATS = 48, 32, 60
 
@@ -131,17 +130,7 @@ def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer):
 
 def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
     config = settings(scene, pose_opt=True, exposure="ppisp", rasterizer="tiled", deterministic=True, pose_warm_up=3, ppisp_warm_up=3, depth_lambda=0.1)
-    first, second = (open_session(device, config) for _ in range(2))
-    first.run(8)
-    path = checkpoints.path_of(tmp_path, first.step)
-    checkpoints.save(path, first.snapshot())
-    second.restore(checkpoints.load(path))
-    for session in (first, second):
-        session.run(6)
-    assert first.snapshot().buffers["turn"].any()
-    assert same_state(first.snapshot(), second.snapshot())
-    for session in (first, second):
-        session.destroy()
+    assert resumed_exactly(device, config, tmp_path).buffers["turn"].any()
 
 
 def test_refined_poses_are_scenes_again(scene, tmp_path):

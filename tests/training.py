@@ -6,6 +6,8 @@ import numpy as np
 
 from hardsplat.config import TrainConfig
 from hardsplat.io.scene import load_scene
+from hardsplat.train import checkpoint as checkpoints
+from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import canvas_of
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session, Views
@@ -49,3 +51,19 @@ def same_state(a, b) -> bool:
     """Two checkpoints agree in every bit of their splats, and in the step."""
     equal = all(np.array_equal(a.buffers[n].view(np.uint32), b.buffers[n].view(np.uint32)) for n in a.buffers)
     return equal and (a.step, a.sh_degree, a.buffers.keys()) == (b.step, b.sh_degree, b.buffers.keys())
+
+
+def resumed_exactly(device, config: TrainConfig, folder: Path) -> Checkpoint:
+    """The state after 14 steps, asserted to be the same where the run went on from a checkpoint of step 8. folder: for that."""
+    first, second = (open_session(device, config) for _ in range(2))
+    first.run(8)
+    path = checkpoints.path_of(folder, first.step)
+    checkpoints.save(path, first.snapshot())
+    second.restore(checkpoints.load(path))
+    for session in (first, second):
+        session.run(6)
+    ends = [session.snapshot() for session in (first, second)]
+    for session in (first, second):
+        session.destroy()
+    assert same_state(*ends)
+    return ends[0]

@@ -292,15 +292,12 @@ def _build(device: Device, owner: ComputePass | DrawPass, modules: Mapping[Sourc
 
 def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[str, Pipeline]:
     """The pipelines of passes by the passes' names, each made once per device, those that are not there yet side by side. Raises like `build`."""
-    owners, known, begun = list(owners), device.pipelines, time.perf_counter()
+    owners, known = list(owners), device.pipelines
     keys = [owner.key() for owner in owners]
-    missing = [owner for owner, key in zip(owners, keys) if key not in known]
-    begin_all(device, missing)
+    begin_all(device, owners)
     try:
-        waited = missing or not all(known[key].done() for key in keys)
+        _wait(device, [known[key] for key in keys])
         built = {owner.name: known[key].result() for owner, key in zip(owners, keys)}
-        if waited:
-            device.build_seconds += time.perf_counter() - begun
         device.check_validation()
     except BaseException:
         for key in keys:
@@ -311,7 +308,10 @@ def build_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> dict[
 
 
 def begin_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> None:
-    """Has the pipelines of passes built by threads, those that are not there yet, for a later `build_all`, which says what went wrong. Nobody waits."""
+    """Has the pipelines of passes built by threads, those that are not there yet, for a later `build_all`, which says what went wrong.
+
+    Only on a CPU does it wait for them: Mesa's software renderer must not draw while pipelines are made, and its cores have nothing else to do.
+    """
     with device.building:
         wanted = {key: owner for owner in owners if (key := owner.key()) not in device.pipelines}
         if not wanted:
@@ -321,8 +321,16 @@ def begin_all(device: Device, owners: Iterable[ComputePass | DrawPass]) -> None:
         modules = {source: device.builders.submit(_module, source) for source in dict.fromkeys(source for owner in wanted.values() for source in owner.sources())}
         for key, owner in wanted.items():
             device.pipelines[key] = device.builders.submit(_build, device, owner, modules)
-        if device.physical.kind == "CPU":  # Mesa's software renderer is not safe against draws while pipelines are made, and its cores have nothing else to do
-            wait([device.pipelines[key] for key in wanted])
+        if device.physical.kind == "CPU":
+            _wait(device, [device.pipelines[key] for key in wanted])
+
+
+def _wait(device: Device, pipelines: list[Future]) -> None:
+    """Waits until all are built or have failed. The time counts as building."""
+    if not all(pipeline.done() for pipeline in pipelines):
+        begun = time.perf_counter()
+        wait(pipelines)
+        device.build_seconds += time.perf_counter() - begun
 
 
 def _module(source: Source) -> tuple[bytes, Reflection]:

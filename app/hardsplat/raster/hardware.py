@@ -52,13 +52,18 @@ class Backward(Protocol):
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None: ...  # score: the word of a draw of SCORES
 
 
+def _exact(options: HardwareOptions) -> HardwareOptions:
+    """These options with exact gradients."""
+    return replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1)
+
+
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
     """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
 
     backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
     """
     orders = bool(runnable(device, ORDERINGS))
-    exact = replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1)
+    exact = _exact(options)
     if options.stochastic:
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, exact, backward=False))
     if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
@@ -102,7 +107,7 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
     """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
     if options.gradient != "order-free" and runnable(device, ORDERINGS):
-        names = Rows.first(device, replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1)).names
+        names = Rows.first(device, _exact(options)).names
         rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
         options = replace(options, **rows)
     rows_of(device, options)
