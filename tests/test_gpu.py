@@ -184,11 +184,11 @@ def test_upload_beyond_the_end(device):
 
 
 def test_struct_rows_survive_the_round_trip(device):
-    rows = np.zeros(3, contract.dtype("Splat2D"))
-    rows["conic"], rows["axis2"] = [1, 2, 3], [[4, 5]] * 3
-    buffer = Buffer(device, rows.nbytes, "splats2d")
-    buffer.upload(rows)
-    np.testing.assert_array_equal(buffer.download(contract.dtype("Splat2D"), 3), rows)
+    splats = np.zeros(3, contract.dtype("Splat2D"))
+    splats["conic"], splats["axis2"] = [1, 2, 3], [[4, 5]] * 3
+    buffer = Buffer(device, splats.nbytes, "splats2d")
+    buffer.upload(splats)
+    np.testing.assert_array_equal(buffer.download(contract.dtype("Splat2D"), 3), splats)
     buffer.destroy()
 
 
