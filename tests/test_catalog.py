@@ -12,7 +12,7 @@ import pytest
 
 from hardsplat import catalog
 from hardsplat.camera import Camera
-from hardsplat.config import FIELDS, TrainConfig, kind
+from hardsplat.config import FIELDS, TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.session import FitSession
@@ -22,6 +22,7 @@ from hardsplat.gpu.passes import Pipeline, build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import sample_counts
 from hardsplat.mesh.config import MESH_FIELDS
+from hardsplat.option import kind
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import frame_data
 from hardsplat.raster.options import Stochastic
