@@ -17,8 +17,9 @@ from hardsplat.errors import UserError
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu import bandwidth, passes, probe, shader
-from hardsplat.gpu.passes import Pipeline, build
+from hardsplat.gpu import bandwidth, pipelines, probe, shader
+from hardsplat.gpu.passes import Pipeline
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import sample_counts
 from hardsplat.mesh.config import MESH_FIELDS
@@ -75,7 +76,7 @@ def asked(device, monkeypatch):
 
     monkeypatch.setattr(shader, "compiler", no_compiler)
     monkeypatch.setattr(shader, "compile_source", lambda source: found.add(source) or b"")
-    monkeypatch.setattr(passes, "_build", stub)
+    monkeypatch.setattr(pipelines, "_build", stub)
     monkeypatch.setattr(device, "pipelines", {})
     monkeypatch.setattr(device, "capabilities", Claims(device.capabilities))
     monkeypatch.setattr(Recorder, "run", lambda *args, **how: None)

@@ -15,8 +15,10 @@ from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.fit.blobs import BlobBuffers
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all
-from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.hardware import HardwareRasterizer
 from hardsplat.raster.projection import Plain, allocate_drawn

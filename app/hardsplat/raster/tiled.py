@@ -17,8 +17,10 @@ from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import Need
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all, buffer_in
-from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic

@@ -23,7 +23,8 @@ from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all, buffer_in
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.trained import Of

@@ -18,7 +18,8 @@ from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import STATISTICS, by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, buffer_in
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, buffer_in
 from hardsplat.gpu.queue import submit
 from hardsplat.gpu.recorder import Recordings
 from hardsplat.raster import BACKENDS
