@@ -28,7 +28,8 @@ from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.sinks import Sink
 from hardsplat.raster.sort import BLOCK, RADIX, SORT_PASSES
 from hardsplat.raster.tile_lists import count_pass
-from hardsplat.raster.tiled import TiledOptions, TiledRasterizer
+from hardsplat.raster.tile_rows import TiledOptions
+from hardsplat.raster.tiled import TiledRasterizer
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.fit_rasters import FIT_RASTERS, FitRaster
 from hardsplat.variants.formats import FORMATS
