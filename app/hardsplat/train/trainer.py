@@ -43,10 +43,11 @@ from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, s
 from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import Results
 from hardsplat.train.resume import checkpoint_to_resume
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians, starts_random
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.views import Views
 from hardsplat.train.watch import Watcher, Watchers
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
