@@ -323,9 +323,6 @@ class Session(BatchedSession):
         self._shared["loss_terms"].upload(terms)
         scratch["term_sums"] = Buffer(self.device, term_sums_bytes(terms), "term_sums")
         self._parts.append(scratch["term_sums"])
-        capturing = self.capture.allocate(self.device, self.raster)
-        scratch |= capturing
-        self._parts += capturing.values()
         self._pairs.make(self.raster, new=True)
         self._record_commands()
 
