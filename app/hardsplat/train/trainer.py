@@ -91,7 +91,7 @@ class Run:
             tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
-        self.results = Results(self.folder, config, self.scene)
+        self.results = Results(self.folder, config, self.scene, apart=parts is not None)
         try:
             self._prepare(device, start)
         except BaseException:
@@ -206,6 +206,8 @@ class Run:
                 s.run(min(self._batch_steps(), stop - s.step))
             if c.deterministic:
                 s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
+            if self.log.steps:
+                self.results.prepare(s.step_seconds * (c.max_steps - s.step))
             self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)

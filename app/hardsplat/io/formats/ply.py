@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from plyfile import PlyData
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import OWN, Gaussians
-from hardsplat.io.formats.base import COEFFICIENTS, Splats, exactly, finite_log_scales, reading, spans
+from hardsplat.io.formats.base import COEFFICIENTS, Splats, ahead, exactly, finite_log_scales, reading, spans
 from hardsplat.trained import QUANTITIES, of
 
 LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
@@ -66,13 +66,20 @@ def write(path: Path, splats: Splats) -> None:
     with open(path, "wb") as file:
         listed = [f"property float {name}" for name in names]
         file.write("\n".join(["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}", *listed, "end_header\n"]).encode())
-        for g in splats.pieces():
-            planes = {**g.planes(splats.sh_degree), "log_scales": finite_log_scales(g)[None]}
-            rows, at = np.zeros((len(g), len(names)), "<f4"), 0
-            for name, own in wanted.items():
-                rows[:, at : at + len(own)] = planes[name].transpose(1, 2, 0).reshape(len(g), -1)
-                at += len(own) + (len(_NORMALS) if name == "means" else 0)
-            file.write(rows.tobytes())
+        for rows in ahead(splats.pieces(), lambda g: _rows(g, wanted, splats.sh_degree, len(names))):
+            file.write(rows)
+
+
+def _rows(g: Gaussians, wanted: Mapping[str, list[str]], sh_degree: int, width: int) -> np.ndarray:
+    """(N, width) float32, the properties of splats. wanted: those of each quantity, in order."""
+    planes = {**g.planes(sh_degree), "log_scales": finite_log_scales(g)[None]}
+    rows, at = np.zeros((len(g), width), "<f4"), 0
+    for name, own in wanted.items():
+        values = planes[name]
+        for i in range(values.shape[2]):
+            rows[:, at + i * len(values) : at + (i + 1) * len(values)] = values[:, :, i].T
+        at += len(own) + (len(_NORMALS) if name == "means" else 0)
+    return rows
 
 
 def is_antialiased(path: str | Path) -> bool:
