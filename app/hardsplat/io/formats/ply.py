@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.recfunctions import structured_to_unstructured
-from plyfile import PlyData
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import OWN, Gaussians
@@ -96,6 +94,8 @@ class Table:
     """The rows of one element of a PLY, in pieces. Reads the header alone where the file is binary, and all of an ascii file."""
 
     def __init__(self, path: Path, element: str):
+        from plyfile import PlyData  # with the import below a twentieth of a second, for which trainings need not wait
+
         check_header(path, element)
         with reading(path):
             data = PlyData.read(path)[element].data
@@ -115,6 +115,8 @@ class Table:
 
 def columns(rows: np.ndarray, names: list[str]) -> np.ndarray:
     """(N, len(names)) float32 of a structured array. Numbers beyond float32 become infinite."""
+    from numpy.lib.recfunctions import structured_to_unstructured
+
     with np.errstate(over="ignore"):
         return structured_to_unstructured(rows[names], dtype=np.float32, copy=True)
 
