@@ -95,7 +95,7 @@ def _start() -> subprocess.Popen | None:
     with suppress(ImportError, OSError, AttributeError):  # Linux alone
         import fcntl
 
-        fcntl.fcntl(process.stdin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)  # type: ignore[attr-defined,arg-type]
+        fcntl.fcntl(process.stdin, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)  # type: ignore[arg-type]
     return process
 
 

@@ -126,7 +126,7 @@ def _write_array(archive: zipfile.ZipFile, name: str, values: np.ndarray) -> Non
         npy.write_array_header_1_0(member, npy.header_data_from_array_1_0(values))
         raw = values.reshape(-1).view(np.uint8)
         for at in range(0, raw.size, _BLOCK):
-            member.write(raw[at : at + _BLOCK])
+            member.write(raw[at : at + _BLOCK].data)
 
 
 def _history(log) -> dict:
