@@ -35,6 +35,6 @@ def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canva
         begin_all(device, backend.passes(device, (c.sh_degree + 1) ** 2, *canvas, options, sink_of(c, bool(c.depth_lambda))))
         if name == names[0]:
             capture = Capture(c, {"photograph": 1, "camera": cameras, "scene": 1}, extent)
-            losses = loss_passes(PHOTO_BYTES, estimates, capture.exposed)
+            losses = loss_passes(PHOTO_BYTES, estimates, c.exposure, cameras)
             begin_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *strategy.passes(c.moments, PHOTO_BYTES)])
     begin_all(device, METRIC_PASSES)

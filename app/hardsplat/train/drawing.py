@@ -79,9 +79,6 @@ class Drawing:
         self._shared["loss_terms"].upload(terms)
         scratch["term_sums"] = Buffer(device, term_sums_bytes(terms), "term_sums")
         self._parts.append(scratch["term_sums"])
-        capturing = s.capture.allocate(device, self.raster)
-        scratch |= capturing
-        self._parts += capturing.values()
 
     @property
     def outdated(self) -> bool:

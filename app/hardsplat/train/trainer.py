@@ -87,7 +87,7 @@ class Run:
         say_notes(config, self.scene)
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
-        self.results = Results(self.folder, config, self.scene)
+        self.results = Results(self.folder, config, self.scene, apart=parts is not None)
         try:
             self._begin(device, start)
         except BaseException:
@@ -190,6 +190,8 @@ class Run:
                 s.run(min(self._batch_steps(), stop - s.step))
             if c.deterministic:
                 s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
+            if self.log.steps:
+                self.results.prepare(s.step_seconds * (c.max_steps - s.step))
             self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
