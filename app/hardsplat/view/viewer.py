@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from hardsplat.camera import Camera
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.queue import Fence
 from hardsplat.gpu.surface import Surface
 from hardsplat.io.images import save_png
@@ -29,9 +29,6 @@ RESTING, TOUCHED = 0.02, 0.5  # share of the GPU's time that frames may take whi
 TOUCH = 0.5  # s that a touch lasts
 SETTLED = 0.1  # s without a change of size before the swapchain follows
 COARSE_MS = (50.0, 200.0)  # pictures that take longer than this are drawn in larger pixels while they move
-
-
-T = TypeVar("T")
 
 
 class Viewer:
@@ -52,18 +49,14 @@ class Viewer:
         self._drawn_at = self._resized_at = -1e9
         self._photographs = Photographs(look.background)
         self.window = Window(title, OPENED, inputs, size)
-        self._parts: list = [self.window]  # what close() destroys, last first
+        self._parts = Owned([self.window])
         try:
-            self.surface = self._part(Surface(device, self.window.handle))
-            self.screen = self._part(Screen(device, look, self.window.font))
-            self._fence = self._part(Fence(device))
+            self.surface = self._parts.add(Surface(device, self.window.handle))
+            self.screen = self._parts.add(Screen(device, look, self.window.font))
+            self._fence = self._parts.add(Fence(device))
         except BaseException:
             self.close()
             raise
-
-    def _part(self, part: T) -> T:
-        self._parts.append(part)
-        return part
 
     @property
     def shown(self) -> bool:
@@ -217,5 +210,4 @@ class Viewer:
         if self._flying:
             with suppress(DeviceLost):
                 self._fence.wait()
-        for part in reversed(self._parts):
-            part.destroy()
+        self._parts.destroy()
