@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat import contract
 from hardsplat.api import finished
@@ -27,6 +26,7 @@ from hardsplat.io.masks import kept, kept_pixels
 from hardsplat.io.scene import Scene, load_images, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
+from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.parameters import Parameters
@@ -142,7 +142,7 @@ def measure_all(
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
-        for i, (view, photo) in enumerate(zip(tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet), photographs)):
+        for i, (view, photo) in enumerate(zip(Bar(views, desc="measuring", unit="view", leave=False, disable=quiet), photographs)):
             colored = partial(colors, number=view.number) if colors else None
             yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted, colored)
     finally:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 from PIL import ImageColor  # names of colours
-from tqdm import tqdm
 
 from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory, UserError
@@ -22,6 +21,7 @@ from hardsplat.io.camera_path import CameraPath, read_camera_path
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.io.video import CODECS
+from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import frame_data
 from hardsplat.train.evaluate import BACKGROUNDS
@@ -123,7 +123,7 @@ def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | 
     where, done = ", ".join(map(str, sink.written())), 0
     try:
         with sink:
-            for shot in tqdm(shots, desc="rendering", unit="frame", disable=quiet):
+            for shot in Bar(shots, desc="rendering", unit="frame", disable=quiet):
                 for name in modes:
                     image = painter.draw(name, shot.camera)
                     if name in sink.modes:
