@@ -38,7 +38,7 @@ from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, 
 from hardsplat.train.lpips import Lpips
 from hardsplat.train.photos import pack
 from hardsplat.train.report import check_folder, make_folder, write_json
-from hardsplat.train.result import find_model
+from hardsplat.train.result import find_model, home_of, run_of
 from hardsplat.variants.formats import FORMATS
 
 Colored = Callable[[np.ndarray], np.ndarray]
@@ -187,14 +187,14 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     if config.data_dir is None:
         raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")
     distance = Lpips(lpips) if lpips else None
-    out = Path(result_dir) if result_dir else ply.parent
+    out = Path(result_dir) if result_dir else home_of(ply)
     check_folder(out)
     scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode, config.undistort)
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
     if config.intrinsics_opt:
-        scene = focused_scene(scene, load_intrinsics(ply.parent))
-    colors = CameraColors.load(ply.parent) if config.exposure != "none" else None
+        scene = focused_scene(scene, load_intrinsics(run_of(ply)))
+    colors = CameraColors.load(run_of(ply)) if config.exposure != "none" else None
     gaussians = load_splats(ply)
     make_folder(out)
     gpu = open_device(config.device)

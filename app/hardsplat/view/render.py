@@ -25,7 +25,7 @@ from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import frame_data
 from hardsplat.train.evaluate import BACKGROUNDS
-from hardsplat.train.result import find_model
+from hardsplat.train.result import find_model, run_of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view.legend import UNITS, Legend
@@ -184,7 +184,7 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
     name = Path(path).stem if path not in (*VIEWS, *AROUND) else path
     stem = name if file.name == "splats.ply" else f"{file.stem}_{name}"
     stills = transparent or depth_raw or path in VIEWS
-    out = Path(output) if output else file.parent / (stem if stills else f"{stem}.mp4")
+    out = Path(output) if output else run_of(file) / (stem if stills else f"{stem}.mp4")
     if out.suffix and not is_video(out) and not out.is_dir():
         raise UserError(f"--output {out}: expected an ending of {', '.join(CODECS)}, or a folder for PNG, without ending")
     if is_video(out) and (transparent or depth_raw):
