@@ -12,7 +12,7 @@ from hardsplat.camera import Camera
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
-from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.options import Options
 from hardsplat.raster.parameters import pairs_wanted
 from hardsplat.raster.sinks import STORE_ROWS
@@ -62,7 +62,7 @@ class Engine:
         self._count = -1  # splats that the device knows of
         self._given_keys: dict[str, tuple] = {}  # of the tensors that it reads
         self._views: dict[str, Buffer] = {}  # what an engine has besides what draws
-        self._rows: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
+        self._structs: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
         self._out = self._d = torch.zeros(0)  # (height, width, 4) of `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
         self._drawn: tuple[Splats, Shot] | None = None  # whose forward pass is still there for a backward pass
@@ -82,8 +82,8 @@ class Engine:
             camera = shot.camera
             self._drawn = None
             self.give(splats, camera.width, camera.height, shot.call)
-            for name, row in (("camera", camera_row(camera)), ("frame", frame_row(shot.sh_degree, shot.background, shot.near))):
-                self._rows[name].copy_(torch.from_numpy(np.frombuffer(row.tobytes(), np.float32).copy()), non_blocking=True)
+            for name, data in (("camera", camera_data(camera)), ("frame", frame_data(shot.sh_degree, shot.background, shot.near))):
+                self._structs[name].copy_(torch.from_numpy(np.frombuffer(data.tobytes(), np.float32).copy()), non_blocking=True)
             self._splats.tell()
             self.link.run(self._forward, self._forward_rest, wait_for_first=bool(self._raster.room))
             if self._raster.room:  # pairs of tile and splat, whose number the device alone knows
@@ -139,7 +139,7 @@ class Engine:
             self._raster = self._part(self._backend.rasterizer(device, self._splats, width, height, self._options, sink=STORE_ROWS))
             sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 16 * width * height}
             self._views = {name: self._part(self.link.buffer(size, name)) for name, size in sizes.items()}
-            self._rows = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
+            self._structs = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
             self._out, self._d = (self.link.tensor(self._views[name], (height, width, 4)) for name in ("image_out", "d_image_in"))
             self._views["counts_seen"] = self._part(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
             self._counts = self._views["counts_seen"].array(contract.dtype("Counts"))
@@ -181,5 +181,5 @@ class Engine:
             self._parts = []
             self._key = self._drawn = None
             self._count = -1
-            self._given_keys, self._rows, self._views = {}, {}, {}
+            self._given_keys, self._structs, self._views = {}, {}, {}
             self._counts = np.zeros(0)

@@ -34,13 +34,13 @@ class Given:
             raise
         self._table = np.zeros((), contract.dtype("Planes"))
         self._told = b""  # what the device has of the table
-        self._rows: dict[str, np.ndarray] = {}
+        self._fields: dict[str, np.ndarray] = {}
         for kind, member in zip(trained.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")):
             self._table[member] = trained.plane_count(kind)
         names = {quantity: name for name, quantity in PLANES.items()}
         for place in trained.places():
             if place.quantity.name in names:
-                row = self._rows[names[place.quantity.name]] = self._table["at"][place.plane : place.plane + 1]
+                row = self._fields[names[place.quantity.name]] = self._table["at"][place.plane : place.plane + 1]
                 row["width"], row["quantity"] = place.quantity.width, place.index
                 row["source"] = trained.GRADIENTS[f"GRADIENT_{place.quantity.gradient.upper()}"]
         self.set_count(0)
@@ -61,7 +61,7 @@ class Given:
 
     def give(self, name: str, tensor: torch.Tensor) -> None:
         """Has the device read a tensor, (n, ...) float32, from now on. Where it is copied, it must be given again after a change."""
-        row = self._rows[name]
+        row = self._fields[name]
         if name == "sh":
             row["width"] = 3 * tensor.shape[1]
         address = self._link.address(tensor)
@@ -76,7 +76,7 @@ class Given:
     def lend(self, n: int) -> dict[str, Loan]:
         """By tensor, memory that the gradients of the first n splats go to from now on."""
         loans = {}
-        for name, row in self._rows.items():
+        for name, row in self._fields.items():
             loan = loans[name] = self._link.lend(4 * n * int(row["width"][0]), trained.QUANTITIES[PLANES[name]].d)
             row["gradient"] = loan.address & 0xFFFFFFFF, loan.address >> 32
         return loans

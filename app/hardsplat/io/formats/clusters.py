@@ -124,61 +124,61 @@ def _some(weights: np.ndarray, number: int, rng: np.random.Generator, weighted: 
     return rng.choice(len(weights), number, replace=False, p=chance / chance.sum())
 
 
-def _lloyd(rows: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def _lloyd(vectors: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """(size or fewer, D) cluster centres."""
-    if len(rows) <= size:
-        return rows.copy()
-    centres = rows[_some(weights, size, rng)]
+    if len(vectors) <= size:
+        return vectors.copy()
+    centres = vectors[_some(weights, size, rng)]
     for _ in range(_TURNS):
-        label, squared = _nearest(rows, centres)
+        label, squared = _nearest(vectors, centres)
         number = np.bincount(label, minlength=size)
         order = np.argsort(label, kind="stable")
         used = np.flatnonzero(number)
         starts = np.concatenate([[0], np.cumsum(number)])[:-1]
-        sums = np.add.reduceat((rows * weights[:, None])[order], starts[used])
+        sums = np.add.reduceat((vectors * weights[:, None])[order], starts[used])
         centres[used] = sums / np.bincount(label, weights, size)[used, None]
         empty = np.flatnonzero(number == 0)
-        centres[empty] = rows[np.argsort(weights * squared)[len(rows) - len(empty) :]]  # those that are farthest from any
+        centres[empty] = vectors[np.argsort(weights * squared)[len(vectors) - len(empty) :]]  # those that are farthest from any
     return centres
 
 
-def _distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
+def _distances(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """(N, M) squared distances, less the square of each row.
 
     The product is made of so small ones that the library of linear algebra starts no threads for them, which would wait for one another most of the time.
     """
     few = max(1, _ALONE // max(1, centres.size))
-    whole = len(rows) // few * few
-    out = np.empty((len(rows), len(centres)), np.float32)
+    whole = len(vectors) // few * few
+    out = np.empty((len(vectors), len(centres)), np.float32)
     turned = np.ascontiguousarray(-2 * centres.T)
-    np.matmul(rows[:whole].reshape(-1, few, rows.shape[1]), turned, out=out[:whole].reshape(-1, few, len(centres)))
-    np.matmul(rows[whole:], turned, out=out[whole:])
+    np.matmul(vectors[:whole].reshape(-1, few, vectors.shape[1]), turned, out=out[:whole].reshape(-1, few, len(centres)))
+    np.matmul(vectors[whole:], turned, out=out[whole:])
     out += (centres**2).sum(axis=1)
     return out
 
 
-def _blocks(rows: np.ndarray, centres: np.ndarray) -> Iterator[slice]:
-    """Of rows whose distances from all centres fit into a cache."""
+def _blocks(vectors: np.ndarray, centres: np.ndarray) -> Iterator[slice]:
+    """Of vectors whose distances from all centres fit into a cache."""
     block = max(1, _CACHED // max(1, len(centres)))
-    return (slice(at, at + block) for at in range(0, len(rows), block))
+    return (slice(at, at + block) for at in range(0, len(vectors), block))
 
 
-def _nearest(rows: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _nearest(vectors: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(N,) index of the nearest centre, (N,) squared distance."""
-    label, squared = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
-    for span in _blocks(rows, centres):
-        distances = _distances(rows[span], centres)
+    label, squared = np.empty(len(vectors), np.int64), np.empty(len(vectors), np.float32)
+    for span in _blocks(vectors, centres):
+        distances = _distances(vectors[span], centres)
         found = label[span] = distances.argmin(axis=1)
         squared[span] = distances[np.arange(len(found)), found]
-    squared += (rows**2).sum(axis=1)
+    squared += (vectors**2).sum(axis=1)
     return label, squared
 
 
-def _nearest_few(rows: np.ndarray, centres: np.ndarray, few: int) -> np.ndarray:
+def _nearest_few(vectors: np.ndarray, centres: np.ndarray, few: int) -> np.ndarray:
     """(N, few) indices of the nearest centres, the nearest first."""
-    found = np.empty((len(rows), few), np.int64)
-    for span in _blocks(rows, centres):
-        distances = _distances(rows[span], centres)
+    found = np.empty((len(vectors), few), np.int64)
+    for span in _blocks(vectors, centres):
+        distances = _distances(vectors[span], centres)
         for i in range(few):
             found[span, i] = nearest = distances.argmin(axis=1)
             distances[np.arange(len(nearest)), nearest] = np.inf
