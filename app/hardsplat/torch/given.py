@@ -85,7 +85,7 @@ class Given:
         """Writes the table that shaders read, where it has changed."""
         raw = self._table.tobytes()
         if raw != self._told:
-            self._link.tensor(self._fixed["planes"], (len(raw) // 4,)).copy_(torch.from_numpy(np.frombuffer(raw, np.float32).copy()))
+            self._link.tensor(self._fixed["planes"], (len(raw) // 4,)).copy_(torch.from_numpy(np.frombuffer(raw, np.float32).copy()), non_blocking=True)
             self._told = raw
 
     def destroy(self) -> None:
