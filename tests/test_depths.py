@@ -17,7 +17,8 @@ from hardsplat.io.scene import load_scene
 from hardsplat.train.depths import Depths
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import refined
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
+from hardsplat.train.views import Views
 from tests.goldens import random_scene
 from tests.oracle.render import _fragments
 from tests.oracle.splat import project
@@ -107,11 +108,11 @@ def with_tracks(scene, folder):
     _, images, points = read_model(scene / "sparse" / "0")
     ids = sorted(images)
     data = bytearray((len(points.xyz)).to_bytes(8, "little"))
-    rows = np.zeros(1, colmap_binary._POINT)
+    records = np.zeros(1, colmap_binary._POINT)
     for n, (xyz, rgb) in enumerate(zip(points.xyz, points.rgb)):
         track = np.array([(i, 0) for i in ids[::2]] if n % 2 else [], "<u4")
-        rows["id"], rows["xyz"], rows["rgb"], rows["track"] = n + 1, xyz, rgb, len(track)
-        data += rows.tobytes() + track.tobytes()
+        records["id"], records["xyz"], records["rgb"], records["track"] = n + 1, xyz, rgb, len(track)
+        data += records.tobytes() + track.tobytes()
     (folder / "sparse" / "0" / "points3D.bin").write_bytes(data)
     return images, points
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.errors import UserError
+from hardsplat.files import replacing
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.formats.ply import Table, columns, is_antialiased
+from hardsplat.io.formats.base import of_planes, writing
+from hardsplat.io.formats.ply import Table, columns, is_antialiased, write
 from hardsplat.io.splats import load_splats, save_splats
 
-__all__ = ["is_antialiased", "load_ply", "load_points", "save_ply"]
+__all__ = ["is_antialiased", "load_ply", "load_points", "save_planes", "save_ply"]
 
 
 def save_ply(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
@@ -20,6 +23,13 @@ def save_ply(path: str | Path, gaussians: Gaussians, antialiased: bool = False) 
     antialiased: a comment says that they were trained so. Raises UserError when the file cannot be written.
     """
     save_splats(path, gaussians, antialiased)
+
+
+def save_planes(path: str | Path, planes: Mapping[str, np.ndarray], antialiased: bool = False) -> None:
+    """save_ply, of splats from their trained values, (planes, N, width) by name."""
+    splats = of_planes(planes, antialiased)
+    with writing(Path(path)), replacing(Path(path)) as partial:
+        write(partial, splats)
 
 
 def load_ply(path: str | Path) -> Gaussians:
@@ -31,21 +41,21 @@ def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
     """A point cloud: (N, 3) float64 positions from x y z, (N, 3) uint8 colours from red green blue, grey where it has none."""
     path = Path(path)
     table = Table(path, "vertex")
-    rows = np.concatenate(list(table.pieces()))
-    positions = _points(path, rows, ["x", "y", "z"]).astype(np.float64)
+    records = np.concatenate(list(table.pieces()))
+    positions = _points(path, records, ["x", "y", "z"]).astype(np.float64)
     names = ["red", "green", "blue"]
     if not set(names) <= set(table.dtype.names):
-        return positions, np.full((len(rows), 3), 128, np.uint8)
-    colors = _points(path, rows, names) * (255 if table.dtype["red"].kind == "f" else 1)
+        return positions, np.full((len(records), 3), 128, np.uint8)
+    colors = _points(path, records, names) * (255 if table.dtype["red"].kind == "f" else 1)
     return positions, np.clip(np.rint(colors), 0, 255).astype(np.uint8)
 
 
-def _points(path: Path, rows: np.ndarray, names: list[str]) -> np.ndarray:
+def _points(path: Path, records: np.ndarray, names: list[str]) -> np.ndarray:
     """(N, len(names)) float32, finite."""
     for name in names:
-        if name not in (rows.dtype.names or ()):
+        if name not in (records.dtype.names or ()):
             raise UserError(f"{path}: property {name} is missing; is this a point cloud?")
-    out = columns(rows, names)
+    out = columns(records, names)
     bad = ~np.isfinite(out)
     if bad.any():
         point, column = np.argwhere(bad)[0]

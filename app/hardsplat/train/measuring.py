@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -48,16 +49,16 @@ class Measurements:
         """PSNR of these views of the scene now, dB."""
         run = self.run
         with run.aside("measuring"):
-            rows = measure_all(run.device, run.session.raster, run.scene, indices, self._frame(), quiet=True, pictures=False)
-            return [m.psnr for m in rows]
+            measures = measure_all(run.device, run.session.raster, run.scene, indices, self._frame(), quiet=True, pictures=False)
+            return [m.psnr for m in measures]
 
-    def measure(self, step: int, gaussians: Future[Gaussians] | None = None) -> None:
-        """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
-        run, results, last = self.run, self.run.results, gaussians is not None
+    def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
+        """Measures the held-out views. planes: the trained values of the splats, where these are the last: then all renders are kept, some for the report."""
+        run, results, last = self.run, self.run.results, planes is not None
         shown: Measured | None = None
         if run.scene.test and not run.stopping.asked:
             with run.aside("measuring"):
-                rows: list[Measured] = []
+                measures: list[Measured] = []
                 gains: list[Future[float]] = []
                 self._busy, fitted = True, run.config.exposure != "none"
                 how: dict[str, Any] = {"photos": results.held_out(), "pictures": last, "fitted": fitted, "colors": self._colors()}
@@ -66,27 +67,25 @@ class Measurements:
                         if run.stopping.asked:
                             break
                         run.watchers.turn(run)
-                        rows.append(replace(m, image=None))
+                        measures.append(replace(m, image=None))
                         if shown is None:
                             shown = m
-                        if gaussians is not None:
+                        if last:
                             gains += [] if fitted else [results.background.do("measuring", partial(unevenness, m))]
                             results.comparison(m)
-                            if len(rows) == 1:
-                                results.viewer(gaussians, m.name)
+                            if len(measures) == 1:
+                                results.picture(m.name)
                 finally:
                     self._busy = False
-                if shown is not None and len(rows) == len(run.scene.test):
-                    self._tell(step, rows, shown, gaussians.result() if gaussians is not None and run.config.pose_opt else None)
+                if shown is not None and len(measures) == len(run.scene.test):
+                    self._tell(step, measures, shown, Gaussians.from_planes(planes) if planes is not None and run.config.pose_opt else None)
                     if note := uneven([gain.result() for gain in gains]):
                         tqdm.write(note)
-        if gaussians is not None and shown is None:
-            results.viewer(gaussians, None)
 
-    def _tell(self, step: int, rows: list[Measured], example: Measured, refined: Gaussians | None) -> None:
+    def _tell(self, step: int, measures: list[Measured], example: Measured, refined: Gaussians | None) -> None:
         """refined: the splats against which the poses of held-out views are refined, to measure them from there too."""
         run, log = self.run, self.run.log
-        result = {"step": step, "splats": run.session.count(), "training_seconds": log.training_seconds, **summary(rows)}
+        result = {"step": step, "splats": run.session.count(), "training_seconds": log.training_seconds, **summary(measures)}
         log.evaluations[:] = [e for e in log.evaluations if e["step"] != step] + [result]  # a resumed run may measure again
         run.watchers.measured(run, result, example)
         tqdm.write(f"step {step}: held-out PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {log.training_seconds:.1f} s")
