@@ -42,6 +42,9 @@ from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 
 MOST_RANKED = int(contract.CONSTANTS["NOTHING"])  # splats that samples tell apart
+# Order-free gradients have less noise with more depth segments, each of which takes some 33 bytes a pixel. Where nobody says how many, their pixels are at most these (about
+# half a GiB), but there are at least so many segments.
+SEGMENT_PIXELS, FEWEST_SEGMENTS = 1 << 24, 16
 # What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
 TIMED: dict[str, Mapping[str, Variant]] = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
 
@@ -132,7 +135,8 @@ def plan(
 ) -> tuple[Projection, Rows, int, int, int, int]:
     """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
     rows = rows_of(device, options, backward=sink is not None)
-    segments = segments_of(device, rows, rows.segments, height)
+    roomy = max(FEWEST_SEGMENTS, SEGMENT_PIXELS // (width * height))
+    segments = segments_of(device, rows, min(rows.segments, roomy) if rows.estimate and not options.segments else rows.segments, height)
     rows.names["segments"] = segments
     threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
     projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
