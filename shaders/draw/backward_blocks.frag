@@ -36,7 +36,7 @@ void main() {
         alphas[i] = min(v_opacity * Gs[i], ALPHA_MAX);  // known before the section, in which others wait
         d_pixels[i] = pixel.rgb;
         norms[i] = dot(abs(pixel.rgb), vec3(1.0));
-        ks[i] = norms[i] > 0.0 ? (dot(pixel.rgb, v_color) - pixel.a) / norms[i] : 0.0;
+        ks[i] = norms[i] > 0.0 ? clamp((dot(pixel.rgb, v_color) - pixel.a) / norms[i], -MOST_K, MOST_K) : 0.0;
         covers = covers || seen;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane, see backward.frag
@@ -49,7 +49,7 @@ void main() {
             vec2 p[PER_VECTOR] = unpack_pixels(before[v]);
             for (uint j = 0u; j < PER_VECTOR; ++j) {
                 uint i = v * PER_VECTOR + j;
-                float shown = p[j].y >= T_MIN ? p[j].y * alphas[i] : 0.0;
+                float shown = p[j].y >= STATE_SCALE * T_MIN ? p[j].y * alphas[i] : 0.0;
                 p[j] -= shown * vec2(ks[i], 1.0);
             }
             blocks[home + v] = pack_pixels(p);
@@ -61,7 +61,7 @@ void main() {
     bool contributes = false;
     if (covers) {
         for (uint i = 0u; i < PIXELS; ++i) {
-            vec2 p = unpack_pixels(before[i / PER_VECTOR])[i % PER_VECTOR];
+            vec2 p = unpack_pixels(before[i / PER_VECTOR])[i % PER_VECTOR] / STATE_SCALE;
             if (Gs[i] == 0.0 || p.y < T_MIN) continue;
             contributes = true;
             float w = Gs[i] * norms[i] * (ks[i] * p.y - p.x) / (1.0 - alphas[i]);
