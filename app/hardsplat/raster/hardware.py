@@ -14,7 +14,7 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.errors import OutOfMemory
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import Image
+from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.pipelines import build_all
@@ -31,6 +31,7 @@ from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
 from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
+from hardsplat.raster.stretches import record_stretches, stretched
 from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
@@ -101,7 +102,7 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = canvas_of(rows, width, height, segments)
-    forward = forward_passes(rows, canvas, PICTURES[picture])
+    forward = forward_passes(rows, canvas, PICTURES[picture], picture == "image" and around.images == ("",) and stretched(rows, segments))
     if picture == "image":
         forward = for_images(around, forward)
     backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
@@ -180,6 +181,8 @@ class HardwareRasterizer:
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
+            if "draw stretches" in self.pipelines:
+                own["open_pixels"] = DepthImage(device, *tall, "open_pixels")
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
@@ -196,7 +199,10 @@ class HardwareRasterizer:
         """order -> the target of an image of the projection."""
         if "begin forward" in run:
             recorder.run(run[f"begin forward{image}"], threads=(self.width, self.height))
-        recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))
+        if "draw stretches" in run:
+            record_stretches(recorder, run, (self.width, self.height), self.segments)
+        else:
+            recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))
         if "resolve" in run:
             recorder.run(run[f"resolve{image}"], threads=(self.width, self.height))
 
