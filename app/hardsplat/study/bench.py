@@ -28,6 +28,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.paths import CHECKOUT
+from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.study.axes import OPTIONS
 from hardsplat.study.measure import Bench, Measurement
@@ -173,7 +174,7 @@ def bench(
     known = {name: ["moments", *BACKENDS[name].options.settings()] for name in rasterizer}
     combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
     size = None
-    for n, name, options in tqdm(combinations, desc="bench", unit="variant", disable=quiet):
+    for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
         if n != size:
             job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
             size = n
