@@ -19,11 +19,7 @@ float behind[PER_LANE], T[PER_LANE];  // dL/dpixel . (colour of this splat and a
 
 void before_chunk(uint i) {}
 
-bool finished() {
-    bool all_finished = true;
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) all_finished = all_finished && T[j] < T_MIN;
-    return all_finished;
-}
+bool finished(uint j) { return T[j] < T_MIN; }
 
 vec2 offset_of(uint i, uint j) { return mean_conic_of(i).xy - centre - vec2(step_to(j)); }
 vec3 conic_at(uint i) { return vec3(mean_conic_of(i).zw, conic_color_of(i).x); }
@@ -42,7 +38,8 @@ bool take(uint i, uint j, float G, inout Moments moments) {
 void visit(uint i) {
     Moments moments = NO_MOMENTS;
     bool contributes = false;
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) contributes = take(i, j, gaussian(offset_of(i, j), conic_at(i)), moments) || contributes;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j)
+        if (shows(i, j)) contributes = take(i, j, gaussian(offset_of(i, j), conic_at(i)), moments) || contributes;
     reduce_gradients(target_of(i), contributes, numbers_of(moments));
 }
 
