@@ -19,6 +19,7 @@ from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
+from hardsplat.raster.sort import sort_passes
 from hardsplat.raster.stochastic import Perturbed
 from hardsplat.raster.weighed import Weighed
 from hardsplat.train.depths import DEPTH_PASS
@@ -56,6 +57,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:
         yield from projection.passes({})
+    yield from sort_passes(lanes=32)
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)

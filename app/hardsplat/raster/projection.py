@@ -108,6 +108,7 @@ class Perspective(Plain):
     antialiased: bool = False
     lens: str = "pinhole"  # a variant of LENSES
     in_order: bool = True
+    lanes: int = 0  # as of sort_passes
 
     @property
     def differentiates(self) -> bool:
@@ -116,7 +117,7 @@ class Perspective(Plain):
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         kept = self.sink is not None and picture == "image"
         forward = project_forward(self.sh_planes, self.antialiased, picture, kept, self.lens)
-        return [*sort_passes(command)[: None if self.in_order else 1], forward, *(self._backward_passes(self.sink) if self.sink else [])]
+        return [*sort_passes(command, self.lanes)[: None if self.in_order else 1], forward, *(self._backward_passes(self.sink) if self.sink else [])]
 
     def _backward_passes(self, sink: Sink) -> list[ComputePass]:
         gradients, stats = trained.gradients("splat"), ("grow_stats",) if sink.grows else ()

@@ -14,11 +14,10 @@ from hardsplat import contract
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.projection import Projection
-from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
+from hardsplat.raster.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort
 from hardsplat.variants.tile_backwards import TileBackward
 
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
-WIDE = 32  # lanes of a subgroup from which the sort of all pairs is faster
 _PACKED = ("tile_splats", "tile_reaches")
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
@@ -28,9 +27,11 @@ def grid(width: int, height: int) -> tuple[int, int]:
     return -(-width // TILE), -(-height // TILE)
 
 
-def digits(tiles: int) -> int:
-    """8-bit passes that sort tile numbers."""
-    return max(1, -(-(tiles - 1).bit_length() // 8))
+def digits(tiles: int) -> tuple[int, int]:
+    """How many digits sort tile numbers, and their bits: as few digits as there can be, alike in length."""
+    length = max(1, (tiles - 1).bit_length())
+    n = -(-length // 8)
+    return n, -(-length // n)
 
 
 def is_local(row: TileBackward, lanes: int) -> bool:
@@ -62,13 +63,14 @@ def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, in
             ),
             count_pass(width, height, in_order, lists=False),
         ]
-    n = digits(across * down)
+    n, bits = digits(across * down)
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
-    other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
+    other = {"digit_counts": "pair_digits"} | ({"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {})
+    sort = {"bind": _SORTED, "keys": True, "lanes": lanes, "bits": bits, "PAIRS": True}
     return [
         ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", *_PACKED, "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
-        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
+        ComputePass("tile emit", "tiled/emit.comp", ("counts", *_PACKED, "pair_sums"), ("pair_tiles", "pair_splats", "digit_counts"), {**tiles, "BITS": bits}, bind=other),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, **sort)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
     ]
@@ -79,20 +81,20 @@ def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[
     across, down = grid(width, height)
     tiles = across * down
     sizes = {"tile_splats": capacity, "tile_reaches": capacity, "tile_starts": tiles + 1, "tile_order": tiles}
-    sizes |= {"pair_sums": -(-capacity // BLOCK) + 1} if in_order else {"tile_changes": (across + 1) * down, "tile_cursors": tiles}
+    sizes |= {"pair_sums": -(-capacity // GROUP) + 1} if in_order else {"tile_changes": (across + 1) * down, "tile_cursors": tiles}
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
 def pair_bytes(in_order: bool, room: int) -> dict[str, int]:
     """Bytes of so many pairs, by buffer."""
     sizes = {"pair_splats": room}
-    sizes |= {"pair_tiles": room, "pair_tiles_alt": room, "pair_splats_alt": room, "pair_digits": RADIX * -(-room // BLOCK)} if in_order else {"pair_keys": room}
+    sizes |= {"pair_tiles": room, "pair_tiles_alt": room, "pair_splats_alt": room, "pair_digits": 2 * RADIX * (room // BLOCK + 1)} if in_order else {"pair_keys": room}
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
 def record_counts(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, count: str) -> None:
     """Projected splats -> how many pairs there are, and where those of each splat or tile begin. count: the pass that packs the splats."""
-    recorder.run(run[count], indirect="visible_blocks" if projection.in_order else "splat_groups")
+    recorder.run(run[count], indirect="visible_groups" if projection.in_order else "splat_groups")
     recorder.run(run["tile sum" if projection.in_order else "tile starts"], threads=(GROUP,))
 
 
@@ -103,11 +105,11 @@ def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Pr
         recorder.run(run["tile sort"], threads=(tiles * GROUP,))
         return
     recorder.run(run["tile emit"], indirect="pair_blocks")
-    record_sort(recorder, run, "tile sort", digits(tiles), first="pair_blocks", others="pair_blocks")
-    recorder.run(run["tile starts"], indirect="pair_groups")
+    record_sort(recorder, run, "tile sort", *digits(tiles), first="pair_blocks", others="pair_blocks")
+    recorder.run(run["tile starts"], indirect="pair_blocks")
     recorder.run(run["tile order"], threads=(GROUP,))
 
 
 def record_packed(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, image: str = "") -> None:
     """Splats whose colours alone are others than those that were listed, or those of another image."""
-    recorder.run(run[f"tile count{image}" if projection.in_order else "tile pack"], indirect="visible_blocks" if projection.in_order else "splat_groups")
+    recorder.run(run[f"tile count{image}" if projection.in_order else "tile pack"], indirect="visible_groups" if projection.in_order else "splat_groups")

@@ -103,7 +103,7 @@ def passes(
     rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image"
 ) -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
-    return all_passes(Perspective(sh_planes, sink, antialiased, in_order=not is_local(rows.tile_backward, lanes)), rows, width, height, lanes, threshold, picture)
+    return all_passes(Perspective(sh_planes, sink, antialiased, in_order=not is_local(rows.tile_backward, lanes), lanes=lanes), rows, width, height, lanes, threshold, picture)
 
 
 def first(device: Device, options: TiledOptions) -> TiledOptions:
