@@ -27,6 +27,7 @@ from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.intrinsics import INTRINSICS_PASS
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
 from hardsplat.train.poses import pose_passes
+from hardsplat.train.resort import resort_passes
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, schedule_passes
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
@@ -68,7 +69,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     yield from (p for poses, intrinsics in itertools.product((False, True), repeat=2) for p in schedule_passes(poses, intrinsics))
     yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
-        yield from strategy.passes(moments, photo_bytes=4)
+        yield from (*strategy.passes(moments, photo_bytes=4), *resort_passes(moments, strategy.follows))
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
         yield from mesh_passes(atomics, loss, 1, 1)
 
