@@ -6,7 +6,8 @@ import pytest
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.passes import ComputePass, begin_all, build_all
+from hardsplat.gpu.passes import ComputePass
+from hardsplat.gpu.pipelines import begin_all, build_all
 from hardsplat.gpu.shader import ShaderError
 from hardsplat.raster import BACKENDS
 from hardsplat.train.ahead import build_ahead

@@ -8,8 +8,9 @@ import pytest
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.presets import load_config
 from hardsplat.raster.parameters import Parameters

@@ -6,8 +6,9 @@ import pytest
 from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
-from hardsplat.gpu.memory import POISON, Buffer, Image
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import POISON, Buffer
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.masks import kept_pixels, masked
 from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, loss_passes, loss_terms, read_metrics, record_loss, record_metrics
@@ -55,8 +56,8 @@ class Loss:
         frame["background"], frame["step"] = case.background, step
         terms = loss_terms(TrainConfig(ssim_lambda=ssim_lambda))
         counts["visible"], counts["splats"] = 77, 99
-        for name, row in (("camera", camera), ("frame", frame), ("loss_terms", terms), ("counts", counts)):
-            self.resources[name].upload(row)
+        for name, data in (("camera", camera), ("frame", frame), ("loss_terms", terms), ("counts", counts)):
+            self.resources[name].upload(data)
         self.resources["photos"].upload(pack(getattr(case, "rgba", case.photo)), offset=4 * offset)
         canvas = np.full((self.height, self.width, 4), np.nan, np.float32)  # a pixel outside the image that counts makes everything NaN
         canvas[:height, :width] = case.target

@@ -14,13 +14,14 @@ from hardsplat.gpu import bandwidth, probe, shader
 from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
-from hardsplat.raster import hardware, tiled
+from hardsplat.raster import hardware, tile_passes
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.sort import sort_passes
 from hardsplat.raster.stochastic import Perturbed
+from hardsplat.raster.tile_rows import TiledRows
 from hardsplat.raster.weighed import Weighed
 from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
@@ -97,15 +98,15 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
 
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
     for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
-        rows = tiled.TiledRows(backward, atomics)
-        yield from tiled.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
-        yield from tiled.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32, threshold=1)
-        yield from tiled.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1)
+        rows = TiledRows(backward, atomics)
+        yield from tile_passes.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
+        yield from tile_passes.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32, threshold=1)
+        yield from tile_passes.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1)
     checkpointed = replace(rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket))
     for picture in PICTURES:
-        yield from tiled.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)
-        yield from tiled.all_passes(analytic, checkpointed, 1, 1, 32, 1, picture)
-    yield from tiled.all_passes(perturbed, rows, 1, 1, 32, 1)
+        yield from tile_passes.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)
+        yield from tile_passes.all_passes(analytic, checkpointed, 1, 1, 32, 1, picture)
+    yield from tile_passes.all_passes(perturbed, rows, 1, 1, 32, 1)
 
 
 def sources() -> Iterator[shader.Source]:

@@ -16,7 +16,7 @@ from hardsplat.fit.raster import ADAM, FitOptions, open_rasterizer, rasterizer_o
 from hardsplat.footprint import by_purpose
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, loss_terms, read_metrics, record_loss, record_metrics, record_squared
@@ -26,11 +26,11 @@ from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_pl
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
 
-def canvas_row(width: int, height: int) -> np.ndarray:
+def canvas_data(width: int, height: int) -> np.ndarray:
     """The contract's Camera of an image that is looked at straight on: its size is all that a fit takes of it."""
-    row = np.zeros((), contract.dtype("Camera"))
-    row["size"] = width, height
-    return row
+    data = np.zeros((), contract.dtype("Camera"))
+    data["size"] = width, height
+    return data
 
 
 def told(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
@@ -90,7 +90,7 @@ class FitSession(BatchedSession):
         self._shared |= compared
         self._parts += compared.values()
         self._shared["photos"].upload(words)
-        self._shared["views"].upload(canvas_row(self.width, self.height))
+        self._shared["views"].upload(canvas_data(self.width, self.height))
         self._shared["schedule"].fill(0)  # always the one view
         self._batches = self._part(Batches(device, self._shared["history"], self._on_batch))
         self._record()

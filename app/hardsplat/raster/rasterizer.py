@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import Pipeline
 from hardsplat.gpu.recorder import Recorder
 
@@ -37,7 +38,7 @@ class Drawn(Protocol):
     @property
     def all(self) -> Mapping[str, Buffer]: ...
     @property
-    def counts(self) -> np.void: ...  # the Counts row as it is now
+    def counts(self) -> np.void: ...  # the Counts struct as it is now
 
 
 class Rasterizer(Protocol):

@@ -6,8 +6,10 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all
-from hardsplat.gpu.passes import ComputePass, build
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.passes import ComputePass
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
@@ -42,7 +44,7 @@ def record_show(recorder: Recorder, picture: str, width: int, height: int, trans
     recorder.run(build(recorder.device, show_pass(picture, transparent)), threads=(width, height))
 
 
-def palette_row(picture: str, span: tuple[float, float] | None = None) -> np.ndarray:
+def palette_data(picture: str, span: tuple[float, float] | None = None) -> np.ndarray:
     """The contract's Palette struct. span: numbers with the first and last colour, by default the picture's own or 0 to 1."""
     from matplotlib import colormaps  # takes a while
 

@@ -38,13 +38,13 @@ def digit_passes(
     counts: bool = False,
     **spec,
 ) -> list[ComputePass]:
-    """The passes of one of `digits` digits of so many bits. bind: resources for the rows of the sort. Even digits go from keys to keys_alt, odd ones back,
+    """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back,
     unless `swapped` says it: after an even number the order is in `order`. keys: the sorted keys are wanted too. counts: with the pass that counts the digit, for the first.
     command, lanes: as of sort_passes."""
     swap = digit % 2 == 1 if swapped is None else swapped
-    names = {row: (bind or {}).get(row, row) for row in (*_SWAP, "digit_counts")}
-    named = {row: names[_SWAP.get(row, row) if swap else row] for row in names}
-    bind = {row: actual for row, actual in named.items() if row != actual}
+    names = {each: (bind or {}).get(each, each) for each in (*_SWAP, "digit_counts")}
+    named = {each: names[_SWAP.get(each, each) if swap else each] for each in names}
+    bind = {each: actual for each, actual in named.items() if each != actual}
     spec = {"SHIFT": bits * digit, "BITS": bits, "TURN": digit % 2, **spec}
     following = {**spec, "NEXT": digit < digits - 1}
     reads, writes = ("counts", "keys", "order", "digit_counts", "digit_totals"), ("counts", "indirect", "keys_alt", "order_alt", "digit_counts")

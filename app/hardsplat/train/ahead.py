@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.passes import begin_all
+from hardsplat.gpu.pipelines import begin_all
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.capture import Capture

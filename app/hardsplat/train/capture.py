@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from hardsplat import trained
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer

@@ -17,7 +17,8 @@ from hardsplat import contract, trained
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.trained import Of

@@ -9,8 +9,9 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.rasterizer import Trainable

@@ -12,8 +12,9 @@ from hardsplat import contract
 from hardsplat.errors import UserError
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.context import Device, DeviceLost
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import build
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.queue import Fence
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.surface import Surface
@@ -94,9 +95,9 @@ class FitPreview:
             if part is not None:
                 part.destroy()
         self._commands = self._image = None
-        row = np.zeros((), contract.dtype("Overlay"))
-        row["size"] = size
-        self._overlay.upload(row)
+        data = np.zeros((), contract.dtype("Overlay"))
+        data["size"] = size
+        self._overlay.upload(data)
         rgba8 = FORMATS["unorm8"]
         self._image = image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
         self._commands = commands = Recorder(session.device, {**session.resources, "overlay": self._overlay, "screen": image})
