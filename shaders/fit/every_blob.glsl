@@ -10,8 +10,7 @@ BUFFER_tile_reaches(readonly)
 const uint PER_LANE = 1u;  // pixels of a lane
 uint tile;
 void visit(uint i);  // entry i of tile_splats, at this lane's pixel
-bool finished(uint j);  // whether that takes no more
-bool shows(uint i, uint j) { return true; }
+bool finished();     // whether that takes no more
 vec4 mean_conic_of(uint i) { return tile_splats[i].mean_conic; }
 vec4 conic_color_of(uint i) { return tile_splats[i].conic_color; }
 float opacity_of(uint i) { return tile_reaches[i].opacity; }

@@ -5,13 +5,13 @@
 const uint WORDS = (LANES + 31u) / 32u;
 
 void walk() {
-    bool done = subgroupAll(finished(0u));
+    bool done = subgroupAll(finished());
     for (uint first = 0u; first < counts.visible && !done; first += LANES) {
         uint mine = first + gl_SubgroupInvocationID;
         uvec4 touching = subgroupBallot(mine < counts.visible && touches(mine));
         if (touching == uvec4(0u)) continue;
         for (uint w = 0u; w < WORDS; ++w)
             for (uint bits = touching[w]; bits != 0u; bits &= bits - 1u) visit(first + 32u * w + uint(findLSB(bits)));
-        done = subgroupAll(finished(0u));
+        done = subgroupAll(finished());
     }
 }

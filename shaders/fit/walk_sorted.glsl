@@ -42,7 +42,7 @@ void walk() {
         for (uint k = 0u; k < count && !done; ++k) {
             visit(list[k]);
             if (k % LANES == LANES - 1u || k == count - 1u) {
-                done = subgroupAll(finished(0u));
+                done = subgroupAll(finished());
                 if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
             }
         }

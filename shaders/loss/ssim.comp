@@ -73,9 +73,12 @@ void main() {
     }
     uvec2 at = gl_GlobalInvocationID.xy * uvec2(1u, 2u);
     bool inside[2], kept[2];
+    Pixel own[2];  // asked for here, so that nobody waits for them at the end
     [[unroll]] for (uint r = 0u; r < 2u; r++) {
         inside[r] = at.x < camera.size.x && at.y + r < camera.size.y;
-        kept[r] = inside[r] && packed_photograph(ivec2(at) + ivec2(0, r)) != IGNORED;
+        ivec2 near = min(ivec2(at) + ivec2(0, r), ivec2(camera.size) - 1);
+        own[r] = Pixel(rendered(near), packed_photograph(near));
+        kept[r] = inside[r] && own[r].y != IGNORED;
     }
     uint plane = camera.size.x * camera.size.y, pixel = at.y * camera.size.x + at.x;
     [[unroll]] for (int c = 0; c < 3; c++) {
@@ -99,10 +102,8 @@ void main() {
     Sums sums = no_sums();
     [[unroll]] for (uint r = 0u; r < 2u; r++) {
         if (!kept[r]) continue;  // what a mask leaves out counts as matched
-        ivec2 own = ivec2(at) + ivec2(0, r);
-        vec3 x = rendered(own);
-        if (METRIC) x = clamp(x, 0.0, 1.0);
-        add_pixel(sums, Compared(x, photograph(packed_photograph(own)), x, ssims[r], vec3(0.0)));
+        vec3 x = METRIC ? clamp(own[r].x, 0.0, 1.0) : own[r].x;
+        add_pixel(sums, Compared(x, photograph(own[r].y), x, ssims[r], vec3(0.0)));
     }
     store_sums(sums, tiles);
 }

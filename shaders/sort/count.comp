@@ -1,4 +1,4 @@
-// Radix sort, before the first digit: how often each value of it occurs in each block of keys. For the others, whoever puts the keys in order counts.
+// Radix sort: how often each value of a digit occurs in each block of keys, for digits that nobody counted yet.
 #include "common.glsl"
 #include "contract/sort.glsl"
 

@@ -5,7 +5,7 @@ layout(constant_id = 1) const bool FIRST = false;  // the first pass reads all s
 layout(constant_id = 9) const bool PAIRS = false;  // sorts pairs of tile and splat, not splats
 layout(constant_id = 10) const uint BITS = 8u;     // of a digit
 layout(constant_id = 11) const uint TURN = 0u;     // which half of the table this digit has; the next one has the other
-layout(constant_id = 12) const bool NEXT = true;   // there is a next digit
+layout(constant_id = 12) const bool NEXT = true;   // the next digit is counted where keys go; else it has a pass that counts it
 
 const uint BLOCK = GROUP * SORT_ROWS, DIGITS = 1u << BITS;
 

@@ -1,5 +1,6 @@
 // Radix sort, step 2 of 2: moves keys and values behind all that sort before them, keeping the order of equal digits, and counts the next digit where they go.
-// A segment of the workgroup, see <rank>, ranks its own neighbouring keys of the block without waiting for the others; then the segments' counts are added up.
+// A segment of the workgroup, see <rank>, ranks its own neighbouring keys of the block without waiting for the others; then the segments' counts are added up. Keys are
+// put in order in shared memory first, so that neighbouring threads write to neighbouring places.
 #include "common.glsl"
 #include "contract/sort.glsl"
 
@@ -19,6 +20,7 @@ BUFFER_digit_totals(readonly)
 #include "scan.glsl"
 // SEGMENT threads; thread(); begin_ranks(), in_segment(digit, here): how many of the segment's keys of this digit come before this one
 #include <rank>
+shared uint sorted_keys[BLOCK], sorted_values[BLOCK], offsets[DIGITS];  // offsets: from the place within the block to that of all
 
 void main() {
     uint t = gl_LocalInvocationID.x, block = group_index(), visible;  // or the number of pairs
@@ -46,18 +48,30 @@ void main() {
         if (!here) rank[row] = NOT_VISIBLE;
     }
     barrier();
+    uint own = 0u, within, keys_here;
     if (t < DIGITS)
+        for (uint s = 0u; s < GROUP / SEGMENT; ++s) own += places[s << BITS | t];
+    within = scan_group(own, keys_here);
+    if (t < DIGITS) {
+        offsets[t] = before - within;
         for (uint s = 0u; s < GROUP / SEGMENT; ++s) {
-            uint own = places[s << BITS | t];
-            places[s << BITS | t] = before;
-            before += own;
+            uint more = places[s << BITS | t];
+            places[s << BITS | t] = within;
+            within += more;
         }
+    }
     barrier();
     for (uint row = 0u; row < SORT_ROWS; ++row) {
         if (rank[row] == NOT_VISIBLE) continue;
         uint place = places[segment << BITS | digit_of(key[row])] + rank[row];
-        if (!LAST) keys_alt[place] = key[row];
-        order_alt[place] = value[row];
-        if (NEXT) atomicAdd(digit_counts[row_of(next_digit_of(key[row]), 1u - TURN) + place / BLOCK], 1u);
+        sorted_keys[place] = key[row];
+        sorted_values[place] = value[row];
+    }
+    barrier();
+    for (uint i = t; i < keys_here; i += GROUP) {
+        uint own_key = sorted_keys[i], place = offsets[digit_of(own_key)] + i;
+        if (!LAST) keys_alt[place] = own_key;
+        order_alt[place] = sorted_values[i];
+        if (NEXT) atomicAdd(digit_counts[row_of(next_digit_of(own_key), 1u - TURN) + place / BLOCK], 1u);
     }
 }

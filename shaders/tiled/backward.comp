@@ -19,7 +19,11 @@ float behind[PER_LANE], T[PER_LANE];  // dL/dpixel . (colour of this splat and a
 
 void before_chunk(uint i) {}
 
-bool finished(uint j) { return T[j] < T_MIN; }
+bool finished() {
+    bool all_finished = true;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) all_finished = all_finished && T[j] < T_MIN;
+    return all_finished;
+}
 
 vec2 offset_of(uint i, uint j) { return mean_conic_of(i).xy - centre - vec2(step_to(j)); }
 vec3 conic_at(uint i) { return vec3(mean_conic_of(i).zw, conic_color_of(i).x); }
@@ -38,8 +42,7 @@ bool take(uint i, uint j, float G, inout Moments moments) {
 void visit(uint i) {
     Moments moments = NO_MOMENTS;
     bool contributes = false;
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j)
-        if (shows(i, j)) contributes = take(i, j, gaussian(offset_of(i, j), conic_at(i)), moments) || contributes;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) contributes = take(i, j, gaussian(offset_of(i, j), conic_at(i)), moments) || contributes;
     reduce_gradients(target_of(i), contributes, numbers_of(moments));
 }
 
@@ -51,6 +54,12 @@ void visit_two(uint i, uint k) {
         contributes = take(i, j, nearer, moments) || contributes;
         contributes_behind = take(k, j, farther, moments_behind) || contributes_behind;
     }
+#ifdef REDUCES_TWO
+    if (LANES >= 32u) {
+        reduce_two(target_of(i), target_of(k), contributes || contributes_behind, numbers_of(moments), numbers_of(moments_behind));
+        return;
+    }
+#endif
     reduce_gradients(target_of(i), contributes, numbers_of(moments));
     reduce_gradients(target_of(k), contributes_behind, numbers_of(moments_behind));
 }

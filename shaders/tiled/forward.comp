@@ -9,7 +9,11 @@ vec4 state[PER_LANE];  // sum T_i alpha_i c_i, and T
 #include <share>
 #include <checkpoint>
 
-bool finished(uint j) { return state[j].a < T_MIN; }
+bool finished() {
+    bool all_finished = true;
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) all_finished = all_finished && state[j].a < T_MIN;
+    return all_finished;
+}
 
 void blend(uint j, float alpha, vec3 color) {
     if (alpha >= ALPHA_MIN && state[j].a >= T_MIN) state[j] = vec4(state[j].rgb + state[j].a * alpha * color, state[j].a * (1.0 - alpha));
@@ -21,13 +25,11 @@ float alpha_at(uint i, uint j) {
 }
 
 void visit(uint i) {
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j)
-        if (shows(i, j)) blend(j, alpha_at(i, j), conic_color_of(i).yzw);
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) blend(j, alpha_at(i, j), conic_color_of(i).yzw);
 }
 
 void visit_two(uint i, uint k) {
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        if (!shows(i, j) && !shows(k, j)) continue;
         float nearer = alpha_at(i, j), farther = alpha_at(k, j);
         blend(j, nearer, conic_color_of(i).yzw);
         blend(j, farther, conic_color_of(k).yzw);

@@ -1,6 +1,5 @@
 // <walk>, what forward and backward share: a workgroup walks the splats of its tile front to back, a batch in shared memory at a time. The pixels of a
-// tile are in Morton order, so those of a subgroup are a rectangle, and its lanes' pixels j a rectangle in that: its lanes test a splat each against those, and
-// only who touches one is visited, at the pixels whose rectangles it touches.
+// tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
 #include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
 
@@ -24,10 +23,7 @@ uint tile, begin, end;      // of this workgroup: its tile, and its pairs
 void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
 void visit(uint i);         // splat i of the batch, at this lane's pixels
 void visit_two(uint i, uint k);  // splat i and then splat k, whose latencies hide each other
-uint touching[PER_LANE];    // which splats of the 32 that are looked at touch the rectangle of the lanes' pixels j
-// Whether splat i of the batch may show at the lanes' pixels j.
-bool shows(uint i, uint j) { return PER_LANE == 1u || (touching[j] >> (i & 31u) & 1u) != 0u; }
-bool finished(uint j);      // whether its pixel j takes no more splats
+bool finished();            // whether they take no more splats
 vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
 vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
 float opacity_of(uint i) { return batch_opacity[i].x; }
@@ -41,20 +37,10 @@ uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
 uvec2 first_pixel() { return corner_of_tile() + morton(pixel_index(0u)); }
 uvec2 step_to(uint j) { return morton(j * LANES); }
 
-bool rests[PER_LANE];  // whether no lane's pixel j takes more splats
-
-bool all_rest() {
-    bool all_of_them = true;
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        rests[j] = subgroupAll(finished(j));
-        all_of_them = all_of_them && rests[j];
-    }
-    return all_of_them;
-}
-
 void walk() {
-    vec2 corner = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN, extent = vec2(morton(LANES - 1u)) + 2.0 * QUAD_MARGIN;
-    bool done = all_rest();
+    vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;
+    vec2 high = low + vec2(morton(LANES * PER_LANE - 1u)) + 2.0 * QUAD_MARGIN;
+    bool done = subgroupAll(finished());
     if (gl_LocalInvocationIndex == 0u) finished_subgroups = 0u;
     barrier();
     if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
@@ -76,36 +62,25 @@ void walk() {
         for (uint chunk = 0u; chunk < in_batch && !done; chunk += LANES) {
             before_chunk(first - begin + chunk);
             uint mine = chunk + gl_SubgroupInvocationID;
-            uvec4 ballots[PER_LANE];
-            [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-                bool touches = mine < in_batch && !rests[j];
-                if (CULL && touches) {
-                    vec4 m = batch_mean_conic[mine];
-                    vec2 low = corner + vec2(step_to(j)) - m.xy;
-                    touches = nearest(low, low + extent, m.z, m.w, batch_conic_color[mine].x) <= batch_opacity[mine].y;
-                }
-                ballots[j] = subgroupBallot(touches);
+            bool touches = mine < in_batch;
+            if (CULL && touches) {
+                vec4 m = batch_mean_conic[mine];
+                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_opacity[mine].y;
             }
-            for (uint w = 0u; w < WORDS; ++w) {
-                uint bits = 0u;
-                [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-                    touching[j] = LANES < 32u ? ballots[j].x << (chunk & 31u) : ballots[j][w];
-                    bits |= touching[j];
-                }
-                uint aligned = chunk + 32u * w & ~31u;
-                while (bits != 0u) {
-                    uint nearer = aligned + uint(findLSB(bits));
+            uvec4 touching = subgroupBallot(touches);
+            for (uint w = 0u; w < WORDS; ++w)
+                for (uint bits = touching[w]; bits != 0u;) {
+                    uint nearer = chunk + 32u * w + uint(findLSB(bits));
                     bits &= bits - 1u;
                     if (!BY_TWO || bits == 0u) {
                         visit(nearer);
                         continue;
                     }
-                    uint farther = aligned + uint(findLSB(bits));
+                    uint farther = chunk + 32u * w + uint(findLSB(bits));
                     bits &= bits - 1u;
                     visit_two(nearer, farther);
                 }
-            }
-            done = all_rest();
+            done = subgroupAll(finished());
             if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
         }
     }

@@ -2,8 +2,9 @@
 
 Least significant digit first, 4 digits of 8 bits, each scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs"
 (IPDPS 2009), in the reduce-then-scan order of Merrill & Grimshaw, "High Performance and Scalable Radix Sorting" (Parallel Processing Letters 2011). What puts keys
-in order by one digit also counts the next one, at the places where the keys go; only the first digit has a pass that counts. Stable, so ties break by splat index;
-no assumption on forward progress, and none on subgroups unless `lanes` says how many they have.
+in order by one digit also counts the next one, at the places where the keys go, if that has many values: atomics on few addresses wait for one another (63 us for 22 on
+an H200), so the last digit, that of the exponent, has a pass that counts, as the first one has. Stable, so ties break by splat index; no assumption on forward progress,
+and none on subgroups unless `lanes` says how many they have.
 The first digit's passes read all splats and drop the culled ones, which is the compaction.
 
 Memory: 16 bytes a splat of keys and values, and 2 KiB of counts per 1024 splats (2 bytes a splat).
@@ -35,24 +36,25 @@ def digit_passes(
     command: Mapping[str, int] = {},
     lanes: int = 0,
     bits: int = _BITS,
-    counts: bool = False,
+    counted: bool = False,
+    counts_next: bool = False,
     **spec,
 ) -> list[ComputePass]:
     """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back,
-    unless `swapped` says it: after an even number the order is in `order`. keys: the sorted keys are wanted too. counts: with the pass that counts the digit, for the first.
-    command, lanes: as of sort_passes."""
+    unless `swapped` says it: after an even number the order is in `order`. keys: the sorted keys are wanted too.
+    counted: somebody counted this digit. counts_next: its last pass counts the next one. command, lanes: as of sort_passes."""
     swap = digit % 2 == 1 if swapped is None else swapped
     names = {each: (bind or {}).get(each, each) for each in (*_SWAP, "digit_counts")}
     named = {each: names[_SWAP.get(each, each) if swap else each] for each in names}
     bind = {each: actual for each, actual in named.items() if each != actual}
     spec = {"SHIFT": bits * digit, "BITS": bits, "TURN": digit % 2, **spec}
-    following = {**spec, "NEXT": digit < digits - 1}
+    following = {**spec, "NEXT": counts_next}
     reads, writes = ("counts", "keys", "order", "digit_counts", "digit_totals"), ("counts", "indirect", "keys_alt", "order_alt", "digit_counts")
     last = {**following, **command, "LAST": digit == digits - 1 and not keys, **({"SEGMENT": lanes} if lanes >= WIDE else {})}
     slots = {"rank": f"sort/rank_{'ballots' if lanes >= WIDE else 'masks'}.glsl"}
-    counted = ComputePass(f"{name} count", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind)
+    count = ComputePass(f"{name} count {digit}", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind)
     return [
-        *([counted] if counts else []),
+        *([] if counted else [count]),
         ComputePass(f"{name} scan {digit}", "sort/scan.comp", reads=("counts", "digit_counts"), writes=("digit_counts", "digit_totals"), spec=following, bind=bind),
         ComputePass(f"{name} scatter {digit}", "sort/scatter.comp", reads, writes, last, slots, bind=bind, full_subgroups=lanes >= WIDE),
     ]
@@ -63,7 +65,11 @@ def sort_passes(command: Mapping[str, int] = {}, lanes: int = 0) -> list[Compute
 
     lanes: of a subgroup, on a device that can count ballots; 0 for any device."""
     sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"))
-    digits = (digit_passes("sort", digit, _DIGITS, counts=digit == 0, FIRST=digit == 0, command={} if digit else command, lanes=lanes, bits=_BITS) for digit in range(_DIGITS))
+    last = _DIGITS - 1
+    digits = (
+        digit_passes("sort", d, _DIGITS, counted=0 < d < last, counts_next=d + 1 < last, FIRST=d == 0, command={} if d else command, lanes=lanes, bits=_BITS)
+        for d in range(_DIGITS)
+    )
     return [sizes, *(p for passes in digits for p in passes)]
 
 
@@ -89,8 +95,9 @@ def record_sort(
 
     name, digits, bits: of other passes than SORT_PASSES, whose work is in `first` for the first digit and `others` for the rest.
     """
-    if f"{name} count" in run:
-        recorder.run(run[f"{name} count"], indirect=first)
     for digit in range(digits):
+        blocks = others if digit else first
+        if f"{name} count {digit}" in run:
+            recorder.run(run[f"{name} count {digit}"], indirect=blocks)
         recorder.run(run[f"{name} scan {digit}"], threads=(contract.CONSTANTS["GROUP"] << bits,))
-        recorder.run(run[f"{name} scatter {digit}"], indirect=others if digit else first)
+        recorder.run(run[f"{name} scatter {digit}"], indirect=blocks)

@@ -70,7 +70,7 @@ def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, in
     return [
         ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
         ComputePass("tile emit", "tiled/emit.comp", ("counts", *_PACKED, "pair_sums"), ("pair_tiles", "pair_splats", "digit_counts"), {**tiles, "BITS": bits}, bind=other),
-        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, **sort)),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
         ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
     ]
