@@ -64,6 +64,11 @@ void visit_two(uint i, uint k) {
     reduce_gradients(target_of(k), contributes_behind, numbers_of(moments_behind));
 }
 
+void visit_four(uvec4 i, uint count) {
+    visit_two(i.x, i.y);
+    if (count == 3u) visit(i.z); else visit_two(i.z, i.w);
+}
+
 void main() {
     if (!take_share()) return;
     ivec2 size = textureSize(target, 0), first = ivec2(first_pixel());
