@@ -17,6 +17,7 @@ from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.variants.lenses import LENSES
 from hardsplat.variants.pictures import PICTURES
 
+BACKWARD_LANES = 64  # of a workgroup of project backward, for GROUP splats
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")  # what the projection is made of, but for colour
 P = TypeVar("P", bound=ComputePass | DrawPass)
 
@@ -131,7 +132,7 @@ class Perspective(Plain):
                 shader="project/backward.comp",
                 reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *kept, *stats, *depths),
                 writes=("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
-                spec={"ANTIALIASED": self.antialiased},
+                spec={"ANTIALIASED": self.antialiased, "LOCAL_SIZE": BACKWARD_LANES},
                 slots={
                     "stats": f"project/stats_{'grow' if sink.grows else 'none'}.glsl",
                     "listing": f"project/listing_{listing}.glsl",
