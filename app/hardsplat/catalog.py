@@ -22,6 +22,7 @@ from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.sort import sort_passes
 from hardsplat.raster.stochastic import Perturbed
 from hardsplat.raster.tile_rows import TiledRows
+from hardsplat.raster.tile_lists import list_passes
 from hardsplat.raster.weighed import Weighed
 from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
@@ -59,7 +60,8 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:
         yield from projection.passes({})
-    yield from sort_passes(lanes=32)
+    for lanes in (8, 32):
+        yield from (*sort_passes(lanes=lanes), *list_passes(True, 65 * tiled.TILE, 64 * tiled.TILE, {}, lanes))
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)
