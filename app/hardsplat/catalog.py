@@ -61,7 +61,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for projection in projections:
         yield from projection.passes({})
     for lanes in (8, 32):
-        yield from (*sort_passes(lanes=lanes), *list_passes(True, 65 * tiled.TILE, 64 * tiled.TILE, {}, lanes))
+        yield from (*sort_passes(lanes=lanes), *list_passes(True, 65 * tile_passes.TILE, 64 * tile_passes.TILE, {}, lanes))
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)
