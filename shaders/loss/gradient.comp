@@ -7,35 +7,22 @@ BUFFER_ssim_grads(readonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
 #include "contract/d_pixel_terms.glsl"
-#include <result>
+#include <seen>
 
-shared vec2 pairs[3][SSIM_LOADS];  // two pixels side by side: one read serves two windows
+shared vec2 pairs[max(3 * SSIM_LOADS, int(SEEN_PAIRS))];  // of each derivative two pixels side by side: one read serves two windows
+#include <result>
 shared float rows[3][SSIM_TILE.x * SSIM_AREA.y];
 
-const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP);
-vec2 fetched[ROUNDS][3];
-
-// A channel's derivatives on their way into registers: it is on the way while the channel before is summed.
-void fetch(uint channel) {
-    ivec2 size = ivec2(camera.size), last = size - 1;
-    [[unroll]] for (int round = 0; round < ROUNDS; round++) {
-        int i = int(gl_LocalInvocationIndex) + round * int(GROUP);
-        ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + ivec2(i % SSIM_PAIRS * 2, i / SSIM_PAIRS), near = clamp(at, ivec2(0), last);
-        bool in_column = at.y == near.y && i < SSIM_LOADS;
-        bool left = in_column && at.x == near.x, right = in_column && at.x >= -1 && at.x < last.x;
-        uint line = 3u * channel * uint(size.x * size.y) + uint(near.y * size.x);
-        [[unroll]] for (uint m = 0u; m < 3u; m++) {
-            uint from = line + m * uint(size.x * size.y);
-            float one = ssim_grads[from + uint(near.x)], next = ssim_grads[from + uint(clamp(at.x + 1, 0, last.x))];
-            fetched[round][m] = vec2(left ? one : 0.0, right ? next : 0.0);
-        }
-    }
-}
-
-void load() {
-    [[unroll]] for (int round = 0; round < ROUNDS; round++) {
-        int i = int(gl_LocalInvocationIndex) + round * int(GROUP);
-        if (i < SSIM_LOADS) [[unroll]] for (int m = 0; m < 3; m++) pairs[m][i] = fetched[round][m];
+void load(int i, uint channel) {
+    ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + ivec2(i % SSIM_PAIRS * 2, i / SSIM_PAIRS), size = ivec2(camera.size);
+    bool in_column = at.y >= 0 && at.y < size.y;
+    bvec2 inside = bvec2(in_column && at.x >= 0 && at.x < size.x, in_column && at.x >= -1 && at.x + 1 < size.x);
+    [[unroll]] for (uint m = 0u; m < 3u; m++) {
+        uint from = (3u * channel + m) * camera.size.x * camera.size.y + uint(at.y * size.x + at.x);
+        vec2 two = vec2(0.0);
+        if (inside.x) two.x = ssim_grads[from];
+        if (inside.y) two.y = ssim_grads[from + 1u];
+        pairs[m * SSIM_LOADS + i] = two;
     }
 }
 
@@ -44,7 +31,7 @@ void sum_rows(int pair) {
     [[unroll]] for (int m = 0; m < 3; m++) {
         vec2 sums = vec2(0.0);
         [[unroll]] for (int k = 0; k < 12; k += 2) {
-            vec2 two = pairs[m][row * SSIM_PAIRS + column + k / 2];
+            vec2 two = pairs[m * SSIM_LOADS + row * SSIM_PAIRS + column + k / 2];
             sums += two.x * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]) + two.y * vec2(SSIM_WINDOW[k + 2], SSIM_WINDOW[k + 1]);
         }
         int i = ssim_row(row) + 2 * column;
@@ -65,24 +52,22 @@ vec3[2] sum_columns() {
 }
 
 void main() {
-    bool in_image = all(lessThan(gl_WorkGroupID.xy, ssim_tiles(camera.size)));  // the canvas may be larger than this image
-    if (in_image) fetch(0u);
+    begin_seen();
     ivec2 at = ivec2(gl_GlobalInvocationID.xy) * ivec2(1, 2), last = ivec2(camera.size) - 1;
     vec3 x[2], y[2], d_x[2];
     bool kept[2];
     [[unroll]] for (int r = 0; r < 2; r++) {
         ivec2 nearest = min(at + ivec2(0, r), last);
-        x[r] = rendered(nearest);
+        x[r] = seen(nearest);
         uint packed = packed_photograph(nearest);
         y[r] = photograph(packed);
         kept[r] = packed != IGNORED && at.y + r <= last.y && at.x <= last.x;
         d_x[r] = vec3(0.0);
     }
-    if (in_image) {
+    if (all(lessThan(gl_WorkGroupID.xy, ssim_tiles(camera.size)))) {  // the canvas may be larger than this image
         [[unroll]] for (int c = 0; c < 3; c++) {
-            load();
+            for (int i = int(gl_LocalInvocationIndex); i < SSIM_LOADS; i += int(GROUP)) load(i, uint(c));
             barrier();
-            if (c < 2) fetch(uint(c + 1));
             for (int i = int(gl_LocalInvocationIndex); i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
             barrier();
             vec3 sums[2] = sum_columns();
@@ -90,5 +75,7 @@ void main() {
         }
     }
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);
+    begin_result();
     [[unroll]] for (int r = 0; r < 2; r++) result(at + ivec2(0, r), kept[r], per_value, Compared(x[r], y[r], x[r], vec3(0.0), d_x[r]));
+    end_result();
 }

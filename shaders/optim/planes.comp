@@ -7,7 +7,6 @@
 const uint LANES = 3u * GROUP / 4u;  // one for four floats of GROUP vec3, of which most planes are
 layout(local_size_x = LANES) in;
 layout(constant_id = 0) const bool VISIBLE_ONLY = false;  // items that are not seen are left alone instead
-layout(constant_id = 2) const bool VISIBLE_BANDS = false;  // only in the higher bands of colour, if at all
 
 UNIFORM_planes
 BUFFER_frame(readonly)

@@ -39,9 +39,6 @@ void begin_sink() {
 void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     float rate = rates[plane_index];
     if (rate == 0.0) return;  // it rests, moments too
-    bool of_bands = plane.source == GRADIENT_SH && plane.band > 0u;
-    bvec4 taken = VISIBLE_ONLY || (VISIBLE_BANDS && of_bands) ? visible(item, items) : lessThan(item, uvec4(items));
-    if (of_bands && !any(taken)) return;  // which have no terms
     any_value_plane values = any_value_plane(plane.value);
     any_moment_plane first = any_moment_plane(plane.first), second = any_moment_plane(plane.second);
     // It begins to read what is its own, which comes from farther away, before it asks for the gradient.
@@ -51,6 +48,7 @@ void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     adam(p, m, v, d, rate);
     for (uint t = FIRST_PARAMETER_TERM; t < PARAMETER_TERMS_END; ++t)
         if (has_term(plane, t)) terms_here[t - FIRST_PARAMETER_TERM] += dot(mix(vec4(0.0), term_value(t, p0), lessThan(item, uvec4(items))), vec4(1.0));
+    bvec4 taken = VISIBLE_ONLY ? visible(item, items) : lessThan(item, uvec4(items));
     // The noise of rounding knows the place within the plane and which plane that is, and no stride: a resumed run may have another capacity.
     uvec4 noise = rounding_noise(uvec4(frame.seed, frame.step, i, DRAW_ROUNDING + plane_index));
     values.at[i] = mix(p0, p, taken);

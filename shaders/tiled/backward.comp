@@ -11,7 +11,7 @@ SAMPLED_target
 SAMPLED_d_image
 BUFFER_frame(readonly)
 
-layout(constant_id = 16) const bool STRAIGHT = true;  // pixels that get nothing are not branched around: those of a lane hide one another's latencies
+layout(constant_id = 16) const bool STRAIGHT = false;  // pixels that get nothing are not branched around: those of a lane hide one another's latencies
 
 vec2 centre;  // of the lane's first pixel
 vec3 d_pixels[PER_LANE];

@@ -14,7 +14,6 @@ from hardsplat.trained import Of
 from hardsplat.variants.moments import MOMENT_FORMATS, MomentFormat
 
 GROUP = contract.CONSTANTS["GROUP"]
-VISIBLE_BANDS = False  # the higher bands of colour of splats that a step does not see are left alone
 _ITEMS: dict[Of, str] = {"splat": "splats", "photograph": "photographs", "camera": "cameras", "scene": "scene"}  # files that fill <items>
 
 
@@ -84,7 +83,7 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
         shader="optim/planes.comp",
         reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
         writes=(*owned, *sink.writes),
-        spec={"VISIBLE_ONLY": sink.visible_only, "VISIBLE_BANDS": VISIBLE_BANDS, **spec},
+        spec={"VISIBLE_ONLY": sink.visible_only, **spec},
         slots={**_slots(sink, "splat"), "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
     )
 
