@@ -36,7 +36,7 @@ def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
     session.drain()
     before = everything(session)
     centre = session.resources["camera"].download(contract.dtype("Camera"))[0]["position"]
-    submit(device, [session._actions["resort"]])
+    submit(device, [session._drawn.actions["resort"]])
     session.drain()
     after = everything(session)
     keys = morton(before["means"][0], centre, session.extent)
@@ -65,7 +65,7 @@ def test_training_goes_on_as_without(device, scene):
         session = open_session(device, settings(scene), batches)
         session.run(3)
         if resorted:
-            submit(device, [session._actions["resort"]])
+            submit(device, [session._drawn.actions["resort"]])
         session.run(3)
         session.drain()
         losses.append(np.concatenate([batch.records["terms"].sum(axis=1) for batch in batches]))

@@ -30,7 +30,8 @@ class _Pass:
 class ComputePass(_Pass):
     """One compute shader. `bind` puts another resource in the place of one of the contract: {"keys": "keys_alt"}.
 
-    reads, writes: names of the contract, and of the trained table: `means`, `adam_means`, `d_means`.
+    reads, writes: names of the contract, and of the trained table: `means`, `adam_means`, `d_means`. apart: those of `writes` of which this pass leaves other parts than
+    any pass that names them here too, so that these may run at once.
 
     full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which some drivers give only to those who ask.
     subgroup: another size of subgroups, of device.subgroup_sizes; 0 for the usual one.
@@ -44,6 +45,7 @@ class ComputePass(_Pass):
     slots: Mapping[str, str] = field(default_factory=dict)
     macros: Mapping[str, str] = field(default_factory=dict)
     bind: Mapping[str, str] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
     full_subgroups: bool = False
     subgroup: int = 0
 
@@ -108,3 +110,7 @@ class Pipeline:
     @property
     def writes(self) -> set[str]:
         return {self.owner.bind.get(n, n) for n in self.owner.writes}
+
+    @property
+    def apart(self) -> set[str]:
+        return {self.owner.bind.get(n, n) for n in self.owner.apart} if isinstance(self.owner, ComputePass) else set()

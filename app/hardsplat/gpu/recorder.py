@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 import numpy as np
 import vulkan as vk
@@ -50,6 +50,7 @@ class Recorder:
         self._sets = DescriptorSets(device)
         self._written: set[str] = set()
         self._read: set[str] = set()
+        self._apart: set[str] = set()  # of what was written: by passes alone that each write a part of their own
         self._computes = True  # all since the last barrier for everything
         self._resized = False  # work sizes were written since the last barrier that shows them to dispatches
         self._schedule = schedule()
@@ -65,9 +66,11 @@ class Recorder:
         if self._clock:
             self._clock.mark(name)
 
-    def order(self, reads: set[str], writes: set[str], computes: bool = False, commanded: bool = False) -> None:
-        """A barrier if these accesses clash with what was recorded since the last one. computes: they are a compute pass's. commanded: its work sizes are in `indirect`."""
-        if (reads | writes) & self._written or writes & self._read or (commanded and self._resized):
+    def order(self, reads: set[str], writes: set[str], computes: bool = False, commanded: bool = False, apart: Set[str] = frozenset()) -> None:
+        """A barrier if these accesses clash with what was recorded since the last one. computes: they are a compute pass's. commanded: its work sizes are in `indirect`.
+
+        apart: of `writes`, what passes write parts of that no other pass touches which says so too."""
+        if reads & self._written or writes & (self._written - (apart & self._apart)) or writes & self._read or (commanded and self._resized):
             self._flush()
             if self._computes and computes:
                 shown = self._resized and commanded
@@ -78,6 +81,8 @@ class Recorder:
                 self._computes, self._resized = True, False
             self._written.clear()
             self._read.clear()
+            self._apart.clear()
+        self._apart = (self._apart | (apart - self._written)) - (writes - apart)
         self._written |= writes
         self._read |= reads
         self._computes = self._computes and computes
@@ -94,7 +99,7 @@ class Recorder:
         """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
-        self.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None)
+        self.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None, pipeline.apart)
 
         def emit() -> None:
             self._label(owner.name)

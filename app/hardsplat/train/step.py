@@ -48,7 +48,7 @@ def allocate_step(
         buffer = resources[name] = Buffer(device, n * contract.itemsize(name), name, host=name in ("schedule", "history"))
         if name in told:
             buffer.upload(told[name])
-    resources.update(allocate_loss(device, *canvas, differences=c.gradient == "stochastic"))
+    resources.update(allocate_loss(device, *canvas, differences=c.gradient == "stochastic", exposed=c.exposure != "none"))
 
 
 def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
@@ -64,7 +64,7 @@ class Step:
         refining = strategy.passes(config.moments, photo_bytes)
         self._resorts = bool(refining) and raster.projection.in_order
         resorting = resort_passes(config.moments, strategy.follows) if self._resorts else ()
-        losses = loss_passes(photo_bytes, config.gradient == "stochastic", capture.exposed)
+        losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
         self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting])
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
