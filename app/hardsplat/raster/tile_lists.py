@@ -70,7 +70,7 @@ def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, in
             count_pass(width, height, in_order, lists=False),
         ]
     total = ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed)
-    return [total, *(_counted(tiles, lanes) if is_counted(across * down) else _by_digits(tiles, lanes))]
+    return [total, *(counted_passes(tiles, lanes) if is_counted(across * down) else digit_lists(tiles, lanes))]
 
 
 def _emit(tiles: Mapping[str, int], histogram: str, spec: Mapping[str, int], bind: Mapping[str, str]) -> ComputePass:
@@ -83,7 +83,7 @@ def _order(tiles: Mapping[str, int], counted: bool) -> ComputePass:
     return ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order", "tile_starts"), spec={**tiles, "COUNTED": counted})
 
 
-def _counted(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
+def counted_passes(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
     """Pairs sorted by tile at once: a block of them counts every tile."""
     spec = {**tiles, "LANES": lanes, "BITS": max(1, (tiles["TILES_X"] * tiles["TILES_Y"] - 1).bit_length())}
     table, other = {"digit_counts": "pair_digits"}, {"pair_splats": "pair_splats_alt", "pair_splats_alt": "pair_splats"}
@@ -96,7 +96,7 @@ def _counted(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
     ]
 
 
-def _by_digits(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
+def digit_lists(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
     """Pairs sorted by the digits of their tiles, of any number."""
     n, bits = digits(tiles["TILES_X"] * tiles["TILES_Y"])
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
