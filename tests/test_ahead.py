@@ -13,7 +13,8 @@ from hardsplat.raster import BACKENDS
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
+from hardsplat.train.views import Views
 
 WIDTH, HEIGHT = 32, 24
 

@@ -34,7 +34,8 @@ from hardsplat.raster.sinks import STORE, adam
 from hardsplat.study.measure import Bench
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
+from hardsplat.train.views import Views
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS

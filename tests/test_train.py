@@ -26,9 +26,10 @@ from hardsplat.train.evaluate import Measured, evaluate_run, evaluation_frame, m
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, stage_table
 from hardsplat.train.resolution import energies, levels
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.trainer import train
+from hardsplat.train.views import Views
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS

@@ -127,17 +127,22 @@ class Buffer:
         """A copy of `count` elements (all by default) from byte `offset`, now."""
         dtype = np.dtype(dtype)
         size = self.nbytes - offset if count is None else count * dtype.itemsize
-        out = np.empty(size // dtype.itemsize * dtype.itemsize, np.uint8)
+        out = np.empty(size // dtype.itemsize, dtype)
+        self.copy_to(out, offset)
+        return out
+
+    def copy_to(self, out: np.ndarray, offset: int = 0) -> None:
+        """Fills a C-contiguous array from byte `offset`, now."""
+        raw = out.reshape(-1).view(np.uint8)
         if self.host:
-            out[:] = self.array()[offset : offset + out.size]
-            return out.view(dtype)
-        for start in range(0, out.size, STAGING_BYTES):
-            part = out[start : start + STAGING_BYTES]
+            raw[:] = self.array()[offset : offset + raw.size]
+            return
+        for start in range(0, raw.size, STAGING_BYTES):
+            part = raw[start : start + STAGING_BYTES]
             staging = staging_of(self.device)
             with once(self.device) as commands:
                 vk.vkCmdCopyBuffer(commands, self.handle, staging.handle, 1, [vk.VkBufferCopy(srcOffset=offset + start, dstOffset=0, size=part.size)])
             part[:] = staging.array()[: part.size]
-        return out.view(dtype)
 
     def destroy(self) -> None:
         if self.handle is not None:

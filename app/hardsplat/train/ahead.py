@@ -11,8 +11,8 @@ from hardsplat.gpu.pipelines import begin_all
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.capture import Capture
+from hardsplat.train.drawing import sink_of
 from hardsplat.train.loss import METRIC_PASSES, loss_passes
-from hardsplat.train.session import sink_of
 from hardsplat.train.strategies import STRATEGIES
 
 PHOTO_BYTES = 3  # of a pixel, as long as no photograph has alpha; the passes of another number are built when they are asked for
