@@ -76,7 +76,7 @@ class Stages:
             else:
                 db.write_image(self.database, next(ids), photograph["name"], photograph["camera"] + 1, *found)
             self.send(done=number)
-        self.send(end="features", seconds=time.monotonic() - started if todo else 0)
+        self.send(end="features", seconds=time.monotonic() - started if len(todo) > len(self.unreadable) else 0)
 
     def _ahead(self, work, items):
         """work(item) for each, in order, by the pool's threads, of which none is more than a few items ahead."""
