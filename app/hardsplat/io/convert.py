@@ -95,7 +95,8 @@ def convert(
 
     seen = _seen(folder, degree, device, quiet) if folder and degree and row.by_views else None
     if weigh is None and seen is not None:
-        weigh = lambda first, piece: seen[first : first + len(piece), 0]  # noqa: E731
+        shown = seen[:, 0]
+        weigh = lambda first, piece: shown[first : first + len(piece)]  # noqa: E731
     if weigh is None and folder and max_splats and max_splats < splats.count:
         from hardsplat.train.contribution import weights_of
 
