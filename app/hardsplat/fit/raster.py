@@ -22,7 +22,6 @@ from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.hardware import HardwareRasterizer
 from hardsplat.raster.projection import Plain, allocate_drawn
-from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.sinks import Sink
@@ -188,7 +187,10 @@ def rasterizer_of(device: Device, wanted: str) -> str:
     return name_of(FIT_RASTERS, row)
 
 
-def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink) -> Rasterizer:
+FlatRasterizer = WalkRasterizer | TiledRasterizer | HardwareRasterizer  # behind a projection that is a Flat
+
+
+def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink) -> FlatRasterizer:
     """What `options` name. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated."""
     name = rasterizer_of(device, options.rasterizer)
     row = FIT_RASTERS[name]
