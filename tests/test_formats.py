@@ -383,6 +383,25 @@ def test_we_read_what_splat_transform_writes(tmp_path, suffix):
     assert not {what: (found[what], limit) for what, limit in most.items() if found[what] > limit + 1e-6}
 
 
+def test_three_js_reads_our_glb(tmp_path):
+    """Positions, covariances, colours and opacities, in glTF's axes."""
+    three = os.environ.get("THREE_JS")
+    if not three or not shutil.which("node"):
+        pytest.skip("another program for .glb: npm install three, then THREE_JS=.../node_modules/three")
+    g = some_splats(300, 1)
+    g.save(tmp_path / "a.glb")
+    done = subprocess.run(["node", Path(__file__).with_name("three_splats.mjs"), three, tmp_path / "a.glb"], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    theirs = {name: np.array(values).reshape(-1, size) for name, (size, values) in json.loads(done.stdout).items()}
+    turn = np.diag([-1.0, -1, 1])  # right, down, forward -> left, up, forward
+    np.testing.assert_allclose(theirs["position"], g.means @ turn, atol=1e-6)
+    axes = turn @ rotations(g.quats) * g.scales[:, None]
+    wanted = (axes @ axes.transpose(0, 2, 1))[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    np.testing.assert_allclose(theirs["covariance"], wanted, atol=1e-5 * wanted.max())
+    colors = np.concatenate([0.5 + SH_C0 * g.sh[:, 0], g.opacities[:, None]], axis=1)
+    assert np.abs(theirs["color"] - 255 * colors.clip(0, 1)).max() < 1.01
+
+
 def test_what_is_left_out_is_said_alike_for_all_formats(tmp_path, caplog):
     for name, row in FILE_FORMATS.items():
         if row.writes and name not in ("spz", "sog", "compressed.ply"):  # whose codes cannot say NaN

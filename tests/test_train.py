@@ -400,7 +400,7 @@ def test_views_of_different_sizes(device, mixed):
     session.run(5)
     session.drain()
     sizes = set()
-    for m in measure_all(device, session.raster, scene, [0, 1, 2, 3], evaluation_frame(session.config), quiet=True):
+    for m in measure_all(device, session.raster, scene.views[:4], evaluation_frame(session.config), quiet=True):
         sizes.add(m.image.shape)
         assert m.image.shape == m.photo.shape
         error = np.mean((np.clip(m.image, 0, 1) - m.photo.astype(np.float64) / 255) ** 2)

@@ -87,7 +87,7 @@ class MeshRun:
         self.views = [self.scene.views[i] for i in self.scene.train]
         cameras = [v.camera for v in self.views]
         images = [silhouetted(image, v.name) for image, v in zip(load_images(self.views, not config.quiet), self.views)]
-        self.held_out = [self.scene.views[i] for i in self.scene.test]
+        self.held_out = self.scene.held_out
         self.held_out_images = [silhouetted(image, v.name) for image, v in zip(load_images(self.held_out, False), self.held_out)]
         mesh, texture = self._first_mesh(cameras, images)
         make_folder(self.folder)

@@ -23,7 +23,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.images import over
 from hardsplat.io.masks import kept, kept_pixels
-from hardsplat.io.scene import Scene, load_images, load_scene
+from hardsplat.io.scene import Scene, View, load_images, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
 from hardsplat.progress import Bar
@@ -125,8 +125,7 @@ def evaluation_frame(config: TrainConfig) -> np.ndarray:
 def measure_all(
     device: Device,
     raster: Rasterizer,
-    scene: Scene,
-    indices: list[int],
+    views: Sequence[View],
     frame: np.ndarray,
     quiet: bool,
     photos: Iterable[np.ndarray] | None = None,
@@ -138,7 +137,6 @@ def measure_all(
     """Views one by one. The canvas must hold the largest of them. photos: of these views, where they have been read already. pictures: of all views, or else of the first alone.
 
     cameras: in the place of those of the views. fitted: also after a fit of colours, of images as their cameras made them by `colors`."""
-    views = [scene.views[i] for i in indices]
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
@@ -204,7 +202,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), replace(backend.options.of(config), lens=lens), sink=None)
     frame = frame_data(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     measures, distances = [], []
-    for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet, fitted=True, colors=colors):
+    for m in measure_all(gpu, raster, scene.held_out, frame, config.quiet, fitted=True, colors=colors):
         measures.append(replace(m, image=None))
         if distance and m.image is not None:
             distances.append(distance(m.image, m.photo))
@@ -212,7 +210,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     table = {**summary(measures), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
     if pose_opt or config.pose_opt:
         cameras = _refined(gpu, config, gaussians, scene)
-        again = measure_all(gpu, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True, colors=colors)
+        again = measure_all(gpu, raster, scene.held_out, frame, config.quiet, cameras=cameras, fitted=True, colors=colors)
         table["refined"] = summary([replace(m, image=None) for m in again])
     raster.destroy()
     parameters.destroy()
