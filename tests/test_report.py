@@ -73,7 +73,7 @@ def finished(tmp_path):
 def test_it_holds_all_of_a_run(finished, drawn):
     path = write_report(finished())
     text = path.read_text()
-    for words in ("a scene", "GPU of the test", "driver 1.2.3", "21.00 dB", ">345<", "rig/b.jpg", "A step takes 11.6 ms", "forward draw", "9.0 MiB", "float16", "project backward sink"):
+    for words in ("a scene", "GPU of the test", "driver 1.2.3", "21.00 dB", ">345<", "rig/b.jpg", "11.6 ms on", "forward draw", "9.0 MiB", "float16", "project backward sink"):
         assert words in text or words in "".join(parts(path)[1]), words
     assert 'class="changed" title="seed of view order, random start and splits"><td>seed</td><td>7' in text
     assert "Interrupted" not in text and "more in" not in text
