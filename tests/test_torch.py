@@ -7,16 +7,18 @@ import sys
 
 import numpy as np
 import pytest
+import vulkan as vk
 
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0
+from hardsplat.gpu.queue import submit
 from hardsplat.raster import running
 from tests.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'")
 
-from hardsplat.torch import configure, engines, rasterization, shared  # noqa: E402
+from hardsplat.torch import configure, engines, links, rasterization, shared  # noqa: E402
 from hardsplat.torch.links import Shared  # noqa: E402
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
@@ -187,6 +189,66 @@ class Mapped:
 
     def enter(self): ...
     def close(self): ...
+
+
+class Semaphore:
+    """One that stays within Vulkan."""
+
+    def __init__(self, device):
+        self.device, self.handle = device, vk.vkCreateSemaphore(device.handle, vk.VkSemaphoreCreateInfo(), None)
+
+    def fd(self):
+        return self
+
+    def destroy(self):
+        vk.vkDestroySemaphore(self.device.handle, self.handle, None)
+
+
+class Signalling(Mapped):
+    """Waits and signals by semaphores, as CUDA does; then waits on the host, since tensors of the CPU are used next."""
+
+    def semaphore(self, fd):
+        return fd
+
+    def signal(self, semaphore):
+        submit(semaphore.device, [], signal=semaphore.handle)
+
+    def wait(self, semaphore):
+        submit(semaphore.device, [], wait=semaphore.handle)
+        semaphore.device.wait_idle()
+
+
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_semaphores_order_what_both_sides_do(shared_device, rasterizer, monkeypatch):
+    if "memory_fd" not in shared_device.capabilities or "semaphore_fd" in shared_device.capabilities or shared_device.physical.kind != "CPU":
+        pytest.skip("takes a driver on the CPU that exports memory")
+    scene = random_scene(4, 200, 48, 32, 2)
+    configure(shared_device, rasterizer)
+    wanted = step_of(tensors(scene), scene)
+    configure(shared_device, rasterizer)
+    monkeypatch.setattr(links, "SharedSemaphore", Semaphore)
+    monkeypatch.setattr(shared_device.capabilities, "names", {*shared_device.capabilities.names, "semaphore_fd"})
+    engines._links["cpu"] = Shared(shared_device, Signalling())
+    given = [shared(t).requires_grad_() for t in tensors(scene)]
+    for _ in range(3):
+        for found, expected in zip(step_of(given, scene), wanted):
+            assert relative_l2(found, expected) < 1e-5
+    engine = engines.engine_for(torch.device("cpu"), False)
+    monkeypatch.setattr(engine._raster, "make_room", lambda wanted: not made and not made.append(wanted))
+    made = []
+    for found, expected in zip(step_of(given, scene), wanted):  # recorded anew where there was no room
+        assert relative_l2(found, expected) < 1e-5
+    assert len(made) == (rasterizer == "tiled") and len(engine.link._submissions) == 2
+    engines.close()
+
+
+def step_of(given, scene) -> list:
+    """Image and gradients."""
+    for t in given:
+        t.grad = None
+    image = rasterization(*given, *cameras(scene), 48, 32, sh_degree=2)[0][0]
+    (image * torch.tensor(scene["weight"])).sum().backward()
+    return [image.detach(), *(t.grad for t in given)]
 
 
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])

@@ -37,6 +37,9 @@ class _SemaphoreParams(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARA
     _fields_ = [("params", c_uint * 18), ("flags", c_uint), ("reserved", c_uint * 16), ("more", c_uint)]
 
 
+_PLAIN, _ONE = ctypes.byref(_SemaphoreParams()), c_uint(1)
+
+
 class _Mapping:
     """Memory that was imported. It is let go when the last tensor in it is gone."""
 
@@ -129,10 +132,10 @@ class Cuda:
         self._last = stream
 
     def signal(self, semaphore: c_void_p) -> None:
-        self._call("cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), ctypes.byref(_SemaphoreParams()), c_uint(1), self._stream())
+        self._call("cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream())
 
     def wait(self, semaphore: c_void_p) -> None:
-        self._call("cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), ctypes.byref(_SemaphoreParams()), c_uint(1), self._stream())
+        self._call("cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream())
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self._index)

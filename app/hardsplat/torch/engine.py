@@ -162,6 +162,7 @@ class Engine:
             recorder.end()
 
     def _record_again(self) -> None:
+        self.link.settle()
         for recorder in (self._forward, self._forward_rest, self._backward):
             self._parts.remove(recorder)
             recorder.destroy()

@@ -13,7 +13,7 @@ import torch
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.queue import Fence, SharedSemaphore, complete, submit
+from hardsplat.gpu.queue import Fence, SharedSemaphore, Submission, complete
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.torch.pool import Pool
 
@@ -143,7 +143,8 @@ class Shared:
         self._seen: WeakKeyDictionary[Buffer, torch.Tensor] = WeakKeyDictionary()
         self._pool = Pool(device, peer)
         self._fence, self._flying = Fence(device), False
-        self._semaphores = []
+        self._semaphores: list[SharedSemaphore] = []
+        self._submissions: dict[tuple, list[Submission]] = {}  # by what is run
         if "semaphore_fd" in device.capabilities:
             self._semaphores = [SharedSemaphore(device) for _ in range(2)]
             self._theirs = [peer.semaphore(semaphore.fd()) for semaphore in self._semaphores]
@@ -181,14 +182,19 @@ class Shared:
             complete(self.device, *recorders)
             return
         self._land()
-        ours, back = (semaphore.handle for semaphore in self._semaphores)
+        parts = [recorders[:1], recorders[1:]] if wait_for_first else [recorders]
+        key = wait_for_first, *recorders
+        if key not in self._submissions:
+            ours, back = (semaphore.handle for semaphore in self._semaphores)
+            self._submissions[key] = [
+                Submission(self.device, part, signal=back if part is parts[-1] else None, wait=ours if part is parts[0] else None) for part in parts
+            ]
+        first, *rest = self._submissions[key]
         self.peer.signal(self._theirs[0])
-        if wait_for_first:
-            submit(self.device, recorders[:1], self._fence, wait=ours)
-            self._flying = True
-            submit(self.device, recorders[1:], signal=back)
-        else:
-            submit(self.device, recorders, wait=ours, signal=back)
+        first.submit(self._fence if wait_for_first else None)
+        self._flying = wait_for_first
+        for submission in rest:
+            submission.submit()
         self.peer.wait(self._theirs[1])
         self._land()
 
@@ -200,6 +206,7 @@ class Shared:
 
     def settle(self) -> None:
         self._land()
+        self._submissions.clear()  # recorders may be destroyed next
         self.peer.synchronize()  # which waits for what the device was given, too
         self.device.wait_idle()
 
