@@ -39,17 +39,18 @@ def stretch_passes(draw: DrawPass, segments: int) -> list[ComputePass | DrawPass
     ends = {f"END_{k}": begins[k + 1] if k + 1 < len(begins) else segments for k in range(MOST)}
     out: list[ComputePass | DrawPass] = [ComputePass("draw stretches", "draw/stretches.comp", ("counts",), ("indirect",), {**spec, **ends, "DRAW_VERTICES": draw.spec["VERTICES"]})]
     for k, begin in enumerate(begins[1:], 1):
-        test = DepthTest("open_pixels", "less or equal", clear=1.0 if k == 1 else None)
-        end = ends[f"END_{k}"]
+        front = {**spec, "BEGIN": begins[k - 1], "END": begin}
+        size = {name: draw.spec[name] for name in ("CANVAS_WIDTH", "CANVAS_HEIGHT")}
+        out.append(ComputePass(f"draw front {k}", "draw/front.comp", ("layers", "fronts"), ("fronts",), front))
         out.append(
             DrawPass(
                 name=f"draw open {k}",
                 vertex="draw/rows.vert",
                 fragment="draw/open.frag",
-                reads=("layers", *(("open_pixels",) if k > 1 else ())),
+                reads=("fronts", *(("open_pixels",) if k > 1 else ())),
                 writes=("open_pixels",),
-                depth=test,
-                spec={**spec, "BEGIN": begin, "END": end},
+                depth=DepthTest("open_pixels", "less or equal", clear=1.0 if k == 1 else None),
+                spec={**spec, **size, "BEGIN": begin, "END": ends[f"END_{k}"]},
             )
         )
         seen = DepthTest("open_pixels", "less", writes=False)
@@ -63,5 +64,6 @@ def record_stretches(recorder: Recorder, run: Mapping[str, Pipeline], size: tupl
     recorder.run(run["draw stretches"], threads=(1,))
     recorder.run(run["draw"], indirect="stretch_0", extent=tall)
     for k in range(1, len(firsts(segments))):
+        recorder.run(run[f"draw front {k}"], threads=size)
         recorder.run(run[f"draw open {k}"], threads=(6,), extent=tall)
         recorder.run(run[f"draw stretch {k}"], indirect=f"stretch_{k}", extent=tall)
