@@ -33,6 +33,7 @@ from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_ro
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.stretches import record_stretches, stretched
 from hardsplat.raster.weighed import Weighed
+from hardsplat.raster.sort import ranking_lanes
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.estimates import ESTIMATES
@@ -123,7 +124,7 @@ def first(device: Device, options: HardwareOptions) -> HardwareOptions:
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
     rows = rows_of(device, options) if options.gradient == "order-free" else Rows.first(device, options)
-    return {source for p in all_passes(Perspective(1, STORE), rows, 1, 1, 1, rows.segments) for source in p.sources()}
+    return {source for p in all_passes(Perspective(1, STORE, lanes=ranking_lanes(device)), rows, 1, 1, 1, rows.segments) for source in p.sources()}
 
 
 def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
