@@ -184,6 +184,7 @@ class HardwareRasterizer:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
             if "draw stretches" in self.pipelines:
                 own["open_pixels"] = DepthImage(device, *tall, "open_pixels")
+                own["fronts"] = Buffer(device, self.width * self.height * contract.itemsize("fronts"), "fronts")
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
