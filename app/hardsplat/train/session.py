@@ -33,6 +33,7 @@ from hardsplat.train.drawing import Drawing, has_timed_rows
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
+from hardsplat.train.resort import resort_due
 from hardsplat.train.schedule import view_order
 from hardsplat.train.step import allocate_step, allocate_weights
 from hardsplat.train.strategies import STRATEGIES
@@ -192,6 +193,8 @@ class Session(BatchedSession):
         """Queues what the strategy has to do after as many steps as were made."""
         for name in self.strategy.due(self.config, self.step):
             self.densify() if name == "densify" else submit(self.device, [self._drawn.actions[name]])
+        if "resort" in self._drawn.actions and resort_due(self.strategy, self.config, self.step):
+            submit(self.device, [self._drawn.actions["resort"]])
 
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""
