@@ -6,15 +6,21 @@ from then on like all others. Held-out views have no part in it.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tqdm import tqdm
 
 if TYPE_CHECKING:
     from hardsplat.config import TrainConfig
     from hardsplat.train.session import Session
+    from hardsplat.train.trainer import Run
+
+log = logging.getLogger("hardsplat")
 
 SET_APART = 6
+RAMP = 1.0  # dB around `overfit_gap` over which the weight grows from nothing to all of it: two runs that differ by their roundings must not go different ways
 FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 
 
@@ -40,10 +46,25 @@ def _spread(views: int, offset: float) -> list[int]:
 def judged(config: TrainConfig, step: int, apart: list[float], others: list[float]) -> dict:
     """What the run writes down. apart, others: PSNR of views, dB."""
     gap = float(np.mean(others) - np.mean(apart))
-    return {"step": step, "psnr_apart": float(np.mean(apart)), "psnr_others": float(np.mean(others)), "regularized": gap >= config.overfit_gap}
+    share = min(max((gap - config.overfit_gap) / RAMP + 0.5, 0.0), 1.0)
+    return {"step": step, "psnr_apart": float(np.mean(apart)), "psnr_others": float(np.mean(others)), "regularized": share > 0, "share": share}
 
 
 def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
     """Regularizes the session's splats where the run was found to learn by heart."""
     if judgement.get("regularized"):
-        session.regularize(config.overfit_opacity_reg)
+        session.regularize(config.overfit_opacity_reg * judgement.get("share", 1.0))
+
+
+def look(run: Run) -> None:
+    """Compares the photographs that were set apart with others, and regularizes splats where the others show much better."""
+    session, train = run.session, run.scene.train
+    others = views_to_compare(len(train))
+    session.drain()
+    psnrs = run.measurements.psnr([train[i] for i in (*session.apart, *others)])
+    run.log.overfit = found = judged(run.config, session.step, psnrs[: len(session.apart)], psnrs[len(session.apart) :])
+    what = f"photographs set apart show {found['psnr_apart']:.1f} dB, others {found['psnr_others']:.1f}"
+    log.info("step %d: %s", session.step, what)
+    if found["regularized"]:
+        tqdm.write(f"note: step {session.step}: {what}: opacities are regularized from here on (--overfit-check 0: never)")
+    apply(session, run.config, found)
