@@ -9,7 +9,7 @@ from PIL import Image
 
 pycolmap = pytest.importorskip("pycolmap")
 
-from hardsplat.sfm.adjusting import name_pinholes, refine, straighten  # noqa: E402
+from hardsplat.sfm.adjusting import _strays, name_pinholes, refine, straighten  # noqa: E402
 from hardsplat.sfm.mapping import Settings  # noqa: E402
 from hardsplat.sfm.patches import found_again  # noqa: E402
 
@@ -93,3 +93,13 @@ def test_distortion_is_left_out_where_there_is_none(distortion, model):
     camera = found.cameras[1]
     assert camera.model.name == model and abs(camera.params[0] / FOCAL - 1) < 0.01, camera
     assert model == "SIMPLE_PINHOLE" or abs(camera.params[3] - distortion) < 0.01, camera
+
+
+def test_strays_are_points_of_two_photographs_far_from_all_others():
+    rng = np.random.default_rng(2)
+    wall = np.column_stack([rng.uniform(-1, 1, (200, 2)), np.full(200, 3.0)])
+    points = np.concatenate([wall, [[0, 0, 0.8], [0.2, 0, 0.9]]])  # both in front of it
+    seen = [[(i, np.zeros(2)) for i in ((0, 1, 2) if k == 201 else (0, 1))] for k in range(len(points))]
+    model = model_of(points, seen, pycolmap.Camera.create_from_model_name(1, "SIMPLE_PINHOLE", FOCAL, WIDTH, HEIGHT))
+    strays = _strays(model)
+    assert len(strays) == 1 and model.points3D[strays[0]].xyz.tolist() == [0, 0, 0.8]
