@@ -285,6 +285,17 @@ def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
     assert find_model(tmp_path / "alone.spz")[1].antialiased
 
 
+def test_files_made_of_a_checkpoint_leave_those_of_the_last_step_alone(tmp_path):
+    from hardsplat.train.result import home_of, run_of
+
+    run = tmp_path / "run"
+    checkpoint, earlier, last, alone = run / "ckpts" / "ckpt_7.npz", run / "splats_7.ply", run / "splats.ply", tmp_path / "a.ply"
+    run.mkdir()
+    (run / "config.toml").touch()
+    assert [home_of(file) for file in (checkpoint, earlier, last, alone)] == [run / "ckpt_7", run / "splats_7", run, tmp_path]
+    assert [run_of(file) for file in (checkpoint, earlier, last, alone)] == [run, run, run, tmp_path]
+
+
 # -- frames
 
 

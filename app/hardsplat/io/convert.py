@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
@@ -21,6 +20,7 @@ from hardsplat.io.formats.base import PIECE, Splats, writing
 from hardsplat.io.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, open_splats, say_dropped
+from hardsplat.progress import Bar
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,8 @@ def convert(
 
     seen = _seen(folder, degree, device, quiet) if folder and degree and row.by_views else None
     if weigh is None and seen is not None:
-        weigh = lambda first, piece: seen[first : first + len(piece), 0]  # noqa: E731
+        shown = seen[:, 0]
+        weigh = lambda first, piece: shown[first : first + len(piece)]  # noqa: E731
     if weigh is None and folder and max_splats and max_splats < splats.count:
         from hardsplat.train.contribution import weights_of
 
@@ -192,7 +193,7 @@ def _chosen(
 
 
 def _shown(splats: Splats, what: str, quiet: bool) -> Iterator[Gaussians]:
-    with tqdm(total=splats.count, desc=what, unit="splat", unit_scale=True, leave=False, disable=quiet or splats.count <= PIECE) as bar:
+    with Bar(total=splats.count, desc=what, unit="splat", unit_scale=True, leave=False, disable=quiet or splats.count <= PIECE) as bar:
         for piece in splats.pieces():
             yield piece
             bar.update(len(piece))

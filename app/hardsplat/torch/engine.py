@@ -11,6 +11,7 @@ import torch
 from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
 from hardsplat.raster.frame import camera_data, frame_data
@@ -62,7 +63,7 @@ class Engine:
     def __init__(self, link: Link, backend: Backend, options: Options):
         self.link, self._backend, self._options = link, backend, options
         self.lock = link.lock
-        self._parts: list = []  # what release() destroys, last first
+        self._parts = Owned()
         self._key: tuple | None = None
         self._count = -1  # splats that the device knows of
         self._given_keys: dict[str, tuple] = {}  # of the tensors that it reads
@@ -162,13 +163,13 @@ class Engine:
         self.release()
         device = self.link.device
         try:
-            self._splats = self._part(Given(self.link, capacity, sh_degree))
-            self._raster = self._part(self._backend.rasterizer(device, self._splats, width, height, self._options, sink=STORE_ROWS))
+            self._splats = self._parts.add(Given(self.link, capacity, sh_degree))
+            self._raster = self._parts.add(self._backend.rasterizer(device, self._splats, width, height, self._options, sink=STORE_ROWS))
             sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 16 * width * height}
-            self._views = {name: self._part(self.link.buffer(size, name)) for name, size in sizes.items()}
+            self._views = {name: self._parts.add(self.link.buffer(size, name)) for name, size in sizes.items()}
             self._structs = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
             self._out, self._d = (self.link.tensor(self._views[name], (height, width, 4)) for name in ("image_out", "d_image_in"))
-            self._views["counts_seen"] = self._part(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
+            self._views["counts_seen"] = self._parts.add(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
             self._counts = self._views["counts_seen"].array(contract.dtype("Counts"))
             self._d.zero_()
             self._record()
@@ -179,7 +180,7 @@ class Engine:
 
     def _record(self) -> None:
         resources = {**self._raster.resources, **self._views}
-        self._forward, self._forward_rest, self._backward = (self._part(Recorder(self.link.device, resources)) for _ in range(3))
+        self._forward, self._forward_rest, self._backward = (self._parts.add(Recorder(self.link.device, resources)) for _ in range(3))
         self._raster.record_forward(self._forward, rest=self._forward_rest)
         self._forward.copy("counts", "counts_seen")
         self._forward_rest.copy("target", "image_out")
@@ -191,22 +192,15 @@ class Engine:
     def _record_again(self) -> None:
         self.link.settle()
         for recorder in (self._forward, self._forward_rest, self._backward):
-            self._parts.remove(recorder)
-            recorder.destroy()
+            self._parts.drop(recorder)
         self._record()
-
-    def _part(self, part):
-        self._parts.append(part)
-        return part
 
     def release(self) -> None:
         """Frees what it holds on the device."""
         with self.lock:
             self._out = self._d = torch.zeros(0)
             self.link.settle()
-            for part in reversed(self._parts):
-                part.destroy()
-            self._parts = []
+            self._parts.destroy()
             self._key = self._drawn = self._watched = None
             self._count = -1
             self._given_keys, self._structs, self._views = {}, {}, {}

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
@@ -15,6 +14,7 @@ from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
+from hardsplat.progress import Bar
 from hardsplat.train.result import find_model
 
 MOST_VIEWS = 100  # evenly spaced; more change the order of few splats
@@ -41,7 +41,7 @@ def directions_seen(
     grey = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, np.zeros((len(gaussians), coefficients, 3), np.float32), check=False)
     total = np.zeros((len(gaussians), coefficients))
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
-        for camera in tqdm(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
+        for camera in Bar(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
             renderer.forward(grey, camera, near=near)
             d_image = np.zeros((camera.height, camera.width, 3), np.float32)
             d_image[..., 0] = 1

@@ -6,13 +6,18 @@ from then on like all others. Held-out views have no part in it.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tqdm import tqdm
 
 if TYPE_CHECKING:
     from hardsplat.config import TrainConfig
     from hardsplat.train.session import Session
+    from hardsplat.train.trainer import Run
+
+log = logging.getLogger("hardsplat")
 
 SET_APART = 6
 FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
@@ -47,3 +52,17 @@ def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
     """Regularizes the session's splats where the run was found to learn by heart."""
     if judgement.get("regularized"):
         session.regularize(config.overfit_opacity_reg)
+
+
+def look(run: Run) -> None:
+    """Compares the photographs that were set apart with others, and regularizes splats where the others show much better."""
+    session, train = run.session, run.scene.train
+    others = views_to_compare(len(train))
+    session.drain()
+    psnrs = run.measurements.psnr([train[i] for i in (*session.apart, *others)])
+    run.log.overfit = found = judged(run.config, session.step, psnrs[: len(session.apart)], psnrs[len(session.apart) :])
+    what = f"photographs set apart show {found['psnr_apart']:.1f} dB, others {found['psnr_others']:.1f}"
+    log.info("step %d: %s", session.step, what)
+    if found["regularized"]:
+        tqdm.write(f"note: step {session.step}: {what}: opacities are regularized from here on (--overfit-check 0: never)")
+    apply(session, run.config, found)

@@ -24,6 +24,7 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
+from hardsplat.progress import Bar
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
 from hardsplat.train import overfit
@@ -75,7 +76,7 @@ class Run:
     ):
         self.config, self.log, self.stopping = config, Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
-        self.bar: tqdm | None = None
+        self.bar: Bar | None = None
         self.parts, self._open = parts or Parts("load"), False
         self._stopped = self._warned = False  # stopped: by a watcher
         self.measurements = Measurements(self)
@@ -151,7 +152,7 @@ class Run:
     def train(self) -> dict:
         c, s = self.config, self.session
         self.parts.begin("training")
-        self.bar = bar = tqdm(total=c.max_steps, initial=s.step, unit="", desc=self.scene.name, disable=c.quiet, smoothing=0.05, bar_format=BAR, dynamic_ncols=True)
+        self.bar = bar = Bar(total=c.max_steps, initial=s.step, unit="", desc=self.scene.name, disable=c.quiet, smoothing=0.05, bar_format=BAR, dynamic_ncols=True)
         try:
             with self.stopping:
                 with self.log.training():
@@ -196,7 +197,7 @@ class Run:
             if s.step == stop:
                 self._refine(s.step)
             if s.apart and s.step == c.overfit_check:
-                self._look_for_overfit()
+                overfit.look(self)
             self.keeping.keep(s.step)
         s.drain()
         with self.aside("files"):
@@ -280,22 +281,9 @@ class Run:
     def _refine(self, step: int) -> None:
         """What the strategy does after this step."""
         self.session.refine()
-        if self.session.growth_stopped and not self._warned:
+        if self.session.room.stopped and not self._warned:
             self._warned = True
-            tqdm.write(f"note: {self.session.growth_stopped}")
-
-    def _look_for_overfit(self) -> None:
-        """Compares the photographs that were set apart with others, and regularizes splats where the others show much better."""
-        s, train = self.session, self.scene.train
-        others = overfit.views_to_compare(len(train))
-        s.drain()
-        psnrs = self.measurements.psnr([train[i] for i in (*s.apart, *others)])
-        self.log.overfit = found = overfit.judged(self.config, s.step, psnrs[: len(s.apart)], psnrs[len(s.apart) :])
-        what = f"photographs set apart show {found['psnr_apart']:.1f} dB, others {found['psnr_others']:.1f}"
-        _log.info("step %d: %s", s.step, what)
-        if found["regularized"]:
-            tqdm.write(f"note: step {s.step}: {what}: opacities are regularized from here on (--overfit-check 0: never)")
-        overfit.apply(s, self.config, found)
+            tqdm.write(f"note: {self.session.room.stopped}")
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)
