@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("hardsplat")
 
 SET_APART = 6
+RAMP = 1.0  # dB around `overfit_gap` over which the weight grows from nothing to all of it: two runs that differ by their roundings must not go different ways
 FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 
 
@@ -45,13 +46,14 @@ def _spread(views: int, offset: float) -> list[int]:
 def judged(config: TrainConfig, step: int, apart: list[float], others: list[float]) -> dict:
     """What the run writes down. apart, others: PSNR of views, dB."""
     gap = float(np.mean(others) - np.mean(apart))
-    return {"step": step, "psnr_apart": float(np.mean(apart)), "psnr_others": float(np.mean(others)), "regularized": gap >= config.overfit_gap}
+    share = min(max((gap - config.overfit_gap) / RAMP + 0.5, 0.0), 1.0)
+    return {"step": step, "psnr_apart": float(np.mean(apart)), "psnr_others": float(np.mean(others)), "regularized": share > 0, "share": share}
 
 
 def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
     """Regularizes the session's splats where the run was found to learn by heart."""
     if judgement.get("regularized"):
-        session.regularize(config.overfit_opacity_reg)
+        session.regularize(config.overfit_opacity_reg * judgement.get("share", 1.0))
 
 
 def look(run: Run) -> None:
