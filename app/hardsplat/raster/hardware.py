@@ -31,9 +31,9 @@ from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
 from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
+from hardsplat.raster.sort import ranking_lanes
 from hardsplat.raster.stretches import record_stretches, stretched
 from hardsplat.raster.weighed import Weighed
-from hardsplat.raster.sort import ranking_lanes
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.estimates import ESTIMATES
