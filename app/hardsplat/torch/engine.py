@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -21,6 +22,10 @@ from hardsplat.torch.given import Given
 from hardsplat.torch.links import Link
 
 
+class Call:
+    """A call of `rasterization`, during which the splats stay as they are."""
+
+
 @dataclass(frozen=True, eq=False)
 class Splats:
     """float32 tensors of one device: means (N, 3), quats (N, 4) wxyz, scales (N, 3) linear, opacities (N,), sh (N, K, 3)."""
@@ -35,7 +40,7 @@ class Splats:
     def sh_degree(self) -> int:
         return int(np.sqrt(self.sh.shape[1])) - 1
 
-    def keys(self, call: object) -> dict[str, tuple]:
+    def keys(self, call: Call) -> dict[str, tuple]:
         """By tensor, another one where a number may have changed, as long as the tensor lives. call: of `rasterization`, since not all that changes a tensor between
         two of them says so: fused optimizers and changes through `.data` leave its version as it is."""
         return {f.name: (call, t.data_ptr(), t.shape, t.stride()) for f in fields(self) for t in [getattr(self, f.name)]}
@@ -43,13 +48,13 @@ class Splats:
 
 @dataclass(frozen=True, eq=False)
 class Shot:
-    """A view of splats. background: (3,), behind the splats. call: of `rasterization`, during which the splats stay as they are."""
+    """A view of splats. background: (3,), behind the splats."""
 
     camera: Camera
     sh_degree: int
     background: np.ndarray
     near: float
-    call: object
+    call: Call
 
 
 class Engine:
@@ -66,11 +71,13 @@ class Engine:
         self._structs: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
         self._out = self._d = torch.zeros(0)  # (height, width, 4) of `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
+        self._watched: Call | None = None  # whose image `counts_seen` will be of
+        self._short: WeakKeyDictionary[Call, tuple[int, int]] = WeakKeyDictionary()  # pairs that an image of a call asked for in vain, and the room that there was
         self._drawn: tuple[Splats, Shot] | None = None  # whose forward pass is still there for a backward pass
 
     # -- one view
 
-    def give(self, splats: Splats, width: int, height: int, call: object) -> None:
+    def give(self, splats: Splats, width: int, height: int, call: Call) -> None:
         """Hands the device what it does not have yet of these splats, for an image of width x height px. `draw` does so too, if it must; this is for giving them early."""
         with self.lock:
             self.link.enter()
@@ -78,7 +85,7 @@ class Engine:
             self._give(splats, call)
 
     def draw(self, splats: Splats, shot: Shot) -> torch.Tensor:
-        """(H, W, 4): colours without the background, and the transmittance behind the last splat. A copy."""
+        """(H, W, 4): colours without the background, and the transmittance behind the last splat. A copy. `confirm` says whether it is complete."""
         with self.lock:
             camera = shot.camera
             self._drawn = None
@@ -86,14 +93,32 @@ class Engine:
             for name, data in (("camera", camera_data(camera)), ("frame", frame_data(shot.sh_degree, shot.background, shot.near))):
                 self._structs[name].copy_(torch.from_numpy(np.frombuffer(data.tobytes(), np.float32).copy()), non_blocking=True)
             self._splats.tell()
-            self.link.run(self._forward, self._forward_rest, wait_for_first=bool(self._raster.room))
-            if self._raster.room:  # pairs of tile and splat, whose number the device alone knows
-                counts = self._counts[0]
-                if self._raster.make_room(pairs_wanted(counts)):
-                    self._record_again()
-                    self.link.run(self._forward, self._forward_rest)
+            self._look()
+            self.link.run(self._forward, self._forward_rest, watched=bool(self._raster.room))
+            self._watched = shot.call if self._raster.room else None
             self._drawn = splats, shot
             return self._out[: camera.height, : camera.width].clone()
+
+    def confirm(self, call: Call) -> bool:
+        """Whether all images of a call are complete: the device alone knows how many pairs of tile and splat there are. Where not, there is room now: draw them again."""
+        with self.lock:
+            self._look()
+            if not (short := self._short.pop(call, None)):
+                return True
+            wanted, room = short
+            if self._raster.make_room(wanted):
+                self._drawn = None
+                self._record_again()
+                return False
+            return self._raster.room == room  # else another call made room
+
+    def _look(self) -> None:
+        """Takes down what the last image asked for, if it was more than there was room for."""
+        if self._watched is not None:
+            self.link.land()
+            call, self._watched = self._watched, None
+            if (wanted := pairs_wanted(self._counts[0])) > self._raster.room:
+                self._short[call] = max(wanted, self._short.get(call, (0, 0))[0]), self._raster.room
 
     def gradients(self, splats: Splats, shot: Shot, d_image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Of sum(d_image * image), for the tensors of `splats`. d_image: (H, W, 3)."""
@@ -102,6 +127,8 @@ class Engine:
             keys = splats.keys(shot.call)
             if drawn is None or drawn[1] is not shot or drawn[0].keys(shot.call) != keys or self._given_keys != keys:
                 self.draw(splats, shot)
+                while not self.confirm(shot.call):
+                    self.draw(splats, shot)
                 self._drawn = None
             self.link.enter()
             loans = self._splats.lend(len(splats.means))
@@ -113,7 +140,7 @@ class Engine:
             self.link.run(self._backward)
             return tuple(loans[f.name].tensor(getattr(splats, f.name).shape) for f in fields(splats))
 
-    def _give(self, splats: Splats, call: object) -> None:
+    def _give(self, splats: Splats, call: Call) -> None:
         before, keys = self._given_keys, splats.keys(call)
         self._given_keys = {}  # until all of it is there
         for name, key in keys.items():
@@ -163,6 +190,7 @@ class Engine:
             recorder.end()
 
     def _record_again(self) -> None:
+        self.link.settle()
         for recorder in (self._forward, self._forward_rest, self._backward):
             self._parts.drop(recorder)
         self._record()
@@ -173,7 +201,7 @@ class Engine:
             self._out = self._d = torch.zeros(0)
             self.link.settle()
             self._parts.destroy()
-            self._key = self._drawn = None
+            self._key = self._drawn = self._watched = None
             self._count = -1
             self._given_keys, self._structs, self._views = {}, {}, {}
             self._counts = np.zeros(0)
