@@ -153,6 +153,7 @@ class Learning:
     # The rate of means falls exponentially, so neither of its ends can be 0.
     means_lr: float = option(1.6e-4, "rate of means at the first step", unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
     rates_final: float = option(0.25, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)
+    rates_shape: str = option("exponential", "how they fall", choices=("exponential", "cosine", "linear"))
     rates_hold: float = option(0.5, "share of the steps over which those rates stay what they are", max=0.999)
     means_lr_final: float = option(1.6e-6, "rate of means at max_steps, reached exponentially", unit="scene extents", min=1e-15, aka="position_lr_final lr_mean_end")
     scales_lr: float = option(1e-2, "rate of log scales", aka="scaling_lr lr_scale")
