@@ -12,7 +12,7 @@ from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.passes import record_gather
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import icosphere
-from hardsplat.raster.frame import camera_row
+from hardsplat.raster.frame import camera_data
 from hardsplat.train.photos import Photos
 from tests.oracle import mesh as oracle
 
@@ -52,7 +52,7 @@ def opened(device, mesh, views, photos, texture, **changes) -> MeshSession:
 
 
 def posed(session, camera, step):
-    session.resources["camera"].upload(camera_row(camera))
+    session.resources["camera"].upload(camera_data(camera))
     session.set_step(step)
 
 

@@ -19,7 +19,7 @@ from hardsplat.fit.session import FitSession
 from hardsplat.gpu import passes
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.queue import submit
-from hardsplat.raster.frame import frame_row
+from hardsplat.raster.frame import frame_data
 from hardsplat.train import trainer  # noqa: F401  (the command's own imports, in their order)
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view.painter import Painter
@@ -113,7 +113,7 @@ def rendered(device: Device, rasterizer: str) -> str:
     with Renderer(device, rasterizer) as renderer:
         image, T = renderer.forward(gaussians, camera)
         gradients = renderer.backward(np.ones_like(image))
-    painter = Painter(device, *_backend(rasterizer), gaussians, 48, 32, tuple(PICTURES), frame_row(2, (0, 0, 0), 0.01), False)
+    painter = Painter(device, *_backend(rasterizer), gaussians, 48, 32, tuple(PICTURES), frame_data(2, (0, 0, 0), 0.01), False)
     painted = [painter.draw(name, camera) for name in PICTURES]
     painter.destroy()
     return digest(image, T, *gradients.values(), *painted)

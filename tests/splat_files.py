@@ -25,12 +25,12 @@ def rotations(quats) -> np.ndarray:
     """(N, 3, 3) float64 of quaternions wxyz."""
     q = np.asarray(quats, np.float64)
     w, x, y, z = (q / np.linalg.norm(q, axis=1, keepdims=True)).T
-    rows = [
+    values = [
         [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
     ]
-    return np.array(rows).transpose(2, 0, 1)
+    return np.array(values).transpose(2, 0, 1)
 
 
 def differences(a: Gaussians, b: Gaussians) -> dict[str, float]:

@@ -11,7 +11,7 @@ from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.sinks import STORE
 from hardsplat.train.loss import allocate_loss, loss_passes, loss_terms, record_loss
@@ -80,11 +80,11 @@ class Estimates:
             self.own[name] = Buffer(device, n * contract.itemsize(name), name)
         self.resources = {**self.raster.resources, **self.own}
         self.parameters.upload(scene.gaussians)
-        frame = frame_row(scene.camera["sh_degree"], BACKGROUND, NEAR)
+        frame = frame_data(scene.camera["sh_degree"], BACKGROUND, NEAR)
         frame["seed"] = SEED
         self.resources["loss_terms"].upload(loss_terms(TrainConfig(ssim_lambda=LAMBDA)))
         self.resources["frame"].upload(frame)
-        self.resources["camera"].upload(camera_row(Camera(scene.camera["w2c"], scene.camera["K"], *size)))
+        self.resources["camera"].upload(camera_data(Camera(scene.camera["w2c"], scene.camera["K"], *size)))
         self.resources["photos"].upload(pack(scene.photo))
         run = build_all(device, [*FIT_SCHEDULE_PASSES[1:], *loss_passes(differences=True)])
         self.recorder = Recorder(device, self.resources, timed=True)

@@ -49,16 +49,16 @@ def on_device(device, monkeypatch):
 @pytest.mark.parametrize("upstream", ["random", "loss"])
 def test_rows_stages_and_files(on_device, scene, model, tmp_path, upstream):
     chosen = dict(format=["float32", "unorm8"], block=["1x1"])
-    rows = bench(model, scene, tmp_path, views=[1, 2], upstream=upstream, repeats=1, errors=True, error_views="all", quiet=True, **chosen)
-    assert [r.options["format"] for r in rows] == ["float32", "unorm8"] and varying(rows) == ["format"]
-    for row in rows:
-        assert set(row.stages) == set(STAGES) and (row.stages["loss"] > 0) == (upstream == "loss") == (row.memory["loss"] > 0)
-        assert row.total == pytest.approx(row.forward + row.backward) and row.visible > 0 and all(n > 0 for n in row.fragments.values())
-        assert set(row.floors) == {s for s in ("project", "sort", "loss", "project backward", "optimizer") if row.stages[s]} and set(row.rates) == set(row.fragments)
-        assert row.memory["parameters"] == 300 * 23 * 4 and row.memory["optimizer"] == 2 * row.memory["parameters"]
-        assert row.memory["sort"] == row.sort["allocated"] > row.sort["bytes"] and row.sort["visible"] == row.visible
-    assert max(rows[0].errors.values()) < 1e-4 < max(rows[1].errors.values())
-    assert min(rows[0].cosines.values()) > 1 - 1e-6 > min(rows[1].cosines.values())
+    results = bench(model, scene, tmp_path, views=[1, 2], upstream=upstream, repeats=1, errors=True, error_views="all", quiet=True, **chosen)
+    assert [r.options["format"] for r in results] == ["float32", "unorm8"] and varying(results) == ["format"]
+    for result in results:
+        assert set(result.stages) == set(STAGES) and (result.stages["loss"] > 0) == (upstream == "loss") == (result.memory["loss"] > 0)
+        assert result.total == pytest.approx(result.forward + result.backward) and result.visible > 0 and all(n > 0 for n in result.fragments.values())
+        assert set(result.floors) == {s for s in ("project", "sort", "loss", "project backward", "optimizer") if result.stages[s]} and set(result.rates) == set(result.fragments)
+        assert result.memory["parameters"] == 300 * 23 * 4 and result.memory["optimizer"] == 2 * result.memory["parameters"]
+        assert result.memory["sort"] == result.sort["allocated"] > result.sort["bytes"] and result.sort["visible"] == result.visible
+    assert max(results[0].errors.values()) < 1e-4 < max(results[1].errors.values())
+    assert min(results[0].cosines.values()) > 1 - 1e-6 > min(results[1].cosines.values())
     written = json.loads((tmp_path / "bench.json").read_text())
     assert len(written["rows"]) == 2 and written["about"]["error_views"] == [1, 2] and written["about"]["device"]["name"] == on_device.name
     assert {"commit", "command", "date", "copy_bytes_per_second"} <= set(written["about"])
@@ -69,28 +69,28 @@ def test_rows_stages_and_files(on_device, scene, model, tmp_path, upstream):
 
 def test_sizes_and_thresholds(on_device, scene, model, tmp_path):
     axes = dict(reduction=["atomic", "hybrid"], hybrid_threshold=[8, 16])
-    rows = bench(model, scene, tmp_path, views=[1], repeats=1, quiet=True, splats=[0.5, 2], **axes)
-    found = [(r.splats, r.options["reduction"], r.options.get("hybrid_threshold")) for r in rows]
-    assert found == [(n, *row) for n in (150, 600) for row in (("atomic", None), ("hybrid", 8), ("hybrid", 16))]
-    assert [atomic_of(r, rows) for r in rows] == [rows[0]] * 3 + [rows[3]] * 3
-    assert telling(rows, varying(rows), lambda r: r.memory) == (["splats"], [rows[0], rows[3]])
+    results = bench(model, scene, tmp_path, views=[1], repeats=1, quiet=True, splats=[0.5, 2], **axes)
+    found = [(r.splats, r.options["reduction"], r.options.get("hybrid_threshold")) for r in results]
+    assert found == [(n, *result) for n in (150, 600) for result in (("atomic", None), ("hybrid", 8), ("hybrid", 16))]
+    assert [atomic_of(r, results) for r in results] == [results[0]] * 3 + [results[3]] * 3
+    assert telling(results, varying(results), lambda r: r.memory) == (["splats"], [results[0], results[3]])
     text = (tmp_path / "bench.md").read_text()
-    assert "## Size x reduction" in text and f"| 600 | atomic | - | {rows[3].stages['backward draw']:.4g} | 1.000 |" in text
+    assert "## Size x reduction" in text and f"| 600 | atomic | - | {results[3].stages['backward draw']:.4g} | 1.000 |" in text
     assert {"bench_sizes.png", "bench_threshold.png"} <= {p.name for p in tmp_path.iterdir()}
 
 
 def test_moments(on_device, scene, model, capsys):
-    rows = bench(model, scene, views=[1], repeats=1, quiet=True, errors=True, moments=["float32", "bfloat16"])
-    assert varying(rows) == ["moments"] and [r.memory["optimizer"] for r in rows] == pytest.approx([2 * 300 * 23 * 4, 300 * 23 * 4], rel=0.01)
-    assert rows[1].floors["optimizer"] < 0.8 * rows[0].floors["optimizer"]
-    assert rows[0].errors == pytest.approx(rows[1].errors, rel=0.1)
+    results = bench(model, scene, views=[1], repeats=1, quiet=True, errors=True, moments=["float32", "bfloat16"])
+    assert varying(results) == ["moments"] and [r.memory["optimizer"] for r in results] == pytest.approx([2 * 300 * 23 * 4, 300 * 23 * 4], rel=0.01)
+    assert results[1].floors["optimizer"] < 0.8 * results[0].floors["optimizer"]
+    assert results[0].errors == pytest.approx(results[1].errors, rel=0.1)
     on_device.capabilities.withdraw("storage_16bit", "core feature x")
     try:
-        rows = bench(model, scene, views=[1], repeats=1, quiet=True, moments=["float32", "bfloat16"])
+        results = bench(model, scene, views=[1], repeats=1, quiet=True, moments=["float32", "bfloat16"])
     finally:
         on_device.capabilities.names.add("storage_16bit")
         del on_device.capabilities.why_not["storage_16bit"]
-    assert [r.options["moments"] for r in rows] == ["float32"] and "lacks core feature x; use --moments float32" in capsys.readouterr().err
+    assert [r.options["moments"] for r in results] == ["float32"] and "lacks core feature x; use --moments float32" in capsys.readouterr().err
 
 
 def test_a_gpu_is_warm_before_it_is_timed(device, scene, model, monkeypatch):
@@ -124,8 +124,8 @@ def test_a_variant_that_does_not_fit_leaves_the_others(on_device, scene, model, 
         return measure(self, rasterizer, options)
 
     monkeypatch.setattr(Bench, "measure", full)
-    rows = bench(model, scene, tmp_path, views=[1], repeats=1, quiet=True, reduction=["quad", "atomic"])
-    assert [r.options["reduction"] for r in rows] == ["atomic"]
+    results = bench(model, scene, tmp_path, views=[1], repeats=1, quiet=True, reduction=["quad", "atomic"])
+    assert [r.options["reduction"] for r in results] == ["atomic"]
     out, err = capsys.readouterr()
     assert err == "skipped 300 splats, hardware, reduction quad: no room\n" and "- 300 splats, hardware, reduction quad: no room" in out
     assert json.loads((tmp_path / "bench.json").read_text())["skipped"] == ["300 splats, hardware, reduction quad: no room"]
@@ -137,8 +137,8 @@ def test_a_size_that_the_device_cannot_hold_is_left_out(on_device, scene, model,
     _staging(on_device)  # of more than what is left; every earlier test has made it, but this one may run alone
     monkeypatch.setattr(on_device, "max_buffer", 1 << 20)
     monkeypatch.setattr(module, "copy_bandwidth", lambda device: None)
-    rows = bench(model, scene, views=[1], repeats=1, quiet=True, splats=[100, 1])
-    assert [(r.splats, r.floors) for r in rows] == [(300, {})]
+    results = bench(model, scene, views=[1], repeats=1, quiet=True, splats=[100, 1])
+    assert [(r.splats, r.floors) for r in results] == [(300, {})]
     out, err = capsys.readouterr()
     assert err.startswith("skipped 30000 splats, hardware: buffer splats2d needs 1 MiB") and "over their floor" not in out
 
@@ -165,8 +165,8 @@ def test_variants_without_a_threshold_come_once():
 
 def test_subsets_nest_and_copies_are_moved(model):
     splats = load_splats(model)
-    rows = [{tuple(m) for m in resized(splats, n).means} for n in (30, 100, 300)]
-    assert [len(r) for r in rows] == [30, 100, 300] and rows[0] < rows[1] < rows[2]
+    results = [{tuple(m) for m in resized(splats, n).means} for n in (30, 100, 300)]
+    assert [len(r) for r in results] == [30, 100, 300] and results[0] < results[1] < results[2]
     larger = resized(splats, 750)
     assert len(larger) == 750 and np.array_equal(larger.means[:300], splats.means) and np.array_equal(larger.sh[300:600], splats.sh)
     moved = np.abs(larger.means[300:600] - splats.means)

@@ -12,7 +12,7 @@ import pytest
 
 from hardsplat import catalog
 from hardsplat.camera import Camera
-from hardsplat.config import FIELDS, TrainConfig, kind
+from hardsplat.config import FIELDS, TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.session import FitSession
@@ -22,8 +22,9 @@ from hardsplat.gpu.passes import Pipeline, build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import sample_counts
 from hardsplat.mesh.config import MESH_FIELDS
+from hardsplat.option import kind
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.frame import frame_row
+from hardsplat.raster.frame import frame_data
 from hardsplat.raster.options import Stochastic
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rows import HardwareOptions
@@ -215,7 +216,7 @@ def test_meshes_find_their_modules(device, asked, shipped):
 def test_pictures_and_windows_find_their_modules(device, asked, shipped):
     for (name, backend), format, transparent in itertools.product(BACKENDS.items(), FORMATS, (False, True)):
         options = backend.options.of(TrainConfig(rasterizer=name, format=format))
-        Painter(device, backend, options, SPLATS, SIZE, SIZE, tuple(PICTURES), frame_row(0, (0, 0, 0), 0.2), transparent).destroy()
+        Painter(device, backend, options, SPLATS, SIZE, SIZE, tuple(PICTURES), frame_data(0, (0, 0, 0), 0.2), transparent).destroy()
     for owner in (SCREEN_PASS, bandwidth.COPY, *probe.PASSES):
         build(device, owner)
     assert unshipped(asked, shipped) == []

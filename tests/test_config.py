@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hardsplat.config import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig, checked, kind
+from hardsplat.config import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig
 from hardsplat.errors import UserError
+from hardsplat.option import checked, kind
 from hardsplat.presets import PRESETS, SAVED_NAME, config_from_file, load_config, save_config
 
 
@@ -49,7 +50,7 @@ def test_published_values():
 def test_every_field_explains_itself_and_holds_its_own_default(name):
     f = FIELDS[name]
     assert len(f.metadata["help"]) > 10 and not f.metadata["help"].endswith(".")
-    assert checked(name, f.default, name) == f.default
+    assert checked(name, f.default, name, FIELDS) == f.default
     assert f.default is not None or f.metadata["shown"]
 
 

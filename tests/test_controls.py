@@ -112,9 +112,9 @@ def test_panning_takes_the_pivot_along_with_the_mouse(rng):
 def test_flying(rng):
     c = some_controls(rng)
     c.speed, position = 2.0, c.position.copy()
-    for axes, row in (((1, 0, 0), 0), ((0, 1, 0), 1), ((0, 0, 1), 2)):
+    for axes, axis in (((1, 0, 0), 0), ((0, 1, 0), 1), ((0, 0, 1), 2)):
         c.fly(*axes, seconds=0.5)
-        assert np.allclose(c.position - position, c.rotation[row])
+        assert np.allclose(c.position - position, c.rotation[axis])
         position = c.position.copy()
     c.faster(3)
     assert np.isclose(c.speed, 2 * 1.2**3)

@@ -107,11 +107,11 @@ def with_tracks(scene, folder):
     _, images, points = read_model(scene / "sparse" / "0")
     ids = sorted(images)
     data = bytearray((len(points.xyz)).to_bytes(8, "little"))
-    rows = np.zeros(1, colmap_binary._POINT)
+    records = np.zeros(1, colmap_binary._POINT)
     for n, (xyz, rgb) in enumerate(zip(points.xyz, points.rgb)):
         track = np.array([(i, 0) for i in ids[::2]] if n % 2 else [], "<u4")
-        rows["id"], rows["xyz"], rows["rgb"], rows["track"] = n + 1, xyz, rgb, len(track)
-        data += rows.tobytes() + track.tobytes()
+        records["id"], records["xyz"], records["rgb"], records["track"] = n + 1, xyz, rgb, len(track)
+        data += records.tobytes() + track.tobytes()
     (folder / "sparse" / "0" / "points3D.bin").write_bytes(data)
     return images, points
 

@@ -20,12 +20,12 @@ from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.fitter import fit, read_photo
 from hardsplat.fit.raster import STORE, FitOptions, open_rasterizer
-from hardsplat.fit.session import FitSession, canvas_row
+from hardsplat.fit.session import FitSession, canvas_data
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.images import over, save_png
 from hardsplat.io.video import CODECS
 from hardsplat.raster import tiled
-from hardsplat.raster.frame import frame_row
+from hardsplat.raster.frame import frame_data
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from tests.drawing import fresh_seed
@@ -83,8 +83,8 @@ def drawn(device, blobs: Blobs, width: int, height: int, weight, **options) -> t
         raster.record_forward(recorders["forward"])
         raster.record_backward(recorders["backward"])
         buffers.set(blobs)
-        resources["camera"].upload(canvas_row(width, height))
-        resources["frame"].upload(frame_row(0, BACKGROUND, 0.01))
+        resources["camera"].upload(canvas_data(width, height))
+        resources["frame"].upload(frame_data(0, BACKGROUND, 0.01))
         for recorder in recorders.values():
             recorder.end()
         recorders["begin"].run_once()

@@ -184,11 +184,11 @@ def test_upload_beyond_the_end(device):
 
 
 def test_struct_rows_survive_the_round_trip(device):
-    rows = np.zeros(3, contract.dtype("Splat2D"))
-    rows["conic"], rows["axis2"] = [1, 2, 3], [[4, 5]] * 3
-    buffer = Buffer(device, rows.nbytes, "splats2d")
-    buffer.upload(rows)
-    np.testing.assert_array_equal(buffer.download(contract.dtype("Splat2D"), 3), rows)
+    splats = np.zeros(3, contract.dtype("Splat2D"))
+    splats["conic"], splats["axis2"] = [1, 2, 3], [[4, 5]] * 3
+    buffer = Buffer(device, splats.nbytes, "splats2d")
+    buffer.upload(splats)
+    np.testing.assert_array_equal(buffer.download(contract.dtype("Splat2D"), 3), splats)
     buffer.destroy()
 
 
@@ -482,7 +482,7 @@ def test_required_limits_are_what_the_shaders_take():
 
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
-LEAVES = {"metrics", "contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "config", "presets", "errors", "files", "parts", "paths", "variants"}
+LEAVES = {"metrics", "contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "option", "config", "presets", "errors", "files", "parts", "paths", "variants"}
 LEAVES |= {"callables", "lock", "settings"}
 BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),

@@ -17,21 +17,21 @@ def batches_of_five(on_device, monkeypatch):
     monkeypatch.setattr(trainer, "BATCH_SECONDS", 1e9)
 
 
-def json_rows(run):
+def json_records(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
-def csv_rows(run):
+def csv_records(run):
     with (run / "metrics.csv").open(newline="") as file:
-        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+        return [{name: float(value) for name, value in record.items() if value} for record in csv.DictReader(file)]
 
 
-@pytest.mark.parametrize("log, read", [("jsonl", json_rows), ("csv", csv_rows)])
+@pytest.mark.parametrize("log, read", [("jsonl", json_records), ("csv", csv_records)])
 def test_rows_are_those_of_the_run(scene, tmp_path, log, read):
     run = tmp_path / "run"
     metrics = train(settings(scene, run, max_steps=10, eval_steps=(5,), log=log))
-    rows = read(run)
-    batches, measured = [r for r in rows if "loss" in r], [r for r in rows if "eval_psnr" in r]
+    records = read(run)
+    batches, measured = [r for r in records if "loss" in r], [r for r in records if "eval_psnr" in r]
     curve = metrics["curve"]
     assert [(r["step"], r["loss"], r["psnr"], r["splats"], r["seconds"]) for r in batches] == list(
         zip(curve["step"], curve["loss"], curve["psnr"], curve["splats"], curve["seconds"])
@@ -40,7 +40,7 @@ def test_rows_are_those_of_the_run(scene, tmp_path, log, read):
     assert all(r["steps_per_second"] > 0 for r in batches)
 
 
-@pytest.mark.parametrize("log, read", [("jsonl", json_rows), ("csv", csv_rows)])
+@pytest.mark.parametrize("log, read", [("jsonl", json_records), ("csv", csv_records)])
 def test_a_run_that_goes_on_keeps_the_rows_up_to_its_step(scene, tmp_path, log, read):
     run = tmp_path / "run"
     train(settings(scene, run, max_steps=10, log=log))
@@ -48,10 +48,10 @@ def test_a_run_that_goes_on_keeps_the_rows_up_to_its_step(scene, tmp_path, log, 
     with (run / f"metrics.{log}").open("a") as file:  # of a part that was lost, and of a crash in the middle of a row
         file.write('{"step": 15, "loss": 1.0}\nnot a row\n{"step": 12' if log == "jsonl" else "15,1.0,1.0,1.0,1,1.0,,\nnot a row\n12,1.")
     train(settings(scene, run, max_steps=20, resume=True, log=log))
-    rows = read(run)
-    assert rows[: len(first)] == first and [r["step"] for r in rows if "loss" in r] == [5, 10, 15, 20]
+    records = read(run)
+    assert records[: len(first)] == first and [r["step"] for r in records if "loss" in r] == [5, 10, 15, 20]
     train(settings(scene, run, max_steps=5, log=log))  # another run, which moves the first one aside
-    assert [r["step"] for r in read(run) if "loss" in r] == [5] and read(run / "earlier_1") == rows
+    assert [r["step"] for r in read(run) if "loss" in r] == [5] and read(run / "earlier_1") == records
 
 
 def test_tensorboard_gets_scalars_and_pictures(scene, tmp_path, monkeypatch):

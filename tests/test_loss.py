@@ -55,8 +55,8 @@ class Loss:
         frame["background"], frame["step"] = case.background, step
         terms = loss_terms(TrainConfig(ssim_lambda=ssim_lambda))
         counts["visible"], counts["splats"] = 77, 99
-        for name, row in (("camera", camera), ("frame", frame), ("loss_terms", terms), ("counts", counts)):
-            self.resources[name].upload(row)
+        for name, data in (("camera", camera), ("frame", frame), ("loss_terms", terms), ("counts", counts)):
+            self.resources[name].upload(data)
         self.resources["photos"].upload(pack(getattr(case, "rgba", case.photo)), offset=4 * offset)
         canvas = np.full((self.height, self.width, 4), np.nan, np.float32)  # a pixel outside the image that counts makes everything NaN
         canvas[:height, :width] = case.target

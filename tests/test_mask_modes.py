@@ -13,7 +13,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.io.masks import MODES, cut_out
 from hardsplat.io.scene import load_scene
-from hardsplat.raster.frame import frame_row
+from hardsplat.raster.frame import frame_data
 from hardsplat.train.evaluate import Evaluator, evaluate_run
 from hardsplat.train.lpips import VARIANTS, Lpips
 from hardsplat.train.trainer import train
@@ -60,7 +60,7 @@ def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):
             session.run(30)
         session.drain()
         evaluator = Evaluator(device, session.raster, session.width, session.height)
-        evaluator.measure("", session.views[0], np.zeros((24, 32, 3), np.uint8), frame_row(1, (0, 0, 0), 0.2))
+        evaluator.measure("", session.views[0], np.zeros((24, 32, 3), np.uint8), frame_data(1, (0, 0, 0), 0.2))
         T = session.raster.resources["target"].download()[:24, :12, 3].astype(np.float32)
         evaluator.destroy()
         session.destroy()

@@ -200,10 +200,10 @@ def test_files_come_back(tmp_path):
         assert np.allclose(found.uvs[found.uv_faces], mesh.uvs[mesh.uv_faces], atol=1e-6)
     from plyfile import PlyData
 
-    rows = PlyData.read(tmp_path / "mesh.ply")["vertex"]
-    at = 48 * np.stack([1 - rows["t"], rows["s"]], axis=1)
+    vertices = PlyData.read(tmp_path / "mesh.ply")["vertex"]
+    at = 48 * np.stack([1 - vertices["t"], vertices["s"]], axis=1)
     clear = (np.abs(at - np.rint(at)) > 1e-3).all(axis=1)  # not between two texels
-    assert np.abs(rows["red"] / 255 - texture[*at.astype(int).T, 0])[clear].max() < 0.003 and clear.mean() > 0.5
+    assert np.abs(vertices["red"] / 255 - texture[*at.astype(int).T, 0])[clear].max() < 0.003 and clear.mean() > 0.5
 
 
 def test_texture_coordinates_are_made_where_there_are_none(tmp_path):

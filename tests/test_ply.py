@@ -42,11 +42,11 @@ def test_bytes_are_those_of_the_original(tmp_path):
     save_ply(tmp_path / "new" / "a.ply", g)
     data = (tmp_path / "new" / "a.ply").read_bytes()
     assert data.startswith(header(2))
-    rows = np.frombuffer(data[len(header(2)) :], "<f4").reshape(2, 26)
+    records = np.frombuffer(data[len(header(2)) :], "<f4").reshape(2, 26)
     # All bands of red, then of green, then of blue.
     expected = [1, 2, 3, 0, 0, 0, 0, 1, 2, 3, 6, 9, 4, 7, 10, 5, 8, 11, 0, 1, 2, 3, 7, 8, 9, 10]
-    np.testing.assert_allclose(rows[0], expected, rtol=1e-6)
-    np.testing.assert_allclose(rows[1, [0, 9, 18, 19]], [4, 15, np.log(3), -1], rtol=1e-6)
+    np.testing.assert_allclose(records[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(records[1, [0, 9, 18, 19]], [4, 15, np.log(3), -1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("degree", range(4))
@@ -113,10 +113,10 @@ def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
 
 def body(n=2, **values):
     """n splats of degree 1, all properties 0.5 except the given ones in the last splat."""
-    rows = np.full((n, 26), 0.5, "<f4")
+    records = np.full((n, 26), 0.5, "<f4")
     for name, value in values.items():
-        rows[-1, DEGREE_1.index(name)] = value
-    return rows.tobytes()
+        records[-1, DEGREE_1.index(name)] = value
+    return records.tobytes()
 
 
 def without(*names):
@@ -167,10 +167,10 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize("rows, why", UNUSABLE.values(), ids=UNUSABLE)
-def test_a_splat_that_cannot_be_drawn_is_left_out_and_said(tmp_path, caplog, rows, why):
+@pytest.mark.parametrize("records, why", UNUSABLE.values(), ids=UNUSABLE)
+def test_a_splat_that_cannot_be_drawn_is_left_out_and_said(tmp_path, caplog, records, why):
     path = tmp_path / "a.ply"
-    path.write_bytes(header(3) + rows + body(1))
+    path.write_bytes(header(3) + records + body(1))
     with caplog.at_level(logging.WARNING):
         assert len(load_ply(path)) == 2
     assert [r.getMessage() for r in caplog.records] == [f"{path}: left out 1 of 3 splats: {why}"]

@@ -14,7 +14,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.presets import load_config
-from hardsplat.raster.frame import frame_row
+from hardsplat.raster.frame import frame_data
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import MOST_SHIFT, MOST_TURN, moved, refined
@@ -88,7 +88,7 @@ def test_poses_are_found_against_splats_that_stay(device, scene):
     trained, cameras, rng = session.gaussians(), session.views[:3], np.random.default_rng(0)
     evaluator = Evaluator(device, session.raster, session.width, session.height)
     blank = np.zeros((session.height, session.width, 3), np.uint8)
-    images = [evaluator.measure("", c, blank, frame_row(1, (0, 0, 0), 0.2)).image for c in cameras]
+    images = [evaluator.measure("", c, blank, frame_data(1, (0, 0, 0), 0.2)).image for c in cameras]
     evaluator.destroy()
     session.destroy()
     photos = [np.clip(np.round(255 * image), 0, 255).astype(np.uint8) for image in images]

@@ -24,7 +24,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.io.video import frames
 from hardsplat.presets import save_config
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.frame import frame_row
+from hardsplat.raster.frame import frame_data
 from hardsplat.setting import look_at, setting_of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
@@ -58,7 +58,7 @@ def paint(device):
 
     def make(gaussians, size=SIZE, modes=tuple(PICTURES), rasterizer="hardware", options={"format": "float32"}, transparent=False):
         backend = BACKENDS[rasterizer]
-        frame = frame_row(gaussians.sh_degree, BACKGROUND, NEAR)
+        frame = frame_data(gaussians.sh_degree, BACKGROUND, NEAR)
         made.append(Painter(device, backend, backend.options(**options), gaussians, *size, modes, frame, transparent))
         return made[-1]
 

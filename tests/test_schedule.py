@@ -162,8 +162,8 @@ def test_settings_hold_the_config():
     assert (refine["min_opacity"], refine["noise_lr"]) == tuple(np.float32((0.005, 5e5 / EXTENT**2)))
     assert terms["weight"][:4].tolist() == np.float32((0.8, 0.2, 0.01, 0.02 / EXTENT)).tolist() and not terms["weight"][4:].any()
     assert (terms["first"][3], terms["regions"][3], terms["width"][3], terms["groups"]) == (1, 1, 3, 4)
-    for row in (step, refine, adam):
-        assert all(row[name] for name in row.dtype.names), "a field was left out"
+    for data in (step, refine, adam):
+        assert all(data[name] for name in data.dtype.names), "a field was left out"
 
 
 def test_warm_up(steps):

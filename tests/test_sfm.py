@@ -56,8 +56,8 @@ def photograph(width=300, height=200, **tags) -> Image.Image:
 
 
 def descriptors(rng, count: int) -> np.ndarray:
-    rows = rng.random((count, 128), np.float32) ** 4
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    descriptors = rng.random((count, 128), np.float32) ** 4
+    return descriptors / np.linalg.norm(descriptors, axis=1, keepdims=True)
 
 
 def test_matches_are_mutual_and_clear():

@@ -18,12 +18,12 @@ def splats():
     angle = rng.uniform(0, np.pi, n)
     R = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], 1).reshape(n, 2, 2)
     cov = R @ (sizes[:, :, None] ** 2 * np.eye(2)) @ R.transpose(0, 2, 1)
-    rows = np.zeros(n, contract.dtype("Splat2D"))
-    rows["mean"] = rng.uniform([-40, -40], [WIDTH + 40, HEIGHT + 40], (n, 2))
+    splats2d = np.zeros(n, contract.dtype("Splat2D"))
+    splats2d["mean"] = rng.uniform([-40, -40], [WIDTH + 40, HEIGHT + 40], (n, 2))
     opacities = rng.uniform(1 / 255, 1, n).astype(np.float32)
     xx, xy, yy = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
-    rows["conic"] = np.stack([yy / (xx * yy - xy * xy), -xy / yy, 1 / yy], 1)
-    return rows, opacities, cov
+    splats2d["conic"] = np.stack([yy / (xx * yy - xy * xy), -xy / yy, 1 / yy], 1)
+    return splats2d, opacities, cov
 
 
 def tiles():
@@ -31,30 +31,30 @@ def tiles():
 
 
 def test_covariances(splats):
-    rows, _, cov = splats
-    assert np.allclose(covariances(rows), cov[:, [0, 0, 1], [0, 1, 1]], rtol=1e-3)
+    splats2d, _, cov = splats
+    assert np.allclose(covariances(splats2d), cov[:, [0, 0, 1], [0, 1, 1]], rtol=1e-3)
 
 
 def test_rectangle_is_that_of_the_canonical_code(splats):
     """A tile is in when it has a column and a row of pixels at mean - r .. mean + r, where the upper end reaches into a tile by a whole pixel."""
-    rows, opacities, _ = splats
-    found = rectangle(rows, opacities, WIDTH, HEIGHT)
-    for row, cov, count in zip(rows, covariances(rows), found):
+    splats2d, opacities, _ = splats
+    found = rectangle(splats2d, opacities, WIDTH, HEIGHT)
+    for splat, cov, count in zip(splats2d, covariances(splats2d), found):
         variance = np.linalg.eigvalsh([[cov[0], cov[1]], [cov[1], cov[2]]])[1]
         if (cov[0] - cov[2]) ** 2 / 4 + cov[1] ** 2 < 0.1:  # its floor under the root
             variance = (cov[0] + cov[2]) / 2 + np.sqrt(0.1)
         r = np.ceil(3 * np.sqrt(variance))
-        low, high = row["mean"].astype(float) - 0.5 - r, row["mean"].astype(float) - 0.5 + r
+        low, high = splat["mean"].astype(float) - 0.5 - r, splat["mean"].astype(float) - 0.5 + r
         assert count == sum(low[0] < 16 * x + 16 and 16 * x + 1 <= high[0] and low[1] < 16 * y + 16 and 16 * y + 1 <= high[1] for x, y in tiles())
 
 
 def test_ellipse_is_the_box_of_what_is_drawn(splats):
     """The tiles that the box of a sampled outline of alpha = 1/255 meets."""
-    rows, opacities, cov = splats
-    found = ellipse(rows, opacities, WIDTH, HEIGHT)
+    splats2d, opacities, cov = splats
+    found = ellipse(splats2d, opacities, WIDTH, HEIGHT)
     turn = np.linspace(0, 2 * np.pi, 20001)
-    for row, opacity, c, count in zip(rows, opacities, cov, found):
-        outline = np.linalg.cholesky(c) @ [np.cos(turn), np.sin(turn)] * np.sqrt(2 * np.log(opacity * 255.0)) + row["mean"].astype(float)[:, None]
+    for splat, opacity, c, count in zip(splats2d, opacities, cov, found):
+        outline = np.linalg.cholesky(c) @ [np.cos(turn), np.sin(turn)] * np.sqrt(2 * np.log(opacity * 255.0)) + splat["mean"].astype(float)[:, None]
         low, high = outline.min(1), outline.max(1)
         near = 1e-3 * (1 + high - low)  # sampling and float32
 
@@ -65,18 +65,18 @@ def test_ellipse_is_the_box_of_what_is_drawn(splats):
 
 
 def test_a_splat_in_the_middle_of_a_tile():
-    row = np.zeros(1, contract.dtype("Splat2D"))
-    row["mean"], row["conic"], opacity = (40, 40), (1, 0, 1), np.float32([0.02])  # sigma 1 px: 4 px by 3 sigma, 1.8 px by alpha
-    assert rectangle(row, opacity, 64, 64) == ellipse(row, opacity, 64, 64) == 1
-    row["mean"] = 45.6  # up to 49.1 with pixel centres at integers, and up to 47.4
-    assert rectangle(row, opacity, 64, 64) == 4 and ellipse(row, opacity, 64, 64) == 1
+    splat = np.zeros(1, contract.dtype("Splat2D"))
+    splat["mean"], splat["conic"], opacity = (40, 40), (1, 0, 1), np.float32([0.02])  # sigma 1 px: 4 px by 3 sigma, 1.8 px by alpha
+    assert rectangle(splat, opacity, 64, 64) == ellipse(splat, opacity, 64, 64) == 1
+    splat["mean"] = 45.6  # up to 49.1 with pixel centres at integers, and up to 47.4
+    assert rectangle(splat, opacity, 64, 64) == 4 and ellipse(splat, opacity, 64, 64) == 1
 
 
 def test_share_of_the_sort(splats):
-    rows, opacities = splats[0], splats[1].copy()
+    splats2d, opacities = splats[0], splats[1].copy()
     opacities[::2] = 0  # culled
-    view = ViewPairs.of(rows, opacities, WIDTH, HEIGHT)
-    seen = rows[1::2], opacities[1::2]
+    view = ViewPairs.of(splats2d, opacities, WIDTH, HEIGHT)
+    seen = splats2d[1::2], opacities[1::2]
     assert view.visible == 100 and view.pairs == {"rectangle": rectangle(*seen, WIDTH, HEIGHT).sum(), "ellipse": ellipse(*seen, WIDTH, HEIGHT).sum()}
     other = ViewPairs(5000, {"rectangle": 10_000, "ellipse": 0})
     found = sort_memory([other, other], allocated=123_456)

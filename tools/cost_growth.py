@@ -30,20 +30,20 @@ def measure(model: Path, scene: Path, rasterizer: str, millions=MILLIONS, scales
 
     gaussians, views, gpu = load_splats(model), load_scene(scene, 1).views, open_device(None)
     chosen = [views[i * len(views) // VIEWS] for i in range(VIEWS)]
-    rows = []
+    results = []
     for n, scale in [*((round(1e6 * m), 1) for m in millions), *((len(gaussians), s) for s in scales)]:
         at = [replace(v, camera=v.camera.resized(round(v.camera.width * scale), round(v.camera.height * scale))) for v in chosen]
         bench = Bench(gpu, at, "random", REPEATS)
         bench.use(gaussians if n == len(gaussians) else resized(gaussians, n))
         try:
-            row = bench.measure(rasterizer, {})
+            result = bench.measure(rasterizer, {})
         except UserError as error:
             print(f"{n} splats at {scale}: {error}", flush=True)
             continue
         size = {"splats": n, "scale": scale, "width": bench.width, "height": bench.height}
-        rows.append({**size, "visible": row.visible, "ms": row.total, "stages": row.stages, "memory": row.memory})
-        print(f"{n} splats, {bench.width}x{bench.height}: {row.total:.3f} ms, {sum(row.memory.values()) / 2**20:.0f} MiB", flush=True)
-    return {"device": gpu.name, "rasterizer": rasterizer, "model": model.name, "model_splats": len(gaussians), "rows": rows}
+        results.append({**size, "visible": result.visible, "ms": result.total, "stages": result.stages, "memory": result.memory})
+        print(f"{n} splats, {bench.width}x{bench.height}: {result.total:.3f} ms, {sum(result.memory.values()) / 2**20:.0f} MiB", flush=True)
+    return {"device": gpu.name, "rasterizer": rasterizer, "model": model.name, "model_splats": len(gaussians), "rows": results}
 
 
 def plot(found: dict, out: Path) -> None:
@@ -56,9 +56,9 @@ def plot(found: dict, out: Path) -> None:
     by_splats = sorted((r for r in found["rows"] if r["scale"] == 1), key=lambda r: r["splats"])
     by_pixels = sorted({r["scale"]: r for r in found["rows"] if r["splats"] == n}.values(), key=lambda r: r["scale"])
     columns = ((by_splats, lambda r: r["splats"] / 1e6, "splats, millions"), (by_pixels, lambda r: r["width"] * r["height"] / 1e6, "pixels, millions"))
-    for column, (rows, x, label) in enumerate(columns):
+    for column, (results, x, label) in enumerate(columns):
         for axis, y, unit in ((axes[0, column], lambda r: r["ms"], "ms a step"), (axes[1, column], lambda r: sum(r["memory"].values()) / 2**30, "GiB")):
-            xs, ys = np.array([x(r) for r in rows]), np.array([y(r) for r in rows])
+            xs, ys = np.array([x(r) for r in results]), np.array([y(r) for r in results])
             axis.plot(xs, ys, "ko-", label="measured")
             axis.plot(xs, ys[0] * xs / xs[0], "k:", label="proportional to the first")
             axis.set(xlabel=label, ylabel=unit, xscale="log", yscale="log")

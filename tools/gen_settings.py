@@ -10,8 +10,9 @@ from dataclasses import Field
 from pathlib import Path
 
 from hardsplat.cli.flags import default_text
-from hardsplat.config import FIELDS, kind
+from hardsplat.config import FIELDS
 from hardsplat.fit.config import FIT_FIELDS
+from hardsplat.option import kind
 from hardsplat.raster import BACKENDS
 
 TARGET = Path(__file__).parents[1] / "app" / "hardsplat" / "settings.py"

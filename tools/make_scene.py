@@ -109,11 +109,11 @@ def visible(view: View, points: np.ndarray):
         seen = np.concatenate([camera.distortion(seen[:, :2] / depth) * depth, seen[:, 2:]], axis=1)
     x, y, z = camera.K @ seen.T
     ahead = z > 0.05
-    column, row = (np.floor(a / np.where(ahead, z, 1)).astype(int) for a in (x, y))
-    inside = ahead & (column >= 0) & (column < camera.width) & (row >= 0) & (row < camera.height)
-    row, column = np.where(inside, row, 0), np.where(inside, column, 0)
+    x, y = (np.floor(a / np.where(ahead, z, 1)).astype(int) for a in (x, y))
+    inside = ahead & (x >= 0) & (x < camera.width) & (y >= 0) & (y < camera.height)
+    y, x = np.where(inside, y, 0), np.where(inside, x, 0)
     range_ = np.linalg.norm(points - camera.position, axis=1)
-    return inside & (np.abs(range_ - view.distance[row, column]) < 0.02 * range_), row, column
+    return inside & (np.abs(range_ - view.distance[y, x]) < 0.02 * range_), y, x
 
 
 def scatter(views: list[View], count: int, rng: np.random.Generator):
@@ -124,13 +124,13 @@ def scatter(views: list[View], count: int, rng: np.random.Generator):
     points = np.empty((len(drawn), 3))
     for k, view in enumerate(training):
         mine = drawn[:, 0] == k
-        row, column = drawn[mine, 1:].T
-        o, d = rays(view.camera, column + 0.5, row + 0.5)
-        points[mine] = (o + view.distance[row, column] * d).T
+        y, x = drawn[mine, 1:].T
+        o, d = rays(view.camera, x + 0.5, y + 0.5)
+        points[mine] = (o + view.distance[y, x] * d).T
     colour, seen_by = np.zeros_like(points), np.zeros(len(points), int)
     for view in training:
-        seen, row, column = visible(view, points)
-        colour[seen] += view.image[row[seen], column[seen]]
+        seen, y, x = visible(view, points)
+        colour[seen] += view.image[y[seen], x[seen]]
         seen_by += seen
     keep = np.flatnonzero(seen_by >= 2)[:count]
     noisy = points[keep] + rng.normal(0, NOISE * courtyard.HALF, (len(keep), 3))
@@ -185,8 +185,8 @@ def _write_model(folder, views, xyz, rgb):
 def _write_transforms(out, views, xyz, rgb):
     write_transforms(out, [_name(i) for i in range(len(views))], [view.camera for view in views], ply_file_path="points.ply")
     kinds = [(name, "<f8") for name in "xyz"] + [(name, "u1") for name in ("red", "green", "blue")]
-    rows = np.array([(*p, *c) for p, c in zip(xyz, rgb)], kinds)
-    PlyData([PlyElement.describe(rows, "vertex")], byte_order="<").write(out / "points.ply")
+    vertices = np.array([(*p, *c) for p, c in zip(xyz, rgb)], kinds)
+    PlyData([PlyElement.describe(vertices, "vertex")], byte_order="<").write(out / "points.ply")
 
 
 def write_transforms(out, names, cameras, **more):

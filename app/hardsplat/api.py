@@ -24,7 +24,7 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS, rasterizer_named
-from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.sinks import STORE
 from hardsplat.settings import RasterizerName, RasterizerOptions
@@ -76,7 +76,7 @@ class Renderer:
         self._rendered: tuple[Gaussians, list[Camera], bool] | None = None  # what the last forward() was given; whether it was a sequence of cameras
         self._drawn: Camera | None = None  # whose forward pass is still there for a backward pass
         self._differentiated = False  # whether there was a backward pass since the last forward()
-        self._frame = frame_row(0, (0.0, 0.0, 0.0), 1.0)
+        self._frame = frame_data(0, (0.0, 0.0, 0.0), 1.0)
 
     def _fit(self, n: int, sh_degree: int, width: int, height: int, lens: str) -> None:
         """Makes buffers and command buffers for this size and a variant of LENSES, or keeps those there are."""
@@ -136,7 +136,7 @@ class Renderer:
         self._rendered, self._differentiated = None, False
         self._fit(len(gaussians), gaussians.sh_degree, cameras[0].width, cameras[0].height, "distorted" if any(c.distortion for c in cameras) else "pinhole")
         self.parameters.upload(gaussians)
-        self._frame = frame_row(degree, background, near, step=int(self._frame["step"]))
+        self._frame = frame_data(degree, background, near, step=int(self._frame["step"]))
         self.resources["frame"].upload(self._frame)
         images = []
         for one in cameras:
@@ -148,7 +148,7 @@ class Renderer:
     def _draw(self, camera: Camera) -> None:
         """The forward pass of one view."""
         self._drawn = None
-        self.resources["camera"].upload(camera_row(camera))
+        self.resources["camera"].upload(camera_data(camera))
         self._forward.run_once()
         if self.raster.make_room():
             for recorder in (self._forward, self._backward):

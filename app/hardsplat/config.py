@@ -4,14 +4,13 @@ Flags (`hardsplat.cli`), presets and the file saved beside a result (`presets.py
 Names follow gsplat's simple_trainer; values are those of the original 3DGS (Kerbl et al. 2023) but for what configs/published.toml sets back.
 """
 
-import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
-from types import UnionType
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 from hardsplat.errors import UserError
+from hardsplat.option import checked, option, variant
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
@@ -29,35 +28,7 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 STRATEGIES = ("budget", "adaptive", "mcmc", "none")  # the names in hardsplat.train.strategies, which takes Vulkan to import
 RASTERIZERS = ("hardware", "tiled")  # the names in hardsplat.raster.BACKENDS, which takes Vulkan to import
 
-T = TypeVar("T")
-
 DETERMINISTIC = {"rasterizer": "tiled", "tile_backward": "gather"}  # what that setting stands for
-
-
-def option(
-    default: T,
-    help: str,
-    *,
-    unit: str = "",
-    choices: Sequence[str] = (),
-    min: float = 0,
-    max: float = 2**32 - 1,
-    shown: str | None = None,
-    aka: str = "",
-    scales: int | None = None,
-) -> T:
-    """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
-
-    shown: what help prints as the default where the value alone says too little.
-    aka:   names that the Inria trainer and Brush use for it, offered when somebody types one of those.
-    scales: the value is a step of a run of max_steps; in a longer or shorter run it is as much later or earlier, but no earlier than this.
-    """
-    return field(default=default, metadata=dict(help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split()), scales=scales))
-
-
-def variant(registry: Iterable[str], help: str, auto: str = "the fastest here") -> str:
-    """The choice of one row of a registry in app/hardsplat/variants."""
-    return option("auto", f"{help}; auto: {auto}", choices=("auto", *registry))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +247,7 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
 
     def __post_init__(self):
         for name in FIELDS:
-            object.__setattr__(self, name, checked(name, getattr(self, name), where=name))
+            object.__setattr__(self, name, checked(name, getattr(self, name), name, FIELDS))
         if self.resume and self.ckpt:
             raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
         if self.mask_mode == "opacity":
@@ -292,8 +263,6 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
 GROUPS: dict[str, tuple[Field, ...]] = {group.__doc__ or "": fields(group) for group in TrainConfig.__bases__}
 FIELDS: dict[str, Field] = {f.name: f for group in GROUPS.values() for f in group}
 NAMES: dict[str, str] = {word: f.name for f in FIELDS.values() for word in (f.name, *f.metadata["aka"])}  # for suggestions
-
-_WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path", tuple[int, ...]: "a list of whole numbers"}
 
 
 def scene_folder(data_dir: Path | None) -> Path:
@@ -321,56 +290,3 @@ def check_gradient(config: TrainConfig) -> None:
     if config.strategy == "adaptive" and config.gradient == "order-free" and config.gradient_estimate == "pairs":
         why = "by the noise of its samples the adaptive strategy would take every splat for one that must grow"
         raise UserError(f"gradient_estimate pairs: {why}: leave it out, or add --strategy budget")
-
-
-def kind(f: Field) -> Any:
-    """The field's type without its `| None`."""
-    return get_args(f.type)[0] if isinstance(f.type, UnionType) else f.type
-
-
-def checked(name: str, value: Any, where: str, fields: Mapping[str, Field] | None = None) -> Any:
-    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag. fields: by default those of TrainConfig."""
-    f = (FIELDS if fields is None else fields)[name]
-    if value is None and f.default is None:
-        return None
-    choices, low, high = (f.metadata[key] for key in ("choices", "min", "max"))
-    wanted = f"one of {', '.join(choices)}" if choices else _WANTED[kind(f)]
-    try:
-        result = _converted(kind(f), value)
-        if choices and result not in choices:
-            raise TypeError
-        for number in result if isinstance(result, tuple) else [result] * isinstance(result, int | float):
-            if not low <= number <= high:  # so NaN fails too
-                wanted += f" of at most {high}" if number > high else f" of at least {low}"
-                raise TypeError
-    except (TypeError, OverflowError):
-        raise UserError(f"{where}: expected {wanted}, got {value!r}") from None
-    return result
-
-
-def _converted(kind, value):
-    """`value` as `kind` where TOML or JSON spells it differently; TypeError where it is something else."""
-    if kind is float and type(value) is int:
-        return float(value)
-    if kind is str and type(value) is int:  # device = 0
-        return str(value)
-    if kind is Path and isinstance(value, str | Path) and str(value):
-        return Path(value).expanduser()
-    if kind == tuple[int, ...] and isinstance(value, list | tuple) and all(type(n) is int for n in value):
-        return tuple(value)
-    if type(value) is not kind:  # not isinstance: True is no number here
-        raise TypeError
-    return value
-
-
-def check_known(settings: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """UserError for a setting that there is not. names: as NAMES."""
-    for name in settings:
-        if names.get(name) != name:
-            raise UserError(f"unknown setting '{name}'{nearest(name, names)}")
-
-
-def nearest(word: str, names: Mapping[str, str]) -> str:
-    """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing where none is close."""
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    return f"; did you mean '{names[close[0]]}'?" if close else ""

@@ -17,7 +17,7 @@ SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmon
 
 @dataclass
 class Gaussians:
-    """Splats in natural (activated) units, one row each, float32.
+    """Splats in natural (activated) units, float32.
 
     means:     (N, 3) world units.
     quats:     (N, 4) rotation wxyz, need not be normalized.

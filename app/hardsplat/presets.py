@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hardsplat import __version__
-from hardsplat.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, check_gradient, checked, nearest
+from hardsplat.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, check_gradient
 from hardsplat.errors import UserError
+from hardsplat.option import checked, nearest
 from hardsplat.paths import CONFIGS as PRESETS
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
@@ -61,7 +62,7 @@ def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> di
         length = layer.get("max_steps", length)
         values |= layer
         steps |= {name: (layer[name], length) for name in default if name in layer}
-    length = checked("max_steps", overrides.get("max_steps", length), "max_steps")
+    length = checked("max_steps", overrides.get("max_steps", length), "max_steps", FIELDS)
     for name, (value, of) in steps.items():
         if value and of != length:
             values[name] = max(round(value * length / of), min(value, FIELDS[name].metadata["scales"]))

@@ -28,8 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hardsplat.config import NAMES, TrainConfig, check_known
+from hardsplat.config import NAMES, TrainConfig
 from hardsplat.errors import UserError
+from hardsplat.option import check_known
 from hardsplat.presets import load_config
 
 _OWN = ("base", "config", "scenes", "seeds", "of")  # keys of a preset that are no settings

@@ -3,7 +3,8 @@
 import argparse
 
 from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, from_text, settings, show_log
-from hardsplat.config import FIELDS, checked, kind
+from hardsplat.config import FIELDS
+from hardsplat.option import checked, kind
 from hardsplat.study.axes import AXES
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
@@ -42,7 +43,7 @@ def add_flags(parser):
 def handle(flags):
     for name in AXES:
         if name in flags:
-            values = [checked(name, from_text(kind(FIELDS[name]), v), where=flag(name)) for v in flags[name]]
+            values = [checked(name, from_text(kind(FIELDS[name]), v), flag(name), FIELDS) for v in flags[name]]
             flags[name] = list(dict.fromkeys(values))
     if "data_factor" in flags:
         flags |= settings({"data_factor": flags["data_factor"]})

@@ -6,8 +6,9 @@ import re
 from dataclasses import Field
 from pathlib import Path
 
-from hardsplat.config import FIELDS, NAMES, checked, kind, nearest
+from hardsplat.config import FIELDS, NAMES
 from hardsplat.errors import UserError
+from hardsplat.option import checked, kind, nearest
 
 
 class Parser(argparse.ArgumentParser):

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from hardsplat.cli.flags import METAVARS, add_groups, add_setting, default_text, flag, from_text, settings
 from hardsplat.cli.train import require_scene
-from hardsplat.config import FIELDS, GROUPS, checked, kind, scene_folder
+from hardsplat.config import FIELDS, GROUPS, scene_folder
+from hardsplat.option import checked, kind
 from hardsplat.presets import load_config
 
 COMMON = ("max_steps", "data_factor", "test_every", "rasterizer", "format", "blending", "reduction", "strategy", "cap_max", "seed")
@@ -59,4 +60,4 @@ def _values(name: str, words: list[str]) -> list:
     f = FIELDS[name]
     if f.metadata["choices"] and "all" in words:
         return [c for c in f.metadata["choices"] if c not in ("auto", "same")]
-    return list(dict.fromkeys(checked(name, from_text(kind(f), word), where=flag(name)) for word in words))
+    return list(dict.fromkeys(checked(name, from_text(kind(f), word), flag(name), FIELDS) for word in words))

@@ -9,11 +9,11 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from hardsplat.config import check_known
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.fitter import fit as run
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.images import read_upright
+from hardsplat.option import check_known
 from hardsplat.settings import FitSettings
 
 

@@ -18,7 +18,7 @@ OPACITY, SHARE = 0.7, 0.6  # of a new blob: opacity, and standard deviation over
 
 @dataclass
 class Blobs:
-    """The nine parameters as they are trained, float32, one row a blob, the frontmost first.
+    """The nine parameters as they are trained, float32, a blob each, the frontmost first.
 
     means:      (N, 2) px from the top left corner; the first pixel's centre is at (0.5, 0.5).
     log_scales: (N, 2) log of the standard deviations along both axes, px; 0.3 px^2 are added to the covariance when it is drawn.
@@ -74,7 +74,7 @@ class Blobs:
 
 
 class BlobBuffers:
-    """Up to `capacity` blobs on the GPU with their counts. extra: rows beside `blobs`, of those in planes."""
+    """Up to `capacity` blobs on the GPU with their counts. extra: buffers beside `blobs`, of those in planes."""
 
     sh_degree = 0  # a blob has one colour
 
@@ -86,7 +86,7 @@ class BlobBuffers:
 
     @property
     def counts(self) -> np.void:
-        """The Counts row as it is now; waits for the copy."""
+        """The Counts struct as it is now; waits for the copy."""
         return self.all["counts"].download(contract.dtype("Counts"))[0]
 
     def read(self, name: str) -> np.ndarray:

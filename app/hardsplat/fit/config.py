@@ -3,8 +3,8 @@
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
 
-from hardsplat.config import checked, option, variant
 from hardsplat.errors import UserError
+from hardsplat.option import checked, option, variant
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 

@@ -26,11 +26,11 @@ from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_pl
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 
 
-def canvas_row(width: int, height: int) -> np.ndarray:
+def canvas_data(width: int, height: int) -> np.ndarray:
     """The contract's Camera of an image that is looked at straight on: its size is all that a fit takes of it."""
-    row = np.zeros((), contract.dtype("Camera"))
-    row["size"] = width, height
-    return row
+    data = np.zeros((), contract.dtype("Camera"))
+    data["size"] = width, height
+    return data
 
 
 def told(config: FitConfig, spacing: float) -> dict[str, np.ndarray]:
@@ -90,7 +90,7 @@ class FitSession(BatchedSession):
         self._shared |= compared
         self._parts += compared.values()
         self._shared["photos"].upload(words)
-        self._shared["views"].upload(canvas_row(self.width, self.height))
+        self._shared["views"].upload(canvas_data(self.width, self.height))
         self._shared["schedule"].fill(0)  # always the one view
         self._batches = self._part(Batches(device, self._shared["history"], self._on_batch))
         self._record()

@@ -260,26 +260,26 @@ class Image:
                 vk.vkCmdClearColorImage(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, value, 1, [self.range])
 
     def _bands(self):
-        """(top, rows) that fit in the staging buffer, whatever the image's size."""
-        rows = max(1, _STAGING_BYTES // (self.width * 4 * self.texel.itemsize))
-        return [(top, min(rows, self.height - top)) for top in range(0, self.height, rows)]
+        """(top, height) of the bands that fit in the staging buffer, whatever the image's size."""
+        height = max(1, _STAGING_BYTES // (self.width * 4 * self.texel.itemsize))
+        return [(top, min(height, self.height - top)) for top in range(0, self.height, height)]
 
-    def region(self, top: int, rows: int):
-        """Rows of the image, as copies from and to buffers name them."""
+    def region(self, top: int, height: int):
+        """A band of the image, as copies from and to buffers name them."""
         return vk.VkBufferImageCopy(
             imageSubresource=vk.VkImageSubresourceLayers(vk.VK_IMAGE_ASPECT_COLOR_BIT, 0, 0, 1),
             imageOffset=vk.VkOffset3D(0, top, 0),
-            imageExtent=vk.VkExtent3D(self.width, rows, 1),
+            imageExtent=vk.VkExtent3D(self.width, height, 1),
         )
 
     def download(self) -> np.ndarray:
         """(height, width, 4) in `texel`, now."""
         out = np.empty((self.height, self.width, 4), self.texel)
         staging = _staging(self.device)
-        for top, rows in self._bands():
-            part = out[top : top + rows]
+        for top, height in self._bands():
+            part = out[top : top + height]
             with once(self.device) as commands:
-                vk.vkCmdCopyImageToBuffer(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [self.region(top, rows)])
+                vk.vkCmdCopyImageToBuffer(commands, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, staging.handle, 1, [self.region(top, height)])
             part[:] = staging.array()[: part.nbytes].view(self.texel).reshape(part.shape)
         return out
 
@@ -289,10 +289,10 @@ class Image:
         if texels.shape != (self.height, self.width, 4):
             raise ValueError(f"{self.name} is ({self.height}, {self.width}, 4), got {texels.shape}")
         staging = _staging(self.device)
-        for top, rows in self._bands():
-            staging.upload(texels[top : top + rows])
+        for top, height in self._bands():
+            staging.upload(texels[top : top + height])
             with once(self.device) as commands:
-                vk.vkCmdCopyBufferToImage(commands, staging.handle, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [self.region(top, rows)])
+                vk.vkCmdCopyBufferToImage(commands, staging.handle, self.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [self.region(top, height)])
 
     def destroy(self) -> None:
         if self.handle is not None:

@@ -162,7 +162,7 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
             reads |= names & set(owner.reads) if opened in _ANY and read else names if read else set()
             writes |= names & set(owner.writes) if opened in _ANY and written else names if written else set()
     if isinstance(owner, DrawPass) and owner.attachment:
-        alias = next((row for row, actual in owner.bind.items() if actual == owner.attachment), owner.attachment)
+        alias = next((name for name, actual in owner.bind.items() if actual == owner.attachment), owner.attachment)
         writes.add(alias)
         if owner.blend or owner.clear is None:
             reads.add(alias)

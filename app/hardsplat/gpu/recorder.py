@@ -169,8 +169,8 @@ class Recorder:
         x, y, z = (-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size))
         limit = contract.CONSTANTS["MAX_GROUPS_X"]
         if x > limit:  # the same folding as `fold` in common.glsl
-            rows = -(-x // limit)
-            x, y, z = -(-x // rows), rows, 1
+            down = -(-x // limit)
+            x, y, z = -(-x // down), down, 1
         vk.vkCmdDispatch(self.commands, x, y, z)
 
     def _image(self, name: str | None) -> Image | None:

@@ -58,7 +58,7 @@ def read_model(folder: str | Path) -> tuple[dict[int, ColmapCamera], dict[int, C
 
 
 def read_tracks(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """(rows of the points of `read_model`, ids of images) of every observation of a point, both empty for models without tracks. Raises UserError like read_model."""
+    """(indices into the points of `read_model`, ids of images) of every observation of a point, both empty for models without tracks. Raises UserError like read_model."""
     folder = Path(folder)
     suffix = next((suffix for suffix in _FORMATS if all(os.path.isfile(folder / (part + suffix)) for part in _PARTS)), None)
     if suffix is None:

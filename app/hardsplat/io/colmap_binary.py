@@ -96,12 +96,12 @@ def read_points(path: Path) -> ColmapPoints:
         table += record
         file.skip(_TRACK_ITEM * int.from_bytes(record[-8:], "little"))
     file.end()
-    rows = np.frombuffer(bytes(table), _POINT)
-    return ColmapPoints(*(rows[field].copy() for field in ("xyz", "rgb", "error")))
+    records = np.frombuffer(bytes(table), _POINT)
+    return ColmapPoints(*(records[field].copy() for field in ("xyz", "rgb", "error")))
 
 
 def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """(rows of read_points, ids of images) of every observation of a point."""
+    """(indices into read_points, ids of images) of every observation of a point."""
     file = _Cursor(path)
     ids, lengths = bytearray(), []
     for _ in range(file.count("points", _POINT.itemsize)):
@@ -125,7 +125,7 @@ def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
         out += _POSE.pack(i.id, *i.qvec, *i.tvec, i.camera_id) + i.name.encode() + b"\0" + _COUNT.pack(0)
     (folder / "images.bin").write_bytes(out)
 
-    rows = np.zeros(len(points.xyz), _POINT)
-    rows["id"] = np.arange(1, len(rows) + 1)
-    rows["xyz"], rows["rgb"], rows["error"] = points.xyz, points.rgb, points.error
-    (folder / "points3D.bin").write_bytes(_COUNT.pack(len(rows)) + rows.tobytes())
+    records = np.zeros(len(points.xyz), _POINT)
+    records["id"] = np.arange(1, len(records) + 1)
+    records["xyz"], records["rgb"], records["error"] = points.xyz, points.rgb, points.error
+    (folder / "points3D.bin").write_bytes(_COUNT.pack(len(records)) + records.tobytes())

@@ -89,17 +89,17 @@ def read_points(path: Path) -> ColmapPoints:
 
 
 def read_tracks(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """(rows of read_points, ids of images) of every observation of a point."""
-    rows: list[int] = []
+    """(indices into read_points, ids of images) of every observation of a point."""
+    indices: list[int] = []
     ids: list[int] = []
-    for row, (number, line) in enumerate((number, line) for number, line in _lines(path) if line):
+    for index, (number, line) in enumerate((number, line) for number, line in _lines(path) if line):
         try:
             images = [int(word) for word in line.split()[8::2]]
         except ValueError as wrong:
             raise _wrong(path, number, "POINT3D_ID X Y Z R G B ERROR TRACK...") from wrong
-        rows += [row] * len(images)
+        indices += [index] * len(images)
         ids += images
-    return np.array(rows, np.int64), np.array(ids, np.int64)
+    return np.array(indices, np.int64), np.array(ids, np.int64)
 
 
 def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
@@ -110,13 +110,13 @@ def write(folder: Path, cameras, images, points: ColmapPoints) -> None:
         [str(c.id), c.model, str(c.width), str(c.height), *_exact(c.params)] for c in cameras))  # fmt: skip
     _write(folder / "images.txt", "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then X Y POINT3D_ID ...", (
         [str(i.id), *_exact(i.qvec), *_exact(i.tvec), str(i.camera_id), i.name + "\n"] for i in images))  # fmt: skip
-    rows = zip(points.xyz, points.rgb.tolist(), points.error[:, None])
+    numbers = zip(points.xyz, points.rgb.tolist(), points.error[:, None])
     _write(folder / "points3D.txt", "POINT3D_ID X Y Z R G B ERROR TRACK...", (
-        [str(n), *_exact(xyz), *map(str, rgb), *_exact(error)] for n, (xyz, rgb, error) in enumerate(rows, 1)))  # fmt: skip
+        [str(n), *_exact(xyz), *map(str, rgb), *_exact(error)] for n, (xyz, rgb, error) in enumerate(numbers, 1)))  # fmt: skip
 
 
-def _write(path, header, rows):
-    lines = [f"# {header}", *(" ".join(row) for row in rows), ""]
+def _write(path, header, records):
+    lines = [f"# {header}", *(" ".join(words) for words in records), ""]
     path.write_text("\n".join(lines), encoding="utf-8", newline="\n")
 
 

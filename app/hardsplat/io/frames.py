@@ -63,8 +63,8 @@ def quaternion(rotation: np.ndarray) -> np.ndarray:
         [m[0, 2] - m[2, 0], m[0, 1] + m[1, 0], 1 - m[0, 0] + m[1, 1] - m[2, 2], m[1, 2] + m[2, 1]],
         [m[1, 0] - m[0, 1], m[0, 2] + m[2, 0], m[1, 2] + m[2, 1], 1 - m[0, 0] - m[1, 1] + m[2, 2]],
     ])  # fmt: skip
-    row = k[np.diag(k).argmax()]
-    return row / np.linalg.norm(row)
+    largest = k[np.diag(k).argmax()]
+    return largest / np.linalg.norm(largest)
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:

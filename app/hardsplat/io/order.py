@@ -35,14 +35,14 @@ class Sorted:
         self._count, self._k = count, (sh_degree + 1) ** 2
         self._extra = {name: trained.QUANTITIES[name].shape(-1, sh_degree) for name in extra}
         self._width = 11 + 3 * self._k + sum(planes * width for planes, _, width in self._extra.values())
-        self._row = np.dtype([("place", "<u4"), ("values", "<f4", self._width)])
+        self._record = np.dtype([("place", "<u4"), ("values", "<f4", self._width)])
         self._filled = np.zeros(-(-count // PIECE), np.int64)
         self._stack = ExitStack()
         self._file = self._stack.enter_context(scratch(beside))
 
     def put(self, g: Gaussians, places: np.ndarray) -> None:
         """places: (N,) where each splat goes, 0 to count - 1; over all pieces each once."""
-        table = np.empty(len(g), self._row)
+        table = np.empty(len(g), self._record)
         table["place"] = places
         v = table["values"]
         further = [g.extra[name].transpose(1, 0, 2).reshape(len(g), -1) for name in self._extra]
@@ -52,15 +52,15 @@ class Sorted:
         number = np.bincount(bucket, minlength=len(self._filled))
         at = 0
         for b in np.flatnonzero(number):
-            self._file.seek((b * PIECE + self._filled[b]) * self._row.itemsize)
+            self._file.seek((b * PIECE + self._filled[b]) * self._record.itemsize)
             self._file.write(table[at : at + number[b]].tobytes())
             at += number[b]
         self._filled += number
 
     def pieces(self) -> Iterator[Gaussians]:
         for first, n in spans(self._count):
-            self._file.seek(first * self._row.itemsize)
-            table = np.frombuffer(exactly(self._file, n * self._row.itemsize), self._row)
+            self._file.seek(first * self._record.itemsize)
+            table = np.frombuffer(exactly(self._file, n * self._record.itemsize), self._record)
             v = np.empty((n, self._width), np.float32)
             v[table["place"] - first] = table["values"]
             extra, at = {}, 11 + 3 * self._k

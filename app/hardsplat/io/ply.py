@@ -31,21 +31,21 @@ def load_points(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
     """A point cloud: (N, 3) float64 positions from x y z, (N, 3) uint8 colours from red green blue, grey where it has none."""
     path = Path(path)
     table = Table(path, "vertex")
-    rows = np.concatenate(list(table.pieces()))
-    positions = _points(path, rows, ["x", "y", "z"]).astype(np.float64)
+    records = np.concatenate(list(table.pieces()))
+    positions = _points(path, records, ["x", "y", "z"]).astype(np.float64)
     names = ["red", "green", "blue"]
     if not set(names) <= set(table.dtype.names):
-        return positions, np.full((len(rows), 3), 128, np.uint8)
-    colors = _points(path, rows, names) * (255 if table.dtype["red"].kind == "f" else 1)
+        return positions, np.full((len(records), 3), 128, np.uint8)
+    colors = _points(path, records, names) * (255 if table.dtype["red"].kind == "f" else 1)
     return positions, np.clip(np.rint(colors), 0, 255).astype(np.uint8)
 
 
-def _points(path: Path, rows: np.ndarray, names: list[str]) -> np.ndarray:
+def _points(path: Path, records: np.ndarray, names: list[str]) -> np.ndarray:
     """(N, len(names)) float32, finite."""
     for name in names:
-        if name not in (rows.dtype.names or ()):
+        if name not in (records.dtype.names or ()):
             raise UserError(f"{path}: property {name} is missing; is this a point cloud?")
-    out = columns(rows, names)
+    out = columns(records, names)
     bad = ~np.isfinite(out)
     if bad.any():
         point, column = np.argwhere(bad)[0]

@@ -3,7 +3,7 @@
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
 
-from hardsplat.config import checked, option
+from hardsplat.option import checked, option
 from hardsplat.variants.atomics import ATOMICS
 
 

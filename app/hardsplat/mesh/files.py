@@ -88,9 +88,9 @@ def _ply(mesh: Mesh, texture: np.ndarray) -> PlyData:
         **dict(zip("st", (uvs[:, 0], 1 - uvs[:, 1]))),
         **dict(zip(("red", "green", "blue"), to_uint8(texture[at[:, 1], at[:, 0]]).T)),
     }
-    rows = np.empty(len(pairs), [(name, values.dtype.str) for name, values in columns.items()])
+    vertices = np.empty(len(pairs), [(name, values.dtype.str) for name, values in columns.items()])
     for name, values in columns.items():
-        rows[name] = values
+        vertices[name] = values
     faces = np.empty(len(mesh.faces), [("vertex_indices", "<i4", (3,))])
     faces["vertex_indices"] = corners.reshape(-1, 3)
-    return PlyData([PlyElement.describe(rows, "vertex"), PlyElement.describe(faces, "face")], byte_order="<", comments=["TextureFile texture.png"])
+    return PlyData([PlyElement.describe(vertices, "vertex"), PlyElement.describe(faces, "face")], byte_order="<", comments=["TextureFile texture.png"])

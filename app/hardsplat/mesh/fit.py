@@ -165,13 +165,13 @@ class MeshRun:
     def _finish(self, seconds: float) -> dict:
         session, mesh = self.session, self.session.download()
         save_mesh(self.folder, mesh, session.texture())
-        rows = []
+        views = []
         for view, photo in zip(self.held_out, self.held_out_images):
             picture = session.picture(view.camera)
-            rows.append({"name": view.name, **measured(picture, photo)})
+            views.append({"name": view.name, **measured(picture, photo)})
             write_comparison(self.folder / "renders", view.name, picture[..., :3], photo[..., :3])
         stages = stage_medians(self.stages)
-        held_out = {name: float(np.mean([r[name] for r in rows])) for name in ("iou", "psnr", "psnr_object")} if rows else None
+        held_out = {name: float(np.mean([r[name] for r in views])) for name in ("iou", "psnr", "psnr_object")} if views else None
         metrics = {
             "hardsplat": __version__,
             "scene": str(self.config.data_dir),
@@ -184,7 +184,7 @@ class MeshRun:
             "stage_ms": stages,
             "memory_bytes": session.memory(),
             "held_out": held_out,
-            "views": rows,
+            "views": views,
             "curve": self.curve,
         }
         session.destroy()
@@ -193,7 +193,7 @@ class MeshRun:
             save(_curves(metrics), self.folder / "loss.png")
         if self.config.profile:
             print(stage_table(stages))
-        said = f"IoU {{iou:.4f}}, PSNR {{psnr:.2f}} dB ({{psnr_object:.2f}} on the object alone) on {len(rows)} held-out views; ".format(**held_out) if held_out else ""
+        said = f"IoU {{iou:.4f}}, PSNR {{psnr:.2f}} dB ({{psnr_object:.2f}} on the object alone) on {len(views)} held-out views; ".format(**held_out) if held_out else ""
         print(f"{said}{len(mesh.vertices)} vertices, {session.step} steps, {seconds:.1f} s on {self.device.name}; everything is in {self.folder}")
         return metrics
 

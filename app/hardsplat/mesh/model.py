@@ -37,10 +37,10 @@ class Mesh:
         """
         edges, sides = self.edges()
         old, count = len(self.vertices), len(self.vertices) + len(edges)
-        rows = np.concatenate([np.arange(old), np.repeat(np.arange(old, count), 2)])
-        columns = np.concatenate([np.arange(old), edges.ravel()])
+        to = np.concatenate([np.arange(old), np.repeat(np.arange(old, count), 2)])
+        source = np.concatenate([np.arange(old), edges.ravel()])
         values = np.concatenate([np.ones(old), np.full(2 * len(edges), 0.5)])
-        midpoints = csr_matrix((values, (rows, columns)), (count, old))
+        midpoints = csr_matrix((values, (to, source)), (count, old))
         weights = _loop_weights(self.faces, edges, sides, old) if smooth else midpoints
         uv_edges, uv_sides = sides_of(self.uv_faces)
         uvs = np.concatenate([self.uvs, self.uvs[uv_edges].mean(axis=1)])

@@ -17,7 +17,7 @@ from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.passes import mesh_passes, record_adam, record_gather, record_show
-from hardsplat.raster.frame import camera_row
+from hardsplat.raster.frame import camera_data
 from hardsplat.raster.resolve import resolve
 from hardsplat.train.batch import HISTORY, Batches, BatchResult
 from hardsplat.train.photos import Photos
@@ -86,7 +86,7 @@ class MeshSession:
         for name in ("ids", "ids_minus", "target"):
             shared[name] = Image(device, *size, FORMATS["float32"].vk, np.float32, name)
         shared["depth"] = DepthImage(device, *size, "depth")
-        shared["views"].upload(np.stack([camera_row(v) for v in self.views]))
+        shared["views"].upload(np.stack([camera_data(v) for v in self.views]))
         shared["texels"].upload(texture.astype(np.float32))
         buffer_in(shared, "adam_texels").fill(0)
         self._batches = Batches(device, buffer_in(shared, "mesh_history"), on_batch)
@@ -129,7 +129,7 @@ class MeshSession:
     def picture(self, camera: Camera) -> np.ndarray:
         """(H, W, 4) float32: colour over black, and coverage 0 or 1. The camera must fit the canvas."""
         self.drain()
-        self._shared["camera"].upload(camera_row(camera))
+        self._shared["camera"].upload(camera_data(camera))
         self._show.run_once()
         return self._shared["target"].download()[: camera.height, : camera.width]
 
@@ -158,7 +158,7 @@ class MeshSession:
         self._own = allocate_all(self.device, {name: values.nbytes for name, values in filled.items()})
         for name, values in filled.items():
             self._own[name].upload(values)
-        self._shared["mesh"].upload(mesh_row(self.config, self.scale, count, self.texture_shape))
+        self._shared["mesh"].upload(mesh_data(self.config, self.scale, count, self.texture_shape))
         self.resources, size, triangles = {**self._shared, **self._own}, (self.width, self.height), len(mesh.faces)
 
         def step(recorder: Recorder) -> None:
@@ -204,10 +204,10 @@ def told(config: MeshConfig, scale: Scale) -> dict[str, np.ndarray]:
     }
 
 
-def mesh_row(config: MeshConfig, scale: Scale, vertices: int, texture_shape: tuple[int, ...]) -> np.ndarray:
+def mesh_data(config: MeshConfig, scale: Scale, vertices: int, texture_shape: tuple[int, ...]) -> np.ndarray:
     """The contract's Mesh struct."""
-    row = np.zeros((), contract.dtype("Mesh"))
-    row["vertices"], row["texture"] = vertices, texture_shape[1::-1]
-    row["vertex_step"], row["texel_step"], row["last_share"] = config.perturb_vertices * scale.pixel, config.perturb_texels, config.last_perturb
-    row["max_steps"], row["alpha_weight"], row["smoothing"] = config.max_steps, config.alpha_weight, config.smoothing
-    return row
+    data = np.zeros((), contract.dtype("Mesh"))
+    data["vertices"], data["texture"] = vertices, texture_shape[1::-1]
+    data["vertex_step"], data["texel_step"], data["last_share"] = config.perturb_vertices * scale.pixel, config.perturb_texels, config.last_perturb
+    data["max_steps"], data["alpha_weight"], data["smoothing"] = config.max_steps, config.alpha_weight, config.smoothing
+    return data

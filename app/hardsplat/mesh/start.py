@@ -28,14 +28,14 @@ def bounding_sphere(cameras: list[Camera], coverages: list[np.ndarray]) -> tuple
     """Centre (3,) and radius, world units, of the sphere whose outlines have about the silhouettes' places and areas. coverages: (H, W) bool."""
     normal, right, radii = np.zeros((3, 3)), np.zeros(3), []
     for camera, covered in zip(cameras, coverages):
-        rows, columns = np.nonzero(covered)
-        if not len(rows):
+        y, x = np.nonzero(covered)
+        if not len(y):
             continue
-        ray = camera.w2c[:3, :3].T @ np.linalg.solve(camera.K, [columns.mean() + 0.5, rows.mean() + 0.5, 1.0])
+        ray = camera.w2c[:3, :3].T @ np.linalg.solve(camera.K, [x.mean() + 0.5, y.mean() + 0.5, 1.0])
         ray /= np.linalg.norm(ray)
         across = np.eye(3) - np.outer(ray, ray)
         normal, right = normal + across, right + across @ camera.position
-        radii.append((camera, np.sqrt(len(rows) / np.pi)))
+        radii.append((camera, np.sqrt(len(y) / np.pi)))
     if len(radii) < 2 or np.linalg.cond(normal) > 1e6:
         raise UserError("silhouettes in fewer than two directions say nothing about where the object is; give a mesh with --init")
     centre = np.linalg.solve(normal, right)

@@ -127,7 +127,7 @@ def _viewer(packed: Packed, gaussians: Gaussians, shown: Shown, most_cameras: in
         "antialiased": shown.antialiased,
         "up": _rounded(setting.up),
         "centre": _rounded(setting.centre),
-        "cameras": [_row(name, cameras[name]) for name in names],
+        "cameras": [_entry(name, cameras[name]) for name in names],
     }
     return _template("viewer.html").render(
         whole=whole,
@@ -142,7 +142,7 @@ def _viewer(packed: Packed, gaussians: Gaussians, shown: Shown, most_cameras: in
     )
 
 
-def _row(name: str, camera: Camera) -> dict:
+def _entry(name: str, camera: Camera) -> dict:
     K = camera.K
     return {"name": name, "w2c": _rounded(camera.w2c[:3].ravel()), "K": _rounded([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]), "size": [camera.width, camera.height]}
 

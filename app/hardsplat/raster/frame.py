@@ -9,30 +9,30 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.camera import Camera
 
-_dtype = cache(contract.dtype)  # which takes longer than the rest of a row
+_dtype = cache(contract.dtype)  # which takes longer than the rest of a struct
 
 
-def camera_row(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
+def camera_data(camera: Camera, photo: int = 0, number: int = 0) -> np.ndarray:
     """The contract's Camera struct. photo: first pixel of its photograph in `photos`. number: which of the scene's physical cameras took it."""
-    row = np.zeros((), _dtype("Camera"))
-    row["world_to_camera"] = camera.w2c[:3]
-    row["position"] = camera.position
-    row["focal"] = camera.K[0, 0], camera.K[1, 1]
-    row["centre"] = camera.K[0, 2], camera.K[1, 2]
-    row["size"] = camera.width, camera.height
-    row["photo"], row["number"] = photo, number
-    row["reach"] = np.inf
+    data = np.zeros((), _dtype("Camera"))
+    data["world_to_camera"] = camera.w2c[:3]
+    data["position"] = camera.position
+    data["focal"] = camera.K[0, 0], camera.K[1, 1]
+    data["centre"] = camera.K[0, 2], camera.K[1, 2]
+    data["size"] = camera.width, camera.height
+    data["photo"], data["number"] = photo, number
+    data["reach"] = np.inf
     if camera.distortion:
         d = camera.distortion
-        row["lens"] = contract.CONSTANTS["LENS_FISHEYE" if d.fisheye else "LENS_PERSPECTIVE"]
-        row["distortion"] = np.resize([*d.coefficients, *[0.0] * (8 - len(d.coefficients))], (2, 4))
-        row["reach"] = camera.reach
-    return row
+        data["lens"] = contract.CONSTANTS["LENS_FISHEYE" if d.fisheye else "LENS_PERSPECTIVE"]
+        data["distortion"] = np.resize([*d.coefficients, *[0.0] * (8 - len(d.coefficients))], (2, 4))
+        data["reach"] = camera.reach
+    return data
 
 
-def frame_row(sh_degree: int, background, near_plane: float, step: int = 0) -> np.ndarray:
+def frame_data(sh_degree: int, background, near_plane: float, step: int = 0) -> np.ndarray:
     """The contract's Frame struct outside training. step: what random numbers differ by."""
-    row = np.zeros((), _dtype("Frame"))
-    row["sh_degree"], row["background"], row["near_plane"] = sh_degree, background, near_plane
-    row["step"] = step
-    return row
+    data = np.zeros((), _dtype("Frame"))
+    data["sh_degree"], data["background"], data["near_plane"] = sh_degree, background, near_plane
+    data["step"] = step
+    return data

@@ -111,14 +111,14 @@ class Parameters:
         for place in trained.places():
             q, planes = place.quantity, self._planes[place.quantity.name]
             for k in range(q.planes(self.sh_degree)):
-                row = table["at"][place.plane + k]
+                entry = table["at"][place.plane + k]
                 for role, buffers in planes.buffers.items() if planes.capacity else ():
-                    row[role] = buffers[k].address & 0xFFFFFFFF, buffers[k].address >> 32
-                row["width"], row["quantity"], row["number"], row["within"] = q.width, place.index, place.number + k * q.width, k
-                row["source"] = trained.GRADIENTS[f"GRADIENT_{q.gradient.upper()}"]
-                row["band"] = k + 1 if q.name == "shN" else 0
-                row["centred"] = q.centred
-                row["items"] = 0 if q.of == "splat" else planes.capacity
+                    entry[role] = buffers[k].address & 0xFFFFFFFF, buffers[k].address >> 32
+                entry["width"], entry["quantity"], entry["number"], entry["within"] = q.width, place.index, place.number + k * q.width, k
+                entry["source"] = trained.GRADIENTS[f"GRADIENT_{q.gradient.upper()}"]
+                entry["band"] = k + 1 if q.name == "shN" else 0
+                entry["centred"] = q.centred
+                entry["items"] = 0 if q.of == "splat" else planes.capacity
         self._fixed["planes"].upload(table)
         self._table = table
 
@@ -229,10 +229,10 @@ class Parameters:
         planes, roles = self._found(name)
         if not planes.capacity:
             return
-        for role, rows in zip(roles, values if len(roles) > 1 else values[None]):
+        for role, arrays in zip(roles, values if len(roles) > 1 else values[None]):
             half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
-            for buffer, row in zip(planes.buffers[role], rows, strict=True):
-                buffer.upload(to_bfloat16(row) if half else row)
+            for buffer, plane in zip(planes.buffers[role], arrays, strict=True):
+                buffer.upload(to_bfloat16(plane) if half else plane)
 
     def items(self, name: str, splats: int) -> int:
         """How many items a quantity, its moments or its gradient has."""

@@ -185,8 +185,8 @@ def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", k
 
 def bound(p: P, word: str, names: Mapping[str, str]) -> P:
     """The pass under another name, with other resources in the place of those in `names`."""
-    actual = {row: p.bind.get(row, row) for row in (*p.reads, *p.writes)}
-    changed = replace(p, name=f"{p.name} {word}", bind={**p.bind, **{row: names[a] for row, a in actual.items() if a in names}})
+    actual = {name: p.bind.get(name, name) for name in (*p.reads, *p.writes)}
+    changed = replace(p, name=f"{p.name} {word}", bind={**p.bind, **{name: names[a] for name, a in actual.items() if a in names}})
     if isinstance(changed, DrawPass) and changed.attachment and changed.attachment in names:
         return replace(changed, attachment=names[changed.attachment])
     return changed

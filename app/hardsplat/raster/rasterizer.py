@@ -37,7 +37,7 @@ class Drawn(Protocol):
     @property
     def all(self) -> Mapping[str, Buffer]: ...
     @property
-    def counts(self) -> np.void: ...  # the Counts row as it is now
+    def counts(self) -> np.void: ...  # the Counts struct as it is now
 
 
 class Rasterizer(Protocol):

@@ -42,7 +42,7 @@ def record_show(recorder: Recorder, picture: str, width: int, height: int, trans
     recorder.run(build(recorder.device, show_pass(picture, transparent)), threads=(width, height))
 
 
-def palette_row(picture: str, span: tuple[float, float] | None = None) -> np.ndarray:
+def palette_data(picture: str, span: tuple[float, float] | None = None) -> np.ndarray:
     """The contract's Palette struct. span: numbers with the first and last colour, by default the picture's own or 0 to 1."""
     from matplotlib import colormaps  # takes a while
 

@@ -25,13 +25,13 @@ _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_al
 def digit_passes(
     name: str, digit: int, digits: int, bind: dict[str, str] | None = None, swapped: bool | None = None, keys: bool = False, command: Mapping[str, int] = {}, **spec
 ) -> list[ComputePass]:
-    """The three passes of one digit of `digits`. bind: resources for the rows of the sort. Even digits go from keys to keys_alt, odd ones back,
+    """The three passes of one digit of `digits`. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back,
     unless `swapped` says it: after an even number the order is in `order`. keys: the sorted keys are wanted too.
     command: as of sort_passes."""
     swap = digit % 2 == 1 if swapped is None else swapped
-    names = {row: (bind or {}).get(row, row) for row in (*_SWAP, "digit_counts")}
-    named = {row: names[_SWAP.get(row, row) if swap else row] for row in names}
-    bind = {row: actual for row, actual in named.items() if row != actual}
+    names = {name: (bind or {}).get(name, name) for name in (*_SWAP, "digit_counts")}
+    named = {name: names[_SWAP.get(name, name) if swap else name] for name in names}
+    bind = {name: actual for name, actual in named.items() if name != actual}
     spec = {"SHIFT": 8 * digit, **spec}
     reads = ("counts", "keys", "order", "digit_counts", "digit_totals")
     last = {**spec, **command, "LAST": digit == digits - 1 and not keys}

@@ -15,7 +15,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device, DeviceLost, ValidationError
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.sinks import STORE
 
@@ -89,8 +89,8 @@ class Trial:
             raster = self.make(self.device, self.parameters, self.camera.width, self.camera.height, options, sink=STORE)
             stack.callback(raster.destroy)
             resources = raster.resources
-            resources["camera"].upload(camera_row(self.camera))
-            resources["frame"].upload(frame_row(0, (0.0, 0.0, 0.0), 0.2))
+            resources["camera"].upload(camera_data(self.camera))
+            resources["frame"].upload(frame_data(0, (0.0, 0.0, 0.0), 0.2))
             resources["d_image"].upload(self._d_image)
             recorder = Recorder(self.device, resources, timed=True)
             stack.callback(recorder.destroy)

@@ -127,13 +127,13 @@ def _settings(config: dict) -> list[tuple[str, list[dict]]]:
     """Title of each group and its settings, as in config.toml; changed: not the default."""
     out = []
     for title, group in GROUPS.items():
-        rows = []
+        settings = []
         for f in group:
             value = config.get(f.name)
             default = FIELDS[f.name].default
             default = list(default) if isinstance(default, tuple) else default
-            rows.append({"name": f.name, "value": _said(value), "changed": value != default, "help": f.metadata["help"], "unit": f.metadata["unit"]})
-        out.append((title, rows))
+            settings.append({"name": f.name, "value": _said(value), "changed": value != default, "help": f.metadata["help"], "unit": f.metadata["unit"]})
+        out.append((title, settings))
     return out
 
 
@@ -169,10 +169,10 @@ def _said(value) -> str:
 def curves(metrics: dict):
     """Loss, PSNR and number of splats by step, as one figure."""
     page = figure(8, 8, left=0.85)
-    rows = page.subplots(3, 1, sharex=True)
-    for axes, draw in zip(rows, (_loss, _quality, _splats)):
+    panels = page.subplots(3, 1, sharex=True)
+    for axes, draw in zip(panels, (_loss, _quality, _splats)):
         draw(axes, metrics)
-    rows[-1].set_xlabel("step")
+    panels[-1].set_xlabel("step")
     return page
 
 

@@ -18,7 +18,7 @@ _CACHED = 200  # photographs whose descriptors are held as floats
 
 
 class Comparison:
-    """The photographs with these image ids. rows(i): (N, 128) float32 descriptors of length 1 of the i-th, largest scale first."""
+    """The photographs with these image ids. descriptors(i): (N, 128) float32 descriptors of length 1 of the i-th, largest scale first."""
 
     def __init__(self, database: pycolmap.Database, ids: Sequence[int], image_size: int, seed: int):
         self._database, self._ids, self._seed = database, ids, seed
@@ -27,11 +27,11 @@ class Comparison:
         self._cameras = [cameras[database.read_image(i).camera_id] for i in ids]
         self._points = [database.read_keypoints(i)[:, :2].astype(np.float64) for i in ids]
         self._errors = [match_error(camera.width, camera.height, image_size) for camera in self._cameras]
-        self.rows = lru_cache(_CACHED)(self.first_rows)
+        self.descriptors = lru_cache(_CACHED)(self.first_descriptors)
 
-    def first_rows(self, i: int, count: int | None = None) -> np.ndarray:
-        rows = self._stored[i][:count].astype(np.float32)
-        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
+    def first_descriptors(self, i: int, count: int | None = None) -> np.ndarray:
+        descriptors = self._stored[i][:count].astype(np.float32)
+        return descriptors / np.maximum(np.linalg.norm(descriptors, axis=1, keepdims=True), 1e-6)
 
     def left(self, wanted: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         """Those of the pairs, of indices, that the database does not have yet."""
@@ -52,7 +52,7 @@ class Comparison:
 
     def _compare(self, pair: tuple[int, int]) -> tuple[np.ndarray, pycolmap.TwoViewGeometry | None]:
         i, j = pair
-        matches = match(self.rows(i), self.rows(j))
+        matches = match(self.descriptors(i), self.descriptors(j))
         if len(matches) < FEWEST:
             return matches, None
         error = (self._errors[i] + self._errors[j]) / 2

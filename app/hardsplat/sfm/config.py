@@ -3,8 +3,8 @@
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
 
-from hardsplat.config import checked, option
 from hardsplat.errors import UserError
+from hardsplat.option import checked, option
 
 CAMERA_MODELS = ("SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "FULL_OPENCV", "SIMPLE_RADIAL_FISHEYE", "RADIAL_FISHEYE", "OPENCV_FISHEYE")
 CAMERA_MODES = ("auto", "single", "per-folder", "per-image")

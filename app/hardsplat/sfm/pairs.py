@@ -37,11 +37,11 @@ def retrieval(similarity: np.ndarray) -> list[tuple[int, int]]:
 
 def _nearest(similarity: np.ndarray, nearest: int, spread: int) -> set[tuple[int, int]]:
     pairs = set()
-    for i, row in enumerate(similarity):
-        order = np.argsort(-row, kind="stable")
-        order = order[(order != i) & (row[order] > 0)]
+    for i, similar in enumerate(similarity):
+        order = np.argsort(-similar, kind="stable")
+        order = order[(order != i) & (similar[order] > 0)]
         rest = order[nearest:]
-        rest = rest[row[rest] >= LIKELY]
+        rest = rest[similar[rest] >= LIKELY]
         others = rest[np.unique(np.linspace(0, len(rest) - 1, spread).astype(int))] if len(rest) else []
         pairs |= {(min(i, int(j)), max(i, int(j))) for j in [*order[:nearest], *others]}
     return pairs
@@ -55,16 +55,16 @@ def similarities(descriptors: Sequence[np.ndarray], pool: Executor, progress) ->
     """
     count = len(descriptors)
     probes = np.zeros((count, PROBES, 128), np.float32)  # short ones are filled with zeros, which match nothing
-    for i, rows in enumerate(descriptors):
-        probes[i, : min(PROBES, len(rows))] = rows[:PROBES]
+    for i, features in enumerate(descriptors):
+        probes[i, : min(PROBES, len(features))] = features[:PROBES]
     out = np.zeros((count, count), np.int32)
 
-    def row(i: int) -> None:
+    def compare(i: int) -> None:
         for first in range(i + 1, count, 64):  # a block at a time, so that products stay in the cache
             others = probes[first : first + 64]
             out[i, first : first + len(others)] = _mutual(probes[i], others)
 
-    for done, _ in enumerate(pool.map(row, range(count)), 1):
+    for done, _ in enumerate(pool.map(compare, range(count)), 1):
         progress(done)
     return out + out.T
 

@@ -142,7 +142,7 @@ class Stages:
         if self.job["method"] == "exhaustive":
             return pairs.exhaustive(count)
         self.send(stage="similar", total=count, done=0)
-        similarity = pairs.similarities([comparison.first_rows(i, pairs.PROBES) for i in range(count)], self.pool, lambda done: self.send(done=done))
+        similarity = pairs.similarities([comparison.first_descriptors(i, pairs.PROBES) for i in range(count)], self.pool, lambda done: self.send(done=done))
         self.send(end="similar", seconds=0)
         return pairs.sequential(count, similarity) if self.job["method"] == "sequential" else pairs.retrieval(similarity)
 

@@ -55,11 +55,11 @@ def explained(model: pycolmap.Reconstruction, matches: Matches) -> float:
         if image.has_pose:
             points[image.image_id] = np.array([p.point3D_id if p.has_point3D() else -1 for p in image.points2D], np.int64)
     right = total = 0
-    for (i, j), rows in zip(matches.pairs, matches.matches):
+    for (i, j), matched in zip(matches.pairs, matches.matches):
         a, b = points.get(matches.ids[i]), points.get(matches.ids[j])
         if a is not None and b is not None:
-            right += int(((a[rows[:, 0]] == b[rows[:, 1]]) & (a[rows[:, 0]] >= 0)).sum())
-            total += len(rows)
+            right += int(((a[matched[:, 0]] == b[matched[:, 1]]) & (a[matched[:, 0]] >= 0)).sum())
+            total += len(matched)
     return right / max(total, 1)
 
 

@@ -30,7 +30,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.paths import CHECKOUT
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.study.axes import OPTIONS
-from hardsplat.study.measure import Bench, Row
+from hardsplat.study.measure import Bench, Measurement
 from hardsplat.study.plots import write_plots
 from hardsplat.study.sizes import count_of, resized
 from hardsplat.study.tables import markdown
@@ -107,7 +107,7 @@ def bench(
     data_factor: int | None = None,
     quiet: bool = False,
     **axes: list,
-) -> list[Row]:
+) -> list[Measurement]:
     """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
 
     data_dir: the scene; by default the one that the model's run was trained on. splats: sizes of the model, see app/hardsplat/study/sizes.py.
@@ -139,7 +139,7 @@ def bench(
         "repeats": repeats,
         "error_views": (chosen if error_views == "all" else chosen[:1]) if errors else [],
     }
-    rows, skipped, lost = [], [], False
+    results, skipped, lost = [], [], False
 
     def attempt(what: str, work: Callable, *given):
         """What the work returns; None, with a line that says why, where the device cannot do it or has not the memory."""
@@ -159,23 +159,23 @@ def bench(
             job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
             size = n
         label = ", ".join([f"{n} splats", name, *(f"{k} {v}" for k, v in options.items())])
-        row = attempt(label, job.measure, name, options)
-        if row is not None:
-            rows.append(row)
+        result = attempt(label, job.measure, name, options)
+        if result is not None:
+            results.append(result)
             if errors and (found := attempt(f"gradient error of {label}", job.errors, name, options, error_views == "all")):
-                row.errors, row.cosines = found
+                result.errors, result.cosines = found
         if folder:  # after each: a run that is killed leaves what it has measured
-            write_json(folder / "bench.json", {"about": about, "rows": [asdict(r) for r in rows], "skipped": skipped})
+            write_json(folder / "bench.json", {"about": about, "rows": [asdict(r) for r in results], "skipped": skipped})
         if lost:
             break
-    if not rows:
+    if not results:
         raise UserError(f"{gpu.name} measured none of the variants asked for; the last: {skipped[-1]}")
-    text = markdown(rows, about, skipped)
+    text = markdown(results, about, skipped)
     print(text)
     if folder:
         try:
             (folder / "bench.md").write_text(text + "\n")
         except OSError as error:
             raise UserError(f"cannot write {folder / 'bench.md'}: {error.strerror}") from None
-        write_plots(rows, folder, gpu.name)
-    return rows
+        write_plots(results, folder, gpu.name)
+    return results

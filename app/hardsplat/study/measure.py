@@ -21,7 +21,7 @@ from hardsplat.gpu.queue import complete
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.scene import View
 from hardsplat.raster import BACKENDS, rasterizer_named
-from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.hardware import HardwareOptions
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
@@ -45,7 +45,7 @@ _WARM_BATCH, _MOST_FRAMES = 0.1, 64  # seconds and frames of a submission, for i
 
 
 @dataclass
-class Row:
+class Measurement:
     """One variant at one size of the model.
 
     options: registry rows as resolved on this device. stages, forward, backward, total: milliseconds (total leaves the loss out).
@@ -88,7 +88,7 @@ class Bench:
         self._pairs: list[ViewPairs] = []  # the same for every variant
         self._reference: tuple | None = None  # (what it is of, gradients)
 
-    def measure(self, rasterizer: str, options: dict) -> Row:
+    def measure(self, rasterizer: str, options: dict) -> Measurement:
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot run, OutOfMemory; nothing stays allocated."""
         options = {"moments": "float32", **options}
         moments = options.pop("moments")
@@ -127,7 +127,7 @@ class Bench:
         pixels = float(np.mean([v.camera.width * v.camera.height for v in self.views]))
         target_bytes = 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize
         floors = floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes) if self.bandwidth else {}
-        return Row(
+        return Measurement(
             options={"rasterizer": rasterizer, **names, **threshold, "moments": moments},
             splats=n,
             stages=stages,
@@ -170,11 +170,11 @@ class Bench:
         """(milliseconds by stage, fragments by draw, visible splats): medians over repeats, means over views."""
         timed, counted = record(timed=True), record(counted=True)
         rng = np.random.default_rng(0)
-        frame = frame_row(self.gaussians.sh_degree, BACKGROUND, NEAR)
+        frame = frame_data(self.gaussians.sh_degree, BACKGROUND, NEAR)
         frame["bias1"] = frame["bias2"] = 1.0
         stages, fragments, visible, pairs = dict.fromkeys(STAGES, 0.0), [], [], []
         for view, photo in zip(self.views, self.photos):
-            resources["camera"].upload(camera_row(view.camera))
+            resources["camera"].upload(camera_data(view.camera))
             resources["frame"].upload(frame)
             if photo is not None:
                 resources["photos"].upload(pack(photo))

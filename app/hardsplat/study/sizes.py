@@ -27,8 +27,8 @@ def resized(gaussians: Gaussians, count: int, seed: int = 0) -> Gaussians:
     rng = np.random.default_rng(seed)
     chosen = rng.permutation(n)
     whole, rest = divmod(count, n)
-    rows = np.concatenate([np.arange(whole * n) % n, np.sort(chosen[:rest])])
-    out = gaussians[rows]
+    indices = np.concatenate([np.arange(whole * n) % n, np.sort(chosen[:rest])])
+    out = gaussians[indices]
     jitter = rng.standard_normal((max(count - n, 0), 3), np.float32)
     out.means[n:] += jitter * out.scales[n:].mean(axis=1, keepdims=True)
     return out

@@ -23,7 +23,7 @@ TITLES = {
 
 
 def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> dict:
-    head, rows = result_table(records)
+    head, lines = result_table(records)
     found = points(records)
     views, count = _views(folder, found)
     first = records[0]["settings"]
@@ -36,7 +36,7 @@ def page_values(folder: Path, records: list[dict], plots: dict, about: dict) -> 
         "seconds": sum(r["metrics"]["seconds"]["training"] for r in done(records)),
         "axes": axes_of(records),
         "head": head,
-        "rows": [{"cells": cells, "runs": p.runs} for cells, p in zip(rows, found)],
+        "rows": [{"cells": cells, "runs": p.runs} for cells, p in zip(lines, found)],
         "left_out": left_out(records),
         "plots": [(TITLES[name], plot(figure)) for name, figure in plots.items()],
         "views": views,

@@ -73,16 +73,16 @@ def gradient_error(axes, found: list[Point]) -> bool:
     for p in measured:
         groups.setdefault(" ".join(str(v) for n in names if (v := p.settings.get(n)) is not None) or p.label, []).append(p)
     values = {g: [[v for p in group for r in p.runs if (v := gradient("errors", g)(r)) is not None] for group in groups.values()] for g in GRADIENTS}
-    if not any(v for rows in values.values() for row in rows for v in row):
+    if not any(v for places in values.values() for errors in places for v in errors):
         return False
-    series = {g: [float(np.median(row)) for row in rows] for g, rows in values.items()}
+    series = {g: [float(np.median(errors)) for errors in places] for g, places in values.items()}
     charts.grouped(axes, list(groups), series, "Gradient error by format" if names[:1] == ["format"] else "Gradient error", "relative L2 against a float32 target")
     axes.figure.set_size_inches(max(8, axes.figure.get_figwidth()), 4.5)
     width = 0.8 / len(GRADIENTS)
-    for i, rows in enumerate(values.values()):
-        for place, row in enumerate(rows):
-            if len(row) > 1 and min(row) > 0:
-                axes.vlines(place + (i - len(GRADIENTS) // 2) * width, min(row), max(row), color="black", linewidth=1)
+    for i, places in enumerate(values.values()):
+        for place, errors in enumerate(places):
+            if len(errors) > 1 and min(errors) > 0:
+                axes.vlines(place + (i - len(GRADIENTS) // 2) * width, min(errors), max(errors), color="black", linewidth=1)
     return True
 
 

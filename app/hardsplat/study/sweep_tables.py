@@ -123,12 +123,12 @@ def result_table(records: list[dict]) -> tuple[list[str], list[list[str]]]:
     names = [n for n in axes_of(records) if n != "seed"]
     several, auto = any(len(p.runs) > 1 for p in found), chosen(records)
     head = [*(n.replace("_", " ") for n in names), *(f"{n.replace('_', ' ')} (auto)" for n in auto), *(["seeds"] if several else []), *(title for title, _, _ in COLUMNS)]
-    rows = []
+    lines = []
     for p in found:
         cells = ["-" if (v := p.settings[n]) is None else str(v) for n in names]
         cells += [", ".join(dict.fromkeys(str(r["metrics"]["variants"].get(n, "-")) for r in p.runs)) for n in auto]
-        rows.append([*cells, *([str(len(p.runs))] if several else []), *(p.text(get, form) for _, get, form in COLUMNS)])
-    return head, rows
+        lines.append([*cells, *([str(len(p.runs))] if several else []), *(p.text(get, form) for _, get, form in COLUMNS)])
+    return head, lines
 
 
 def left_out(records: list[dict]) -> list[tuple[str, str, str]]:
@@ -149,8 +149,8 @@ def markdown(records: list[dict], about: dict) -> str:
         f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, {about['date']}: `{about['command']}`",
     ]
     if found:
-        head, rows = result_table(records)
-        out += ["", "## Results", "", "PSNR and SSIM of held-out views after the last step; ± is the standard deviation over seeds.", "", *table(head, rows)]
+        head, lines = result_table(records)
+        out += ["", "## Results", "", "PSNR and SSIM of held-out views after the last step; ± is the standard deviation over seeds.", "", *table(head, lines)]
         out += _stages(found) + _errors(found)
     if missing := left_out(records):
         out += ["", "## Not done", "", *(f"- {name}: {status}{': ' + why if why else ''}" for name, status, why in missing)]
@@ -161,17 +161,17 @@ def _stages(found: list[Point]) -> list[str]:
     stages = [s for s in (*STAGES, "other") if any(p.mean(stage_ms(s)) for p in found)]
     if not stages:
         return []
-    rows = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found)
-    return ["", "## Time by stage", "", "Milliseconds of a step on the device, means over the later half of the timed steps.", "", *table(["run", *stages], rows)]
+    lines = ([p.label, *(p.text(stage_ms(s), ".3g") for s in stages)] for p in found)
+    return ["", "## Time by stage", "", "Milliseconds of a step on the device, means over the later half of the timed steps.", "", *table(["run", *stages], lines)]
 
 
 def _errors(found: list[Point]) -> list[str]:
     measured = [p for p in found if p.mean(gradient("errors", GRADIENTS[0])) is not None]
     if not measured:
         return []
-    rows = ([p.label, *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS), *(p.text(departure(g), ".1e") for g in GRADIENTS)] for p in measured)
+    lines = ([p.label, *(p.text(gradient("errors", g), ".1e") for g in GRADIENTS), *(p.text(departure(g), ".1e") for g in GRADIENTS)] for p in measured)
     note = "Gradients of the trained splats on the first held-out view against those of a float32 target: relative L2, and 1 - cosine; see `hardsplat bench --errors`."
-    return ["", "## Gradient error", "", note, "", *table(["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)], rows)]
+    return ["", "## Gradient error", "", note, "", *table(["run", *(f"L2 {g}" for g in GRADIENTS), *(f"1 - cos {g}" for g in GRADIENTS)], lines)]
 
 
 def write_csv(path: Path, records: list[dict]) -> None:

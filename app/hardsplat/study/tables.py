@@ -4,70 +4,70 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hardsplat.study.measure import GRADIENTS, STAGES, Row
+from hardsplat.study.measure import GRADIENTS, STAGES, Measurement
 
 _OF_REDUCTION = ("reduction", "hybrid_threshold")
 
 
-def varying(rows: list[Row]) -> list[str]:
+def varying(results: list[Measurement]) -> list[str]:
     """Options, and `splats`, in which the rows differ. A state format that always follows the format says nothing of its own."""
-    names = list(dict.fromkeys(n for r in rows for n in r.options))
-    follows = all(r.options.get("state_format") == r.options.get("format") for r in rows)
-    out = [n for n in names if len({r.options.get(n) for r in rows}) > 1 and not (n == "state_format" and follows)]
-    return [*(["splats"] if len({r.splats for r in rows}) > 1 else []), *out]
+    names = list(dict.fromkeys(n for r in results for n in r.options))
+    follows = all(r.options.get("state_format") == r.options.get("format") for r in results)
+    out = [n for n in names if len({r.options.get(n) for r in results}) > 1 and not (n == "state_format" and follows)]
+    return [*(["splats"] if len({r.splats for r in results}) > 1 else []), *out]
 
 
-def value(row: Row, name: str) -> str:
-    return str(row.splats if name == "splats" else row.options.get(name, "-"))
+def value(result: Measurement, name: str) -> str:
+    return str(result.splats if name == "splats" else result.options.get(name, "-"))
 
 
-def label(row: Row, names: Iterable[str]) -> str:
+def label(result: Measurement, names: Iterable[str]) -> str:
     """What tells a row from the others, for plots."""
-    return " ".join(v for n in names if (v := value(row, n)) != "-") or row.options["rasterizer"]
+    return " ".join(v for n in names if (v := value(result, n)) != "-") or result.options["rasterizer"]
 
 
-def telling(rows: list, names: list[str], what: Callable, value: Callable = value) -> tuple[list[str], list]:
+def telling(results: list, names: list[str], what: Callable, value: Callable = value) -> tuple[list[str], list]:
     """Those of `names` that `what` depends on in these rows, and a row for each of their combinations. value: of a row and a name."""
 
     def first(names: list[str]) -> dict[tuple, object]:
         out: dict[tuple, object] = {}
-        for r in rows:
+        for r in results:
             out.setdefault(tuple(value(r, n) for n in names), r)
         return out
 
     for name in reversed(names):
         fewer = [n for n in names if n != name]
         firsts = first(fewer)
-        if all(what(r) == what(firsts[tuple(value(r, n) for n in fewer)]) for r in rows):
+        if all(what(r) == what(firsts[tuple(value(r, n) for n in fewer)]) for r in results):
             names = fewer
     return names, list(first(names).values())
 
 
-def memory_of(row: Row) -> dict[str, int]:
-    return row.memory
+def memory_of(result: Measurement) -> dict[str, int]:
+    return result.memory
 
 
-def errors_of(row: Row) -> list[str]:
+def errors_of(result: Measurement) -> list[str]:
     """As printed: the order of atomics changes the digits after those."""
-    return [f"{v:.1e}" for v in (*(row.errors[n] for n in GRADIENTS), *(1 - row.cosines[n] for n in GRADIENTS))]
+    return [f"{v:.1e}" for v in (*(result.errors[n] for n in GRADIENTS), *(1 - result.cosines[n] for n in GRADIENTS))]
 
 
-def atomic_of(row: Row, rows: list[Row]) -> Row | None:
+def atomic_of(result: Measurement, results: list[Measurement]) -> Measurement | None:
     """The row that differs from this one only in its reduction, which is `atomic`: the naive baseline."""
 
-    def rest(r: Row) -> dict:
+    def rest(r: Measurement) -> dict:
         return {n: v for n, v in r.options.items() if n not in _OF_REDUCTION}
 
-    return next((r for r in rows if r.options.get("reduction") == "atomic" and r.splats == row.splats and rest(r) == rest(row)), None)
+    return next((r for r in results if r.options.get("reduction") == "atomic" and r.splats == result.splats and rest(r) == rest(result)), None)
 
 
 def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines)]
 
 
-def markdown(rows: list[Row], about: dict, skipped: list[str]) -> str:
-    names = varying(rows)
-    fixed = ", ".join(f"{n} {v}" for n, v in rows[0].options.items() if n not in names)
+def markdown(results: list[Measurement], about: dict, skipped: list[str]) -> str:
+    names = varying(results)
+    fixed = ", ".join(f"{n} {v}" for n, v in results[0].options.items() if n not in names)
     device, model, scene = about["device"], about["model"], about["scene"]
     out = [
         f"# bench of {model['file']}",
@@ -76,17 +76,17 @@ def markdown(rows: list[Row], about: dict, skipped: list[str]) -> str:
         f"views {scene['views']}, upstream {about['upstream']}, {about['repeats']} repeats.",
         f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, {about['date']}: `{about['command']}`",
         "",
-        f"In all rows: {fixed}{'' if 'splats' in names else f', {rows[0].splats} splats'}.",
+        f"In all rows: {fixed}{'' if 'splats' in names else f', {results[0].splats} splats'}.",
     ]
     sections = (_stages, _sizes, _floors, _memory, _sort, _errors)
     for section in sections:
-        out += section(rows, names, about)
+        out += section(results, names, about)
     if skipped:
         out += ["", "## Not measured", "", *(f"- {line}" for line in skipped)]
     return "\n".join(out)
 
 
-def _stages(rows: list[Row], names: list[str], about: dict) -> list[str]:
+def _stages(results: list[Measurement], names: list[str], about: dict) -> list[str]:
     head = [*names, "forward", "backward", "total", *STAGES, "fragments [M]", "fragments/s [G]"]
     lines = (
         [
@@ -96,14 +96,14 @@ def _stages(rows: list[Row], names: list[str], about: dict) -> list[str]:
             " + ".join(f"{n / 1e6:.1f}" for n in r.fragments.values()) or "-",
             " + ".join(f"{n:.3g}" for n in r.rates.values()) or "-",
         ]
-        for r in rows
+        for r in results
     )
     note = "Milliseconds on the device, median over repeats, mean over views; total = forward + backward, without the loss. Fragments of the forward and the backward draw."
     return ["", "## Stages", "", note, "", *table(head, lines)]
 
 
-def _sizes(rows: list[Row], names: list[str], about: dict) -> list[str]:
-    pairs = [(r, base) for r in rows if (base := atomic_of(r, rows)) is not None and base.stages["backward draw"]]
+def _sizes(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    pairs = [(r, base) for r in results if (base := atomic_of(r, results)) is not None and base.stages["backward draw"]]
     if all(r is base for r, base in pairs):
         return []
     head = ["splats", *(n for n in names if n != "splats"), "backward draw", "ratio to atomic"]
@@ -116,10 +116,10 @@ def _sizes(rows: list[Row], names: list[str], about: dict) -> list[str]:
     return ["", "## Size x reduction", "", note, "", *table(head, lines)]
 
 
-def _floors(rows: list[Row], names: list[str], about: dict) -> list[str]:
-    if not any(r.floors for r in rows):
+def _floors(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    if not any(r.floors for r in results):
         return []
-    stages = [s for s in STAGES if any(s in r.floors for r in rows)]
+    stages = [s for s in STAGES if any(s in r.floors for r in results)]
     head = [*names, *(f"{s}, floor" for s in stages), *(f"{s}, x floor" for s in stages)]
     lines = (
         [
@@ -127,22 +127,22 @@ def _floors(rows: list[Row], names: list[str], about: dict) -> list[str]:
             *(f"{r.floors[s]:.3g}" if s in r.floors else "-" for s in stages),
             *(f"{r.stages[s] / r.floors[s]:.1f}" if r.floors.get(s) else "-" for s in stages),
         ]
-        for r in rows
+        for r in results
     )
     rate = about["copy_bytes_per_second"] / 1e9
     note = f"Milliseconds that moving each stage's bytes once takes at the {rate:.1f} GB/s of a buffer copy measured here (read + written), and measured time over that."
     return ["", "## Stages over their floor", "", note, "", *table(head, lines)]
 
 
-def _memory(rows: list[Row], names: list[str], about: dict) -> list[str]:
-    names, rows = telling(rows, names, memory_of)
-    purposes = [p for p in rows[0].memory if any(r.memory[p] for r in rows)]
-    lines = ([*(value(r, n) for n in names), *(f"{r.memory[p] / 1e6:.3f}" for p in purposes), f"{sum(r.memory.values()) / 1e6:.3f}"] for r in rows)
+def _memory(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    names, results = telling(results, names, memory_of)
+    purposes = [p for p in results[0].memory if any(r.memory[p] for r in results)]
+    lines = ([*(value(r, n) for n in names), *(f"{r.memory[p] / 1e6:.3f}" for p in purposes), f"{sum(r.memory.values()) / 1e6:.3f}"] for r in results)
     return ["", "## Memory", "", "Megabytes (1e6 bytes) on the device by purpose, as allocated.", "", *table([*names, *purposes, "total"], lines)]
 
 
-def _sort(rows: list[Row], names: list[str], about: dict) -> list[str]:
-    firsts = {r.splats: r for r in reversed(rows)}  # the sort is the same for all variants
+def _sort(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    firsts = {r.splats: r for r in reversed(results)}  # the sort is the same for all variants
     lines = []
     for r in sorted(firsts.values(), key=lambda r: r.splats):
         for way, pairs in r.sort["pairs"].items():
@@ -151,7 +151,7 @@ def _sort(rows: list[Row], names: list[str], about: dict) -> list[str]:
                 [str(r.splats), f"{r.sort['visible']:.0f}", f"{r.sort['bytes'] / 1e6:.3f}", f"{r.sort['allocated'] / 1e6:.3f}", way, f"{pairs:.0f}"]
                 + [f"{r.sort['tile_bytes'][way] / 1e6:.3f}", *("-" if s is None else f"{s:.2%}" for s in shares)]
             )
-    published = rows[0].sort["published_share"]
+    published = results[0].sort["published_share"]
     note = (
         "Ours, for the visible splats of a view: keys, values, temporaries of both, histograms (means over views, MB = 1e6 bytes). Tile path: (16x16 tile, splat) pairs "
         "of the same splats, 36 bytes each: 64-bit key and 32-bit value, unsorted and sorted (24), and CUB's temporary copies (12). rectangle: Inria's square of 3 sigma; "
@@ -161,8 +161,8 @@ def _sort(rows: list[Row], names: list[str], about: dict) -> list[str]:
     return ["", "## Memory of the sort", "", note, "", *table(head, lines)]
 
 
-def _errors(rows: list[Row], names: list[str], about: dict) -> list[str]:
-    measured = [r for r in rows if r.errors]
+def _errors(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    measured = [r for r in results if r.errors]
     if not measured:
         return []
     names, measured = telling(measured, names, errors_of)

@@ -13,7 +13,7 @@ from hardsplat.camera import Camera
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
-from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.options import Options
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.sinks import STORE
@@ -80,7 +80,7 @@ class Engine:
         self._key: tuple | None = None
         self._given: Splats | None = None  # whose numbers the planes hold
         self._given_keys: dict[str, tuple] = {}
-        self._rows: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
+        self._structs: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
         self._out = self._d = torch.zeros(0)  # (height, width, 4) of `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
         self._drawn: tuple[Splats, Shot] | None = None  # whose forward pass is still there for a backward pass
@@ -100,8 +100,8 @@ class Engine:
             camera = shot.camera
             self._drawn = None
             self.give(splats, camera.width, camera.height, shot.call)
-            for name, row in (("camera", camera_row(camera)), ("frame", frame_row(shot.sh_degree, shot.background, shot.near))):
-                self._rows[name].copy_(torch.from_numpy(np.frombuffer(row.tobytes(), np.float32).copy()), non_blocking=True)
+            for name, data in (("camera", camera_data(camera)), ("frame", frame_data(shot.sh_degree, shot.background, shot.near))):
+                self._structs[name].copy_(torch.from_numpy(np.frombuffer(data.tobytes(), np.float32).copy()), non_blocking=True)
             self.link.run(self._forward, self._forward_rest, wait_for_first=bool(self._raster.room))
             if self._raster.room:  # pairs of tile and splat, whose number the device alone knows
                 counts = self._counts[0]
@@ -156,7 +156,7 @@ class Engine:
             self._raster = self._part(self._backend.rasterizer(device, self._parameters, width, height, self._options, sink=STORE))
             sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 16 * width * height}
             self._views = {name: self._part(self.link.buffer(size, name)) for name, size in sizes.items()}
-            self._rows = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
+            self._structs = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
             self._out, self._d = (self.link.tensor(self._views[name], (height, width, 4)) for name in ("image_out", "d_image_in"))
             self._views["counts_seen"] = self._part(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
             self._counts = self._views["counts_seen"].array(contract.dtype("Counts"))
@@ -203,5 +203,5 @@ class Engine:
                 part.destroy()
             self._parts = []
             self._key = self._given = self._drawn = None
-            self._given_keys, self._rows = {}, {}
+            self._given_keys, self._structs = {}, {}
             self._counts = np.zeros(0)

@@ -156,8 +156,8 @@ class _OneView:
 
     def _depths(self) -> Tensor:
         """(N,) along the axis of the camera. Those of splats that are culled are no less than the near plane."""
-        row = torch.from_numpy(self.camera.w2c[2]).to(self.splats[0])
-        return (self.splats[0] @ row[:3] + row[3]).clamp(min=self.near)
+        z_axis = torch.from_numpy(self.camera.w2c[2]).to(self.splats[0])
+        return (self.splats[0] @ z_axis[:3] + z_axis[3]).clamp(min=self.near)
 
     def _channels(self, colors: Tensor, background: _Background | None, shift: float) -> tuple[Tensor, Tensor]:
         """Colours (N, D) as they are -> (H, W, D), T."""

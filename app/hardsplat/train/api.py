@@ -9,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Unpack
 
-from hardsplat.config import NAMES, check_known
+from hardsplat.config import NAMES
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene
 from hardsplat.io.splats import load_splats
+from hardsplat.option import check_known
 from hardsplat.presets import load_config
 from hardsplat.settings import TrainSettings
 from hardsplat.train.trainer import Run

@@ -60,10 +60,10 @@ def _power(x: np.ndarray, p: np.ndarray) -> np.ndarray:
     return base**p * (x / base)
 
 
-def _responded(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The curve of shaders/exposure/response.glsl. rows: (4, 3) toe, shoulder, gamma, middle, as trained."""
-    toe, shoulder = (0.3 + _softplus(r + np.log(np.expm1(0.7))) for r in rows[:2])
-    gamma, middle = 0.1 + _softplus(rows[2] + np.log(np.expm1(0.9))), 0.05 + 0.9 / (1 + np.exp(-rows[3]))
+def _responded(x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The curve of shaders/exposure/response.glsl. numbers: (4, 3) toe, shoulder, gamma, middle, as trained."""
+    toe, shoulder = (0.3 + _softplus(r + np.log(np.expm1(0.7))) for r in numbers[:2])
+    gamma, middle = 0.1 + _softplus(numbers[2] + np.log(np.expm1(0.9))), 0.05 + 0.9 / (1 + np.exp(-numbers[3]))
     a = shoulder * middle / (toe + (shoulder - toe) * middle)
     low, high = a * _power(x / middle, toe), 1 - (1 - a) * _power(np.maximum(1 - x, 0) / (1 - middle), shoulder)
     return _power(np.where(x <= middle, low, high), gamma)

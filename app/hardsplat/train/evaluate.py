@@ -27,7 +27,7 @@ from hardsplat.io.scene import Scene, load_images, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.frame import camera_row, frame_row
+from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.train.camera_colors import CameraColors
@@ -74,10 +74,10 @@ class Evaluator:
         self._recorder.end()
 
     def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray, picture: bool = True, fitted: bool = False, colored: Colored | None = None) -> Measured:
-        """frame: a contract Frame row (SH degree, background, near plane). picture: the image is wanted, not its measures alone.
+        """frame: a contract Frame struct (SH degree, background, near plane). picture: the image is wanted, not its measures alone.
 
         fitted: also after a fit of colours. colored: what the camera that took the photograph does to an image, before that fit."""
-        self.resources["camera"].upload(camera_row(camera))
+        self.resources["camera"].upload(camera_data(camera))
         self.resources["frame"].upload(frame)
         self.resources["photos"].upload(pack(photo))
         self._recorder.run_once()
@@ -118,7 +118,7 @@ class Evaluator:
 
 
 def evaluation_frame(config: TrainConfig) -> np.ndarray:
-    return frame_row(config.sh_degree, BACKGROUNDS[config.background], config.near_plane)
+    return frame_data(config.sh_degree, BACKGROUNDS[config.background], config.near_plane)
 
 
 def measure_all(
@@ -201,14 +201,14 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     parameters.upload(gaussians)
     backend, lens = BACKENDS[fastest(gpu, config)], "distorted" if any(v.camera.distortion for v in scene.views) else "pinhole"
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), replace(backend.options.of(config), lens=lens), sink=None)
-    frame = frame_row(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
-    rows, distances = [], []
+    frame = frame_data(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
+    measures, distances = [], []
     for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet, fitted=True, colors=colors):
-        rows.append(replace(m, image=None))
+        measures.append(replace(m, image=None))
         if distance and m.image is not None:
             distances.append(distance(m.image, m.photo))
         save_comparison(out / "renders", m)
-    table = {**summary(rows), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
+    table = {**summary(measures), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
     if pose_opt or config.pose_opt:
         cameras = _refined(gpu, config, gaussians, scene)
         again = measure_all(gpu, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True, colors=colors)
@@ -226,7 +226,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
 def _say(table: dict) -> None:
     lines = [*table["views"], {**table, "name": f"mean of {len(table['views'])} held-out views"}]
     lines += [{**table["refined"], "name": "mean with refined poses"}] if "refined" in table else []
-    for row in lines:
-        print(f"{row['name']:32s} PSNR {row['psnr']:6.2f} dB  SSIM {row['ssim']:.4f}   with colours fitted {row['fitted_psnr']:6.2f} dB  {row['fitted_ssim']:.4f}")
+    for line in lines:
+        print(f"{line['name']:32s} PSNR {line['psnr']:6.2f} dB  SSIM {line['ssim']:.4f}   with colours fitted {line['fitted_psnr']:6.2f} dB  {line['fitted_ssim']:.4f}")
     if lpips := table.get("lpips"):
         print(f"LPIPS {lpips['mean']:.4f} ({lpips['variant']}: {lpips['what']}; version {lpips['version']})")

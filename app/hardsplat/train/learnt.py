@@ -49,12 +49,12 @@ def measure_refined(
     Raises OutOfMemory where a second session does not fit.
     """
     cameras = refine_held_out(device, config, gaussians, scene, scene.test, stopped)
-    rows = []
+    measures = []
     for m in measure_all(device, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True, colors=colors) if cameras else ():
-        rows.append(replace(m, image=None))
+        measures.append(replace(m, image=None))
         if stopped():
             return [], {}
-    return cameras, summary(rows) if rows else {}
+    return cameras, summary(measures) if measures else {}
 
 
 def unevenness(m: Measured) -> float:

@@ -16,7 +16,7 @@ from hardsplat.files import replacing
 from hardsplat.train.evaluate import Measured
 from hardsplat.train.watch import Running, Watcher
 
-COLUMNS = ("step", "seconds", "loss", "psnr", "splats", "steps_per_second", "eval_psnr", "eval_ssim")  # of a row, in this order
+COLUMNS = ("step", "seconds", "loss", "psnr", "splats", "steps_per_second", "eval_psnr", "eval_ssim")  # of a record, in this order
 PICTURE_SECONDS = 60.0  # between pictures of a held-out view, at least
 TENSORBOARD = "tensorboard"  # the folder, in the result folder
 
@@ -26,7 +26,7 @@ def log_of(name: str) -> Watcher | None:
     return None if name == "none" else {"jsonl": JsonLines, "csv": Csv, "tensorboard": TensorBoard}[name]()
 
 
-def batch_row(run: Running) -> dict[str, float]:
+def batch_record(run: Running) -> dict[str, float]:
     """What is known of the batch that was just done."""
     log = run.log
     speed = 1 / max(run.session.step_seconds, 1e-9)
@@ -34,13 +34,13 @@ def batch_row(run: Running) -> dict[str, float]:
     return {name: value for name, value in zip(COLUMNS, numbers) if value is not None}
 
 
-def measured_row(result: dict) -> dict[str, float]:
+def measured_record(result: dict) -> dict[str, float]:
     """What a measurement of the held-out views says: means over them."""
     return {"step": result["step"], "seconds": result["training_seconds"], "splats": result["splats"], "eval_psnr": result["psnr"], "eval_ssim": result["ssim"]}
 
 
-class _Rows(Watcher):
-    """A row for every batch and every measurement, written at once. A run that goes on keeps the rows up to its step."""
+class _Records(Watcher):
+    """A record for every batch and every measurement, written at once. A run that goes on keeps the records up to its step."""
 
     name = ""
 
@@ -60,23 +60,23 @@ class _Rows(Watcher):
         """The lines that the file begins with: of an earlier part of the run, those that are not after `step`."""
         raise NotImplementedError
 
-    def line(self, row: dict[str, float]) -> str:
+    def line(self, record: dict[str, float]) -> str:
         raise NotImplementedError
 
-    def _write(self, row: dict[str, float]) -> None:
+    def _write(self, record: dict[str, float]) -> None:
         if self._file is not None:
             try:
-                self._file.write(self.line(row))
+                self._file.write(self.line(record))
                 self._file.flush()
             except OSError as error:  # a full disk must not end a training that may go on
                 print(f"note: {self.name} ends here: {error.strerror}")
                 self._file = None
 
     def batch(self, run: Running) -> None:
-        self._write(batch_row(run))
+        self._write(batch_record(run))
 
     def measured(self, run: Running, result: dict, example: Measured) -> None:
-        self._write(measured_row(result))
+        self._write(measured_record(result))
 
     def close(self) -> None:
         if self._file is not None:
@@ -88,7 +88,7 @@ def _read(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) if path.is_file() else []
 
 
-class JsonLines(_Rows):
+class JsonLines(_Records):
     """metrics.jsonl: an object a line with some of COLUMNS."""
 
     name = "metrics.jsonl"
@@ -96,18 +96,18 @@ class JsonLines(_Rows):
     def begin(self, path: Path, step: int) -> Iterable[str]:
         for line in _read(path):
             try:
-                row = json.loads(line)
-                if line.endswith("\n") and row["step"] <= step:
+                record = json.loads(line)
+                if line.endswith("\n") and record["step"] <= step:
                     yield line
             except (ValueError, KeyError, TypeError):
                 continue  # cut short, or somebody else's
 
-    def line(self, row: dict[str, float]) -> str:
-        return json.dumps(row) + "\n"
+    def line(self, record: dict[str, float]) -> str:
+        return json.dumps(record) + "\n"
 
 
-class Csv(_Rows):
-    """metrics.csv: a line of COLUMNS, then rows that leave out what they do not know."""
+class Csv(_Records):
+    """metrics.csv: a line of COLUMNS, then records that leave out what they do not know."""
 
     name = "metrics.csv"
 
@@ -118,8 +118,8 @@ class Csv(_Rows):
             if line.endswith("\n") and len(cells) == len(COLUMNS) and cells[0].isdigit() and int(cells[0]) <= step:
                 yield line
 
-    def line(self, row: dict[str, float]) -> str:
-        return ",".join(repr(row[name]) if name in row else "" for name in COLUMNS) + "\n"
+    def line(self, record: dict[str, float]) -> str:
+        return ",".join(repr(record[name]) if name in record else "" for name in COLUMNS) + "\n"
 
 
 class TensorBoard(Watcher):
@@ -140,13 +140,13 @@ class TensorBoard(Watcher):
             raise UserError(f"cannot write {run.folder / TENSORBOARD}: {error.strerror}; choose another --result-dir, or --log none") from None
         self._pictured = time.monotonic()
 
-    def _scalars(self, folder: str, row: dict[str, float]) -> None:
-        for name, value in row.items():
+    def _scalars(self, folder: str, record: dict[str, float]) -> None:
+        for name, value in record.items():
             if name not in ("step", "seconds"):
-                self._writer.add_scalar(f"{folder}/{name}", value, row["step"])
+                self._writer.add_scalar(f"{folder}/{name}", value, record["step"])
 
     def batch(self, run: Running) -> None:
-        self._scalars("train", batch_row(run))
+        self._scalars("train", batch_record(run))
 
     def turn(self, run: Running, wait: bool = False) -> None:
         if not wait and time.monotonic() - self._pictured > PICTURE_SECONDS and (example := run.example()) is not None:

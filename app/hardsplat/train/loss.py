@@ -61,24 +61,24 @@ def loss_terms(settings, extent: float = 1.0, items: Mapping[Of, int] | None = N
 
     capacity: of splats. term_sums must have `regions_of` times as many floats as there are groups.
     """
-    row = np.zeros((), contract.dtype("LossTerms"))
+    data = np.zeros((), contract.dtype("LossTerms"))
     counts = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": 0}
     first = 0
     for i, name in enumerate(ordered()):
         term = LOSS_TERMS[name]
-        row["weight"][i] = term.weight(settings, extent)
+        data["weight"][i] = term.weight(settings, extent)
         if term.of != PIXELS:
             q = trained.QUANTITIES[term.of]
-            row["first"][i], row["regions"][i] = first, q.planes(sh_degree)
-            row["width"][i], row["items"][i] = q.width, counts[q.of]
+            data["first"][i], data["regions"][i] = first, q.planes(sh_degree)
+            data["width"][i], data["items"][i] = q.width, counts[q.of]
             first += q.planes(sh_degree)
-    row["groups"] = -(-max(capacity, *counts.values()) // _GROUP)
-    return row
+    data["groups"] = -(-max(capacity, *counts.values()) // _GROUP)
+    return data
 
 
-def term_sums_bytes(row: np.ndarray) -> int:
+def term_sums_bytes(data: np.ndarray) -> int:
     """Bytes of `term_sums` for a LossTerms struct."""
-    return int(row["regions"].sum()) * int(row["groups"]) * contract.itemsize("term_sums")
+    return int(data["regions"].sum()) * int(data["groups"]) * contract.itemsize("term_sums")
 
 
 def _tiles(width: int, height: int) -> int:

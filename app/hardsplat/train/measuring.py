@@ -48,8 +48,8 @@ class Measurements:
         """PSNR of these views of the scene now, dB."""
         run = self.run
         with run.aside("measuring"):
-            rows = measure_all(run.device, run.session.raster, run.scene, indices, self._frame(), quiet=True, pictures=False)
-            return [m.psnr for m in rows]
+            measures = measure_all(run.device, run.session.raster, run.scene, indices, self._frame(), quiet=True, pictures=False)
+            return [m.psnr for m in measures]
 
     def measure(self, step: int, gaussians: Future[Gaussians] | None = None) -> None:
         """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
@@ -57,7 +57,7 @@ class Measurements:
         shown: Measured | None = None
         if run.scene.test and not run.stopping.asked:
             with run.aside("measuring"):
-                rows: list[Measured] = []
+                measures: list[Measured] = []
                 gains: list[Future[float]] = []
                 self._busy, fitted = True, run.config.exposure != "none"
                 how: dict[str, Any] = {"photos": results.held_out(), "pictures": last, "fitted": fitted, "colors": self._colors()}
@@ -66,27 +66,27 @@ class Measurements:
                         if run.stopping.asked:
                             break
                         run.watchers.turn(run)
-                        rows.append(replace(m, image=None))
+                        measures.append(replace(m, image=None))
                         if shown is None:
                             shown = m
                         if gaussians is not None:
                             gains += [] if fitted else [results.background.do("measuring", partial(unevenness, m))]
                             results.comparison(m)
-                            if len(rows) == 1:
+                            if len(measures) == 1:
                                 results.viewer(gaussians, m.name)
                 finally:
                     self._busy = False
-                if shown is not None and len(rows) == len(run.scene.test):
-                    self._tell(step, rows, shown, gaussians.result() if gaussians is not None and run.config.pose_opt else None)
+                if shown is not None and len(measures) == len(run.scene.test):
+                    self._tell(step, measures, shown, gaussians.result() if gaussians is not None and run.config.pose_opt else None)
                     if note := uneven([gain.result() for gain in gains]):
                         tqdm.write(note)
         if gaussians is not None and shown is None:
             results.viewer(gaussians, None)
 
-    def _tell(self, step: int, rows: list[Measured], example: Measured, refined: Gaussians | None) -> None:
+    def _tell(self, step: int, measures: list[Measured], example: Measured, refined: Gaussians | None) -> None:
         """refined: the splats against which the poses of held-out views are refined, to measure them from there too."""
         run, log = self.run, self.run.log
-        result = {"step": step, "splats": run.session.count(), "training_seconds": log.training_seconds, **summary(rows)}
+        result = {"step": step, "splats": run.session.count(), "training_seconds": log.training_seconds, **summary(measures)}
         log.evaluations[:] = [e for e in log.evaluations if e["step"] != step] + [result]  # a resumed run may measure again
         run.watchers.measured(run, result, example)
         tqdm.write(f"step {step}: held-out PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {log.training_seconds:.1f} s")

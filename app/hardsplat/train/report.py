@@ -127,9 +127,9 @@ def stage_table(stages: dict[str, float]) -> str:
     if not stages:
         return "no step was timed: the device has no timestamps, or no step was made"
     whole = sum(stages.values())
-    rows = [*stages.items(), ("whole step", whole)]
-    width = max(len(name) for name, _ in rows)
-    return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in rows)])
+    lines = [*stages.items(), ("whole step", whole)]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines)])
 
 
 def check_folder(path: Path) -> None:

@@ -54,11 +54,11 @@ def record_end(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
 
 def rate_plan(first: float, last: float | None = None, until: int = 1, every: int = 1, sh_degree: int = 0, warm_up: int = 0, since: int = 0, shape: int = 0) -> np.ndarray:
     """The contract's RatePlan struct. last: the rate at step `until`, by default `first`, which it is until step `since`. A rate of 0 leaves its plane at rest."""
-    row = np.zeros((), contract.dtype("RatePlan"))
-    row["first"], row["last"] = first, first if last is None else last
-    row["until"], row["every"], row["sh_degree"], row["warm_up"], row["since"] = until, every, sh_degree, warm_up, since
-    row["shape"] = shape
-    return row
+    data = np.zeros((), contract.dtype("RatePlan"))
+    data["first"], data["last"] = first, first if last is None else last
+    data["until"], data["every"], data["sh_degree"], data["warm_up"], data["since"] = until, every, sh_degree, warm_up, since
+    data["shape"] = shape
+    return data
 
 
 def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.ndarray:
@@ -94,18 +94,18 @@ def step_settings(
     near_plane: float = 0.0,
 ) -> np.ndarray:
     """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans."""
-    row = np.zeros((), contract.dtype("StepSettings"))
-    row["seed"], row["background_mode"], row["near_plane"] = seed, BACKGROUND_MODES.index(background), near_plane
-    row["max_sh_degree"], row["sh_degree_interval"], row["splat_planes"] = sh_degree, sh_degree_interval, splat_planes
-    row["beta1"], row["beta2"] = beta1, beta2
-    return row
+    data = np.zeros((), contract.dtype("StepSettings"))
+    data["seed"], data["background_mode"], data["near_plane"] = seed, BACKGROUND_MODES.index(background), near_plane
+    data["max_sh_degree"], data["sh_degree_interval"], data["splat_planes"] = sh_degree, sh_degree_interval, splat_planes
+    data["beta1"], data["beta2"] = beta1, beta2
+    return data
 
 
 def adam_settings(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-15) -> np.ndarray:
     """The contract's AdamSettings struct."""
-    row = np.zeros((), contract.dtype("AdamSettings"))
-    row["beta1"], row["beta2"], row["eps"] = beta1, beta2, eps
-    return row
+    data = np.zeros((), contract.dtype("AdamSettings"))
+    data["beta1"], data["beta2"], data["eps"] = beta1, beta2, eps
+    return data
 
 
 def view_order(seed: int, step0: int, count: int, n_views: int, apart: Sequence[int] = (), apart_until: int = 0) -> np.ndarray:

@@ -22,7 +22,7 @@ from hardsplat.gpu.memory import Buffer, Image, buffer_in
 from hardsplat.gpu.queue import submit
 from hardsplat.gpu.recorder import Recordings
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.frame import camera_row
+from hardsplat.raster.frame import camera_data
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.sinks import Sink, adam, resolve_moments
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
@@ -114,16 +114,16 @@ class Session(BatchedSession):
 
     def _allocate_shared(self) -> None:
         """What does not depend on the number of splats."""
-        terms, views = self._terms(), self._rows(self.views)
+        terms, views = self._terms(), self._cameras(self.views)
         self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
         allocate_step(self._shared, self.device, self.config, (self.width, self.height), self.extent, views, terms, self.capture.frozen)
         if self.strategy.scores:
             self._shared["weights"] = allocate_weights(self.device, (self.width, self.height))
         self._batches = Batches(self.device, buffer_in(self._shared, "history"), self._on_batch)
 
-    def _rows(self, views: list[Camera]) -> np.ndarray:
+    def _cameras(self, views: list[Camera]) -> np.ndarray:
         """The contract's Camera struct of each view."""
-        return np.stack([camera_row(v, number=number) for v, number in zip(views, self.numbers, strict=True)])
+        return np.stack([camera_data(v, number=number) for v, number in zip(views, self.numbers, strict=True)])
 
     def _terms(self, capacity: int = 0) -> np.ndarray:
         return loss_terms(self.config, self.extent, self.items, self.config.sh_degree, capacity)
@@ -191,7 +191,7 @@ class Session(BatchedSession):
     def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
         """Trains on the same views at another size, none larger than at first, from the next step on."""
         self.drain()
-        self._shared["views"].upload(self._rows(views))
+        self._shared["views"].upload(self._cameras(views))
         self.photos.show(images)
         if self.capture.depths:
             self.capture.depths.show(views)

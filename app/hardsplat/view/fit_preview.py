@@ -94,9 +94,9 @@ class FitPreview:
             if part is not None:
                 part.destroy()
         self._commands = self._image = None
-        row = np.zeros((), contract.dtype("Overlay"))
-        row["size"] = size
-        self._overlay.upload(row)
+        data = np.zeros((), contract.dtype("Overlay"))
+        data["size"] = size
+        self._overlay.upload(data)
         rgba8 = FORMATS["unorm8"]
         self._image = image = Image(session.device, *size, rgba8.vk, rgba8.texel, "screen")
         self._commands = commands = Recorder(session.device, {**session.resources, "overlay": self._overlay, "screen": image})

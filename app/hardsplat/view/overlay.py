@@ -38,7 +38,7 @@ def packed(coverage: np.ndarray) -> np.ndarray:
 def grid(lines: Sequence[str]) -> np.ndarray:
     """The contract's `text` (ROWS, COLUMNS) uint32: codes, 0 beyond the end of a line. What is not ASCII becomes a question mark."""
     out = np.zeros((ROWS, COLUMNS), np.uint32)
-    for row, line in zip(out, lines):
+    for codes_of_line, line in zip(out, lines):
         codes = np.array([ord(c) if FIRST <= ord(c) <= LAST else ord("?") for c in line[:COLUMNS]], np.uint32)
-        row[: len(codes)] = codes
+        codes_of_line[: len(codes)] = codes
     return out

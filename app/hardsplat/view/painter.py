@@ -12,15 +12,15 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import buffer_in
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
-from hardsplat.raster.frame import camera_row
+from hardsplat.raster.frame import camera_data
 from hardsplat.raster.parameters import Parameters
-from hardsplat.raster.show import allocate_show, palette_row, record_show
+from hardsplat.raster.show import allocate_show, palette_data, record_show
 
 
 class Painter:
     """pictures: of app/hardsplat/variants/pictures.py. width, height: of the largest camera. transparent: straight alpha instead of a background.
 
-    frame: a contract Frame row. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated.
+    frame: a contract Frame struct. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Painter:
             self.raster = self._part(backend.rasterizer(device, parameters, width, height, options, sink=None))
             self._shown = allocate_show(device, width, height)
             self._parts += self._shown.values()
-            self._palettes = {picture: palette_row(picture) for picture in pictures}
+            self._palettes = {picture: palette_data(picture) for picture in pictures}
             self._record()
             self.resources["frame"].upload(frame)
         except BaseException:
@@ -67,7 +67,7 @@ class Painter:
 
     def span(self, picture: str, low: float, high: float) -> None:
         """The numbers that have the first and the last colour of the palette from here on."""
-        self._palettes[picture] = palette_row(picture, (low, high))
+        self._palettes[picture] = palette_data(picture, (low, high))
 
     def draw(self, picture: str, camera: Camera) -> np.ndarray:
         """(camera.height, camera.width, 4) uint8 RGBA."""
@@ -81,7 +81,7 @@ class Painter:
         return buffer_in(self._shown, "values").download(np.float32, self.width * self.height).reshape(self.height, self.width)[: camera.height, : camera.width]
 
     def _run(self, picture: str, camera: Camera) -> None:
-        self.resources["camera"].upload(camera_row(camera))
+        self.resources["camera"].upload(camera_data(camera))
         self.resources["palette"].upload(self._palettes[picture])
         self._recorders[picture].run_once()
         if self.raster.make_room():

@@ -23,7 +23,7 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.io.video import CODECS
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.frame import frame_row
+from hardsplat.raster.frame import frame_data
 from hardsplat.train.evaluate import BACKGROUNDS
 from hardsplat.train.result import find_model
 from hardsplat.variants.formats import FORMATS
@@ -98,7 +98,7 @@ def render(
         raise UserError(f"{out}: the views have {len(sizes)} different sizes, a video has one; add --width and --height")
     gpu = open_device(config.device)
     canvas = max(w for w, _ in sizes), max(h for _, h in sizes)
-    frame = frame_row(degree, color, config.near_plane)
+    frame = frame_data(degree, color, config.near_plane)
     painter = _painter(gpu, drawn_by, gaussians, canvas, modes, frame, transparent)
     names, legends = [n for n in modes if n in look.mode], {}
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.api import camera_row, frame_row
+from hardsplat.api import camera_data, frame_data
 from hardsplat.camera import Camera
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, Image
@@ -17,7 +17,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.hardware import TIMED, HardwareRasterizer
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rows import HardwareOptions, Rows
-from hardsplat.raster.show import SCREEN_PASS, allocate_show, palette_row, record_show
+from hardsplat.raster.show import SCREEN_PASS, allocate_show, palette_data, record_show
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view.overlay import COLUMNS, ROWS, atlas, grid, packed
@@ -104,7 +104,7 @@ class Screen:
         self._values = self._canvas["values"] = Buffer(self.device, width * height * contract.itemsize("values"), "values", host=True)
         rgba8 = FORMATS["unorm8"]
         self._screen = self._canvas["screen"] = Image(self.device, width, height, rgba8.vk, rgba8.texel, "screen")
-        self._canvas["palette"].upload(palette_row(picture))
+        self._canvas["palette"].upload(palette_data(picture))
         if self._captured:
             self._copy = self._canvas["captured"] = Buffer(self.device, width * height * 4, "captured", host=True)
         self._record(self._raster, picture)
@@ -125,13 +125,13 @@ class Screen:
 
     def place(self, camera: Camera, sh_degree: int, layout: Layout, lines: list[str]) -> None:
         """What the next frame shows. camera: of the render, layout.render / layout.scale px. lines: text. No frame may be in flight."""
-        own, row = self._own, np.zeros((), contract.dtype("Overlay"))
-        own["camera"].upload(camera_row(camera))
-        own["frame"].upload(frame_row(sh_degree, self.look.background, self.look.near_plane))
-        row["size"], row["render"], row["scale"] = layout.size, layout.render, layout.scale
-        row["photo_at"], row["photo_size"], row["photo_share"] = layout.photo[:2], layout.photo[2:], layout.share
-        row["cell"], row["grid"] = self._cell, (COLUMNS, ROWS)
-        own["overlay"].upload(row)
+        own, data = self._own, np.zeros((), contract.dtype("Overlay"))
+        own["camera"].upload(camera_data(camera))
+        own["frame"].upload(frame_data(sh_degree, self.look.background, self.look.near_plane))
+        data["size"], data["render"], data["scale"] = layout.size, layout.render, layout.scale
+        data["photo_at"], data["photo_size"], data["photo_share"] = layout.photo[:2], layout.photo[2:], layout.share
+        data["cell"], data["grid"] = self._cell, (COLUMNS, ROWS)
+        own["overlay"].upload(data)
         own["text"].upload(grid(lines))
 
     def photograph(self, words: np.ndarray) -> None:
@@ -157,7 +157,7 @@ class Screen:
         if not values.size:
             return None
         low, high = (float(v) for v in np.quantile(values, (0.02, 0.98)))
-        self._canvas["palette"].upload(palette_row(picture, (low, high)))
+        self._canvas["palette"].upload(palette_data(picture, (low, high)))
         return low, high
 
     def pixels(self, width: int, height: int) -> np.ndarray:

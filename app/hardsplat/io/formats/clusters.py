@@ -91,38 +91,38 @@ def _shares(errors: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
     return share
 
 
-def _some(rows: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
-    return rows if len(rows) <= number else rows[rng.choice(len(rows), number, replace=False)]
+def _some(vectors: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
+    return vectors if len(vectors) <= number else vectors[rng.choice(len(vectors), number, replace=False)]
 
 
-def _lloyd(rows: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def _lloyd(vectors: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """(size or fewer, D) cluster centres."""
-    if len(rows) <= size:
-        return rows.copy()
-    centres = _some(rows, size, rng).copy()
+    if len(vectors) <= size:
+        return vectors.copy()
+    centres = _some(vectors, size, rng).copy()
     for _ in range(_TURNS):
-        label, squared = _nearest(rows, centres)
+        label, squared = _nearest(vectors, centres)
         number = np.bincount(label, minlength=size)
         order = np.argsort(label, kind="stable")
         used = np.flatnonzero(number)
         starts = np.concatenate([[0], np.cumsum(number)])[:-1]
-        centres[used] = np.add.reduceat(rows[order], starts[used]) / number[used, None]
+        centres[used] = np.add.reduceat(vectors[order], starts[used]) / number[used, None]
         empty = np.flatnonzero(number == 0)
-        centres[empty] = rows[np.argsort(squared)[len(rows) - len(empty) :]]  # those that are farthest from any
+        centres[empty] = vectors[np.argsort(squared)[len(vectors) - len(empty) :]]  # those that are farthest from any
     return centres
 
 
-def _distances(rows: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """(N, M) squared distances, less the square of each row."""
-    return (centres**2).sum(axis=1) - 2 * rows @ centres.T
+def _distances(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """(N, M) squared distances, less the square of each vector."""
+    return (centres**2).sum(axis=1) - 2 * vectors @ centres.T
 
 
-def _nearest(rows: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _nearest(vectors: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(N,) index of the nearest centre, (N,) squared distance; in blocks, so that the distances of all never lie in memory together."""
-    label, squared = np.empty(len(rows), np.int64), np.empty(len(rows), np.float32)
+    label, squared = np.empty(len(vectors), np.int64), np.empty(len(vectors), np.float32)
     block = max(1, (1 << 22) // max(1, len(centres)))
-    for at in range(0, len(rows), block):
-        part = rows[at : at + block]
+    for at in range(0, len(vectors), block):
+        part = vectors[at : at + block]
         distances = _distances(part, centres)
         label[at : at + block] = distances.argmin(axis=1)
         squared[at : at + block] = distances.min(axis=1) + (part**2).sum(axis=1)

@@ -57,10 +57,10 @@ def _pieces(vertex: Table, chunks: Table, bands: Table | None) -> Iterator[Gauss
     bounds = np.concatenate(list(chunks.pieces()))
     position, scale, color = (columns(bounds, b).reshape(-1, 2, 3) if set(b) <= set(bounds.dtype.names or ()) else None for b in _BOUNDS)
     sh_pieces = bands.pieces() if bands else None
-    for i, rows in enumerate(vertex.pieces()):
-        n = len(rows)
+    for i, records in enumerate(vertex.pieces()):
+        n = len(records)
         chunk = (i * PIECE + np.arange(n)) // CHUNK
-        packed = [rows[name].astype(np.uint32) for name in _PACKED]
+        packed = [records[name].astype(np.uint32) for name in _PACKED]
         rgba = _unpack(packed[3], _COLOR)
         which = packed[1] >> 30
         quats = from_smallest_three(which, (_unpack(packed[1], _ROTATION)[:, 1:] - 0.5) * np.sqrt(2))
@@ -116,9 +116,9 @@ def write(path: Path, splats: Splats) -> None:
         packed, bands = (stack.enter_context(scratch(path)) for _ in range(2))
         file.write("\n".join([*lines, "end_header\n"]).encode())
         for g in even(splats.pieces(), PIECE):
-            bounds, rows = _compressed(g)
+            bounds, records = _compressed(g)
             file.write(bounds.astype("<f4").tobytes())
-            packed.write(rows.astype("<u4").tobytes())
+            packed.write(records.astype("<u4").tobytes())
             steps = np.clip((g.sh[:, 1:] / _SH_RANGE + 0.5) * 256, 0, 255).astype(np.uint8)
             bands.write(steps.transpose(0, 2, 1).tobytes())
         for plane in (packed, bands):
@@ -127,7 +127,7 @@ def write(path: Path, splats: Splats) -> None:
 
 
 def _compressed(g: Gaussians) -> tuple[np.ndarray, np.ndarray]:
-    """(chunks, 18) bounds and (N, 4) packed rows."""
+    """(chunks, 18) bounds and (N, 4) packed splats."""
     n, first = len(g), np.arange(0, len(g), CHUNK)
     bounds, unorms = [], []
     for values in (g.means, np.clip(finite_log_scales(g), -_LOG_SCALES, _LOG_SCALES), g.sh[:, 0] * SH_C0 + 0.5):

@@ -118,7 +118,7 @@ def _pieces(path: Path, count: int, degree: int, extra: tuple[str, ...]) -> Iter
 
 
 class _Column:
-    """An array of the archive, some rows after the other. One that is stored by columns is read whole."""
+    """An array of the archive, some splats after the other. One that is stored by columns is read whole."""
 
     def __init__(self, file: IO[bytes], count: int):
         self._file = file

@@ -1,4 +1,4 @@
-"""Splats as PLY, in the property order of the original 3DGS, which viewers and other trainers read. Also what every PLY needs: its header checked, its rows in pieces."""
+"""Splats as PLY, in the property order of the original 3DGS, which viewers and other trainers read. Also what every PLY needs: its header checked, its records in pieces."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def read(path: Path) -> Splats:
     wanted = splat_columns(degree, extra)
     if missing := [name for names in wanted.values() for name in names if name not in there]:
         raise UserError(f"{path}: property {missing[0]} is missing; is this a point cloud instead of trained splats?")
-    return Splats(table.count, degree, lambda: (_splats(rows, wanted) for rows in table.pieces()), is_antialiased(path), tuple(extra))
+    return Splats(table.count, degree, lambda: (_splats(records, wanted) for records in table.pieces()), is_antialiased(path), tuple(extra))
 
 
-def _splats(rows: np.ndarray, wanted: dict[str, list[str]]) -> Gaussians:
+def _splats(records: np.ndarray, wanted: dict[str, list[str]]) -> Gaussians:
     planes = {}
     for name, names in wanted.items():
-        values = columns(rows, names) if names else np.empty((len(rows), 0), np.float32)
-        planes[name] = values.reshape(len(rows), QUANTITIES[name].width, -1 if names else 0).transpose(2, 0, 1)
+        values = columns(records, names) if names else np.empty((len(records), 0), np.float32)
+        planes[name] = values.reshape(len(records), QUANTITIES[name].width, -1 if names else 0).transpose(2, 0, 1)
     return Gaussians.from_planes(planes)
 
 
@@ -68,11 +68,11 @@ def write(path: Path, splats: Splats) -> None:
         file.write("\n".join(["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}", *listed, "end_header\n"]).encode())
         for g in splats.pieces():
             planes = {**g.planes(splats.sh_degree), "log_scales": finite_log_scales(g)[None]}
-            rows, at = np.zeros((len(g), len(names)), "<f4"), 0
+            records, at = np.zeros((len(g), len(names)), "<f4"), 0
             for name, own in wanted.items():
-                rows[:, at : at + len(own)] = planes[name].transpose(1, 2, 0).reshape(len(g), -1)
+                records[:, at : at + len(own)] = planes[name].transpose(1, 2, 0).reshape(len(g), -1)
                 at += len(own) + (len(_NORMALS) if name == "means" else 0)
-            file.write(rows.tobytes())
+            file.write(records.tobytes())
 
 
 def is_antialiased(path: str | Path) -> bool:
@@ -86,7 +86,7 @@ def is_antialiased(path: str | Path) -> bool:
 
 
 class Table:
-    """The rows of one element of a PLY, in pieces. Reads the header alone where the file is binary, and all of an ascii file."""
+    """The records of one element of a PLY, in pieces. Reads the header alone where the file is binary, and all of an ascii file."""
 
     def __init__(self, path: Path, element: str):
         check_header(path, element)
@@ -106,10 +106,10 @@ class Table:
                 yield np.frombuffer(exactly(file, n * self.dtype.itemsize), self.dtype)
 
 
-def columns(rows: np.ndarray, names: list[str]) -> np.ndarray:
+def columns(records: np.ndarray, names: list[str]) -> np.ndarray:
     """(N, len(names)) float32 of a structured array. Numbers beyond float32 become infinite."""
     with np.errstate(over="ignore"):
-        return structured_to_unstructured(rows[names], dtype=np.float32, copy=True)
+        return structured_to_unstructured(records[names], dtype=np.float32, copy=True)
 
 
 def check_header(path: Path, wanted: str = "vertex") -> list[str]:

@@ -93,8 +93,8 @@ class _Meta:
             raise UserError(f"{self._path}: meta.json: {name} is not {length or '1 to 256'} finite numbers")
         return array
 
-    def _files(self, row: dict, number: int) -> list[str]:
-        names = row["files"]
+    def _files(self, entry: dict, number: int) -> list[str]:
+        names = entry["files"]
         if not isinstance(names, list) or len(names) != number or not all(name in self._names for name in names):
             raise UserError(f"{self._path}: meta.json names images {str(names)[:80]}, which are not in it")
         return names

@@ -11,16 +11,16 @@ from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.io.formats.base import Splats, check_count, exactly, reading, size_of, spans, unit
 
-_ROW = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 4), ("quat", "u1", 4)])
+_RECORD = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 4), ("quat", "u1", 4)])
 
 
 def read(path: Path) -> Splats:
     """Position and linear scales, float32; colour and opacity, then the rotation wxyz, a byte each."""
     with reading(path):
         size = size_of(path)
-    if size % _ROW.itemsize:
-        raise UserError(f"{path}: has {size} bytes, which are no whole splats of {_ROW.itemsize}; truncated, or not a .splat")
-    count = size // _ROW.itemsize
+    if size % _RECORD.itemsize:
+        raise UserError(f"{path}: has {size} bytes, which are no whole splats of {_RECORD.itemsize}; truncated, or not a .splat")
+    count = size // _RECORD.itemsize
     check_count(path, count)
     return Splats(count, 0, lambda: _pieces(path, count))
 
@@ -28,22 +28,22 @@ def read(path: Path) -> Splats:
 def _pieces(path: Path, count: int) -> Iterator[Gaussians]:
     with reading(path), open(path, "rb") as file:
         for _, n in spans(count):
-            rows = np.frombuffer(exactly(file, n * _ROW.itemsize), _ROW)
-            colors = rows["color"].astype(np.float32) / 255
+            records = np.frombuffer(exactly(file, n * _RECORD.itemsize), _RECORD)
+            colors = records["color"].astype(np.float32) / 255
             sh = (colors[:, None, :3] - 0.5) / SH_C0
-            yield Gaussians(rows["mean"], rows["quat"].astype(np.float32) / 128 - 1, rows["scale"], colors[:, 3], sh, check=False)
+            yield Gaussians(records["mean"], records["quat"].astype(np.float32) / 128 - 1, records["scale"], colors[:, 3], sh, check=False)
 
 
 def write(path: Path, splats: Splats) -> None:
     """Colours beyond 0..1 are clipped, SH bands above the constant one are left out."""
     with open(path, "wb") as file:
         for g in splats.pieces():
-            rows = np.empty(len(g), _ROW)
-            rows["mean"], rows["scale"] = g.means, g.scales
-            rows["color"][:, :3] = _byte((g.sh[:, 0] * SH_C0 + 0.5) * 255)
-            rows["color"][:, 3] = _byte(g.opacities * 255)
-            rows["quat"] = _byte(unit(g.quats) * 128 + 128)
-            file.write(rows.tobytes())
+            records = np.empty(len(g), _RECORD)
+            records["mean"], records["scale"] = g.means, g.scales
+            records["color"][:, :3] = _byte((g.sh[:, 0] * SH_C0 + 0.5) * 255)
+            records["color"][:, 3] = _byte(g.opacities * 255)
+            records["quat"] = _byte(unit(g.quats) * 128 + 128)
+            file.write(records.tobytes())
 
 
 def _byte(values: np.ndarray) -> np.ndarray:
