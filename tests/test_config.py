@@ -245,6 +245,17 @@ def test_schedules_stretch_with_the_run(preset, flags, found):
     assert config.refine_every == (25 if preset == "quick" else 100)
 
 
+@pytest.mark.parametrize("steps", [1_000, 3_000, 7_000, 10_000, 30_000, 100_000])
+@pytest.mark.parametrize("preset", [None, "fast", "compact", "adaptive", "published", "mcmc", "quick"])
+def test_every_length_of_run_is_in_order(preset, steps):
+    """Growth begins early, ends, and leaves steps to settle; all bands of colour join before growth ends; photographs are compared while splats still grow."""
+    c = load_config(preset, {"max_steps": steps})
+    assert 0 < c.refine_start_iter <= max(steps / 8, 100) and c.refine_start_iter + 2 * c.refine_every < c.refine_stop_iter <= 0.85 * steps
+    assert c.sh_degree_interval * c.sh_degree <= c.refine_stop_iter
+    assert c.overfit_check < c.refine_stop_iter <= c.prune_to_iter < steps or c.strategy != "budget"
+    assert c.reset_every == 0 or 1_500 <= c.reset_every < max(c.refine_stop_iter, 1_501)
+
+
 def test_steps_of_a_preset_belong_to_its_own_run(toml):
     """A file without max_steps counts in the steps of what lies below it; a saved one repeats its run."""
     assert load_config(toml("refine_stop_iter = 6000"), {"max_steps": 10_000}).refine_stop_iter == 3_000

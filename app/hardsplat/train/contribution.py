@@ -1,15 +1,16 @@
-"""How much each splat of a result contributes to the images of its training views."""
+"""What splats of a result are to the images of their training views: how much each contributes, and how opaque it is drawn."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
 from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.gpu.context import Device
@@ -25,32 +26,61 @@ def contributions(
     gaussians: Gaussians, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, antialiased: bool = False, quiet: bool = True
 ) -> np.ndarray:
     """(N,) float64: sum over the pixels of all cameras of alpha times the transmittance in front. Raises UserError where no device can draw them."""
+    return sum((weight for weight, _ in _by_camera(gaussians, cameras, near, device, antialiased, quiet)), np.zeros(len(gaussians)))
+
+
+def classic_opacities(gaussians: Gaussians, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, quiet: bool = True) -> np.ndarray:
+    """(N,) float32: the opacities with which viewers without the filter draw antialiased splats most alike: the means of those that these cameras draw, by contribution.
+
+    Splats that none of them shows keep theirs. Raises UserError where no device can draw them.
+    """
+    total, drawn = np.zeros(len(gaussians)), np.zeros(len(gaussians))
+    for weight, opacity in _by_camera(gaussians, cameras, near, device, True, quiet):
+        total += weight
+        drawn += weight * opacity
+    return np.where(total > 0, drawn / np.where(total > 0, total, 1), gaussians.opacities).astype(np.float32)
+
+
+def _by_camera(
+    gaussians: Gaussians, cameras: Sequence[Camera], near: float, device: str | Device | None, antialiased: bool, quiet: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each camera what every splat contributes to its pixels, (N,) float64, and the opacity that it is drawn with, (N,) float32, 0 where it is not."""
     from hardsplat.api import Renderer
 
     grey = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, np.zeros((len(gaussians), 1, 3), np.float32), check=False)
-    total = np.zeros(len(gaussians))
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
         for camera in tqdm(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
             renderer.forward(grey, camera, near=near)
             d_image = np.zeros((camera.height, camera.width, 3), np.float32)
             d_image[..., 0] = 1 / SH_C0
-            total += renderer.backward(d_image)["sh"][:, 0, 0]
-    return total
+            weight = renderer.backward(d_image)["sh"][:, 0, 0].astype(np.float64)
+            yield weight, renderer.resources["colors2d"].download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
 
 
 def weights_of(result: Path, device: str | None = None, quiet: bool = True) -> Callable[[int, Gaussians], np.ndarray] | None:
     """Contributions of the splats of a result folder, as `hardsplat.convert` takes weights; None, with a note, where its scene or a device is missing."""
     try:
-        file, config = find_model(result, device=device)
-        if config.data_dir is None:
-            raise UserError(f"{result}: does not say which scene it was trained on")
-        scene, gaussians = load_scene(config.data_dir, config.data_factor, config.test_every), load_splats(file)
-        if len(gaussians) < open_splats(file).count:
-            raise UserError(f"{file}: some of its splats cannot be drawn")
-        chosen = np.unique(np.linspace(0, len(scene.train) - 1, min(len(scene.train), MOST_VIEWS)).round().astype(int))
-        cameras = [scene.views[scene.train[i]].camera for i in chosen]
+        gaussians, cameras, config = _training(result, device)
         weights = contributions(gaussians, cameras, config.near_plane, config.device, config.antialiased, quiet)
     except UserError as error:
         log.warning("splats are chosen by opacity and size, not by what they contribute to training views: %s", error)
         return None
     return lambda first, piece: weights[first : first + len(piece)]
+
+
+def classic_opacities_of(result: Path, device: str | None = None, quiet: bool = True) -> np.ndarray:
+    """`classic_opacities` of a result folder, by its training views. Raises UserError where its scene or a device is missing."""
+    gaussians, cameras, config = _training(result, device)
+    return classic_opacities(gaussians, cameras, config.near_plane, config.device, quiet)
+
+
+def _training(result: Path, device: str | None) -> tuple[Gaussians, list[Camera], TrainConfig]:
+    """Splats of a result folder, MOST_VIEWS of the cameras that they were trained on, and how. Raises UserError where anything is missing."""
+    file, config = find_model(result, device=device)
+    if config.data_dir is None:
+        raise UserError(f"{result}: does not say which scene it was trained on")
+    scene, gaussians = load_scene(config.data_dir, config.data_factor, config.test_every), load_splats(file)
+    if len(gaussians) < open_splats(file).count:
+        raise UserError(f"{file}: some of its splats cannot be drawn")
+    chosen = np.unique(np.linspace(0, len(scene.train) - 1, min(len(scene.train), MOST_VIEWS)).round().astype(int))
+    return gaussians, [scene.views[scene.train[i]].camera for i in chosen], config
