@@ -88,9 +88,10 @@ def leaves_nothing(device, monkeypatch):
     """leaves_nothing(make, stride): whichever buffer or image it is that there is no memory for, of every `stride` of them, make() raises OutOfMemory and has freed
     those before it. Where all fit it is destroyed; how many they are."""
     from hardsplat.errors import OutOfMemory
-    from hardsplat.gpu.memory import Buffer, Image, _staging
+    from hardsplat.gpu.image import Image
+    from hardsplat.gpu.memory import Buffer, staging_of
 
-    _staging(device)  # the device's, whoever needs it first
+    staging_of(device)  # the device's, whoever needs it first
     alive, left = set(), [10**9]
 
     def counted(kind):

@@ -8,7 +8,7 @@ from hardsplat import contract, trained
 from hardsplat.api import Camera, Gaussians
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.frame import camera_data, frame_data

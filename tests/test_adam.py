@@ -5,7 +5,7 @@ import pytest
 
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.raster.parameters import from_bfloat16, to_bfloat16
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam

@@ -6,13 +6,15 @@ import pytest
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.passes import ComputePass, begin_all, build_all
+from hardsplat.gpu.passes import ComputePass
+from hardsplat.gpu.pipelines import begin_all, build_all
 from hardsplat.gpu.shader import ShaderError
 from hardsplat.raster import BACKENDS
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
+from hardsplat.train.views import Views
 
 WIDTH, HEIGHT = 32, 24
 

@@ -16,8 +16,8 @@ from hardsplat.footprint import PURPOSES, by_purpose, purposes
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu import queue
 from hardsplat.gpu.bandwidth import COPY, copy_bandwidth
-from hardsplat.gpu.memory import _staging, allocate_all
-from hardsplat.gpu.passes import build
+from hardsplat.gpu.memory import allocate_all, staging_of
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
@@ -134,7 +134,7 @@ def test_a_variant_that_does_not_fit_leaves_the_others(on_device, scene, model, 
 
 
 def test_a_size_that_the_device_cannot_hold_is_left_out(on_device, scene, model, monkeypatch, capsys):
-    _staging(on_device)  # of more than what is left; every earlier test has made it, but this one may run alone
+    staging_of(on_device)  # of more than what is left; every earlier test has made it, but this one may run alone
     monkeypatch.setattr(on_device, "max_buffer", 1 << 20)
     monkeypatch.setattr(module, "copy_bandwidth", lambda device: None)
     results = bench(model, scene, views=[1], repeats=1, quiet=True, splats=[100, 1])

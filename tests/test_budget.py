@@ -7,7 +7,7 @@ import pytest
 
 from hardsplat import Camera, contract
 from hardsplat.config import TrainConfig
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.io.scene import load_scene
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin, target, thinnings

@@ -17,8 +17,9 @@ from hardsplat.errors import UserError
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.gaussians import Gaussians
-from hardsplat.gpu import bandwidth, passes, probe, shader
-from hardsplat.gpu.passes import Pipeline, build
+from hardsplat.gpu import bandwidth, pipelines, probe, shader
+from hardsplat.gpu.passes import Pipeline
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import sample_counts
 from hardsplat.mesh.config import MESH_FIELDS
@@ -33,7 +34,8 @@ from hardsplat.raster.sinks import STORE, adam
 from hardsplat.study.measure import Bench
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
+from hardsplat.train.views import Views
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
@@ -75,7 +77,7 @@ def asked(device, monkeypatch):
 
     monkeypatch.setattr(shader, "compiler", no_compiler)
     monkeypatch.setattr(shader, "compile_source", lambda source: found.add(source) or b"")
-    monkeypatch.setattr(passes, "_build", stub)
+    monkeypatch.setattr(pipelines, "_build", stub)
     monkeypatch.setattr(device, "pipelines", {})
     monkeypatch.setattr(device, "capabilities", Claims(device.capabilities))
     monkeypatch.setattr(Recorder, "run", lambda *args, **how: None)

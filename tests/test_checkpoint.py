@@ -137,11 +137,11 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path, monkeypatch):
     checkpoints.save(path, state)
     before = path.read_bytes()
 
-    def full(f, **arrays):
-        f.write(b"half")
+    def full(archive, name, values):
+        archive.writestr(name, "half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(checkpoints, "_write_array", full)
     with pytest.raises(UserError, match="No space left on device; free some space"):
         checkpoints.save(path, state)
     assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
@@ -417,7 +417,7 @@ def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_p
     def full(path, *_):
         raise UserError(f"{path}: cannot be written: No space left on device")
 
-    monkeypatch.setattr("hardsplat.io.ply.save_ply", full)
+    monkeypatch.setattr("hardsplat.io.ply.save_planes", full)
     with pytest.raises(UserError, match="No space left on device .step 30.; step 30 with .* is saved"):
         train(settings(scene, tmp_path))
     assert checkpoints.load(tmp_path / "ckpts/ckpt_30.npz").step == 30

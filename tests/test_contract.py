@@ -11,7 +11,8 @@ from hardsplat.contract import glsl
 from hardsplat.contract.layout import BufferSpec
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.passes import ComputePass, PassError, build
+from hardsplat.gpu.passes import ComputePass, PassError
+from hardsplat.gpu.pipelines import build
 
 
 def specs():

@@ -5,7 +5,7 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.config import TrainConfig
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.train.refine import record_reset
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.published import record_densify

@@ -17,7 +17,8 @@ from hardsplat.io.scene import load_scene
 from hardsplat.train.depths import Depths
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import refined
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
+from hardsplat.train.views import Views
 from tests.goldens import random_scene
 from tests.oracle.render import _fragments
 from tests.oracle.splat import project

@@ -10,11 +10,12 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
-from hardsplat.gpu import capabilities, context, memory, passes, probe, shader
-from hardsplat.gpu import recorder as recorder_module
+from hardsplat.gpu import capabilities, context, declarations, memory, probe, queries, shader
 from hardsplat.gpu.context import DeviceLost, PhysicalDevice, ValidationError, choose
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import ComputePass, DrawPass, PassError, build
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import ComputePass, DrawPass, PassError
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.queue import Fence, once, submit
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.reflect import reflect
@@ -164,7 +165,7 @@ def test_pipelines_are_made_once(device, shaders):
 @pytest.mark.parametrize("words", [1, 3, 63, 64, 65, 128, 129])
 def test_upload_and_download_around_the_staging_chunk(device, monkeypatch, words, host):
     staging = Buffer(device, 256, "staging", host=True)  # 64 words
-    monkeypatch.setattr(memory, "_STAGING_BYTES", staging.nbytes)
+    monkeypatch.setattr(memory, "STAGING_BYTES", staging.nbytes)
     monkeypatch.setitem(device._shared, "staging", staging)
     buffer = Buffer(device, 4 * words + 8, "keys", host=host)
     data = np.random.default_rng(words).integers(0, 2**32, words, dtype=np.uint32)
@@ -253,13 +254,13 @@ def test_dependent_passes_wait_for_each_other(device, shaders):
 @pytest.mark.parametrize("read", ["stamps", "times", "fragments"])
 def test_a_device_lost_while_its_clock_is_read_is_said_so(device, monkeypatch, read):
     def lost(*arguments):
-        raise recorder_module.vk.VkErrorDeviceLost
+        raise queries.vk.VkErrorDeviceLost
 
-    recorder = Recorder(device, {}, timed=True)
-    recorder.marks.append("a pass")
-    recorder._draws.append("a draw")
+    recorder = Recorder(device, {}, timed=True, counted=True)
+    for pool in (recorder._clock, recorder._invocations):
+        pool.names.append("a pass")
     recorder.end()
-    monkeypatch.setattr(recorder_module.vk, "vkGetQueryPoolResults", lost)
+    monkeypatch.setattr(queries.vk, "vkGetQueryPoolResults", lost)
     with pytest.raises(DeviceLost, match="stopped answering"):
         getattr(recorder, read)()
     monkeypatch.undo()
@@ -429,7 +430,7 @@ def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, a
 
 @pytest.mark.parametrize("owner", probe.PASSES, ids=lambda owner: owner.name)
 def test_probe_passes_match_their_declaration(owner):
-    passes.check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])
+    declarations.check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])
 
 
 # ---- limits

@@ -19,8 +19,9 @@ from hardsplat.presets import load_config
 from hardsplat.train.evaluate import evaluate_run
 from hardsplat.train.intrinsics import NAME, focused, focused_scene, load_intrinsics, save_intrinsics
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
 from hardsplat.train.trainer import train
+from hardsplat.train.views import Views
 from tests.goldens import random_scene
 from tests.oracle import loss as oracle_loss
 from tests.oracle.lens import fisheye

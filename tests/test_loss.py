@@ -6,8 +6,9 @@ import pytest
 from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
-from hardsplat.gpu.memory import POISON, Buffer, Image
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import POISON, Buffer
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.masks import kept_pixels, masked
 from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, allocate_loss, allocate_metrics, loss_passes, loss_terms, read_metrics, record_loss, record_metrics

@@ -8,7 +8,7 @@ import pytest
 from hardsplat import contract
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.presets import config_from_file, load_config
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam

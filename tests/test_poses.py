@@ -18,7 +18,8 @@ from hardsplat.raster.frame import frame_data
 from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import MOST_SHIFT, MOST_TURN, moved, refined
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
+from hardsplat.train.views import Views
 from tests.goldens import random_scene
 from tests.oracle import loss as oracle_loss
 from tests.oracle.render import render

@@ -6,7 +6,8 @@ import pytest
 from hardsplat import contract
 from hardsplat.gpu import shader
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import ComputePass, build
+from hardsplat.gpu.passes import ComputePass
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.reductions import REDUCTIONS

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from hardsplat.camera import Camera
+from hardsplat.errors import UserError
+from hardsplat.gaussians import Gaussians
+from hardsplat.page.export import Shown
 from hardsplat.presets import save_config
+from hardsplat.report.apart import Apart
+from hardsplat.report.maker import Maker
 from hardsplat.report.page import PARTS, comparison, comparison_name, pictures, plot, spread, view_of, write_comparison
 from hardsplat.report.run import _speed, write_report
 from hardsplat.report.stages import by_stage
@@ -242,3 +248,65 @@ def test_speed_has_no_spikes_where_batches_are_read_together():
     times, speed = _speed(steps, np.where(steps < 500, np.nan, seconds))  # times are kept since step 500
     assert np.isfinite(speed).all() and 5 <= len(times) <= 6
     assert len(_speed(steps, np.full(20, np.nan))[0]) == 0
+
+
+# -- made by another process ------------------------------------------------------------------------------------------------------
+
+
+def handed_over(maker, folder):
+    """The report of a run of 40 steps with one held-out view and a few splats, by a Maker or Apart: what it answers."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    planes = gaussians_like(300, degree=1).planes(1)
+    maker.viewer(planes, Shown("a scene", {"a.jpg": camera_at_origin()}))
+    maker.plots(metrics)
+    maker.picture(picture(3))
+    try:
+        return maker.report(folder, metrics, {"a.jpg": (picture(1), picture(2))})
+    finally:
+        maker.close()
+
+
+def gaussians_like(n: int, degree: int) -> Gaussians:
+    rng = np.random.default_rng(5)
+    means = rng.normal(0, 0.3, (n, 3)) + [0, 0, 3]
+    return Gaussians(means, rng.normal(size=(n, 4)), rng.uniform(0.05, 0.2, (n, 3)), rng.uniform(0.2, 0.9, n), rng.normal(0, 0.2, (n, (degree + 1) ** 2, 3)))
+
+
+def camera_at_origin() -> Camera:
+    return Camera(np.eye(4), np.array([[60.0, 0, 32], [0, 60, 24], [0, 0, 1]]), 64, 48)
+
+
+def test_another_process_makes_the_same_report(finished, drawn):
+    """Processes have no fixtures, so this one draws its plots too."""
+    files = []
+    for n, make in enumerate((Apart, Maker)):
+        folder = finished(names=("a.jpg",), folder=f"run_{n}")
+        assert handed_over(make(), folder) is None
+        assert (folder / "loss.png").stat().st_size > 5_000
+        files.append((folder / "report.html").read_text().replace(str(folder), "FOLDER").replace(folder.name, "FOLDER"))
+    assert files[0].count('class="hs-data"') == 1
+    assert len(files[0]) == len(files[1])
+
+
+@pytest.mark.parametrize("program", ["/nonexistent", "/bin/false", "/bin/true"])
+def test_without_that_process_the_report_is_made_here(finished, monkeypatch, program):
+    monkeypatch.setattr("hardsplat.report.apart.sys.executable", program)
+    folder = finished(names=("a.jpg",))
+    assert handed_over(Apart(), folder) is None
+    assert 'class="hs-data"' in (folder / "report.html").read_text() and (folder / "loss.png").is_file()
+
+
+def test_that_process_tells_what_cannot_be_written(finished):
+    folder = finished(names=("a.jpg",))
+    (folder / "loss.png").mkdir()
+    with pytest.raises(UserError, match=r"cannot write .*loss\.png"):
+        handed_over(Apart(), folder)
+
+
+def test_that_process_ends_with_its_parent(finished):
+    """However it ends: what it waits for ends with it."""
+    apart = Apart()
+    process = apart._process
+    process.stdin.close()
+    assert process.wait(timeout=60) == 0
+    process.stdout.close()

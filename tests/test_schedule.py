@@ -6,7 +6,7 @@ import pytest
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.refine import refine_settings

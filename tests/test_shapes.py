@@ -5,7 +5,8 @@ import pytest
 
 from hardsplat.api import Renderer
 from hardsplat.gpu import shader
-from hardsplat.gpu.passes import DrawPass, check
+from hardsplat.gpu.declarations import check
+from hardsplat.gpu.passes import DrawPass
 from hardsplat.gpu.reflect import reflect
 from hardsplat.raster.draws import outline
 from hardsplat.variants.blending import BLENDINGS

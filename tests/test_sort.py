@@ -7,7 +7,7 @@ import pytest
 
 from hardsplat import contract
 from hardsplat.gpu.memory import POISON, Buffer, allocate_all
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.sort import BLOCK, record_sort, sort_bytes, sort_passes
 from hardsplat.variants.shapes import SHAPES

@@ -33,7 +33,7 @@ FEW = ["--max-steps", "2", "--sh-degree", "0", "--strategy", "none", "--block", 
 def in_process(device, monkeypatch):
     """Runs are made in this process, on its device, and no plots are drawn: the folders of those that were made."""
     made = []
-    monkeypatch.setattr("hardsplat.train.results.save_plots", lambda folder, metrics: None)
+    monkeypatch.setattr("hardsplat.report.maker.save_plots", lambda folder, metrics: None)
     monkeypatch.setattr("hardsplat.study.sweep.write_plots", lambda folder, records: {})
 
     def process(folder, wanted, show):

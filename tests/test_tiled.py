@@ -15,7 +15,7 @@ from hardsplat.gpu.context import Device, ValidationError
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
-from hardsplat.raster import tiled
+from hardsplat.raster import tile_passes, tiled
 from hardsplat.raster.parameters import pairs_wanted
 from hardsplat.study.bench import bench
 from hardsplat.variants.atomics import ATOMICS
@@ -162,7 +162,7 @@ def test_workgroups_take_the_deepest_tiles_first(device):
 @pytest.mark.parametrize("size, local", [((61, 47), True), ((210, 70), False), ((210, 70), True), ((16, 16), False)])
 def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size, local):
     """Who has a pixel in a tile is listed there; who is listed comes within the margin of its pixel centres' rectangle; nearest first, each once."""
-    monkeypatch.setattr(tiled, "is_local", lambda row, lanes: local)
+    monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: local)
     seed = fresh_seed()
     rng = np.random.default_rng(seed)
     width, _ = size
@@ -200,7 +200,7 @@ def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size
 @pytest.mark.parametrize("row", ["reduce-scatter", "gather"])
 def test_pairs_that_do_not_fit(device, monkeypatch, row):
     """They are counted and dropped without a write beyond the buffers: the farthest, or, where tiles sort their own, whole tiles. Room for them is made."""
-    monkeypatch.setattr(tiled, "is_local", lambda row, lanes: not row.gathers)
+    monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: not row.gathers)
     scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
     gaussians, camera = gaussians_of(scene)
     with Renderer(device, "tiled", tile_backward=row) as renderer:
@@ -233,7 +233,7 @@ def test_deep_tiles_sort_their_own(device, monkeypatch):
     scene["means"] *= rng.choice(rng.uniform(0.8, 1.25, 300), (n, 1)).astype(np.float32)
     images = []
     for local in (True, False):
-        monkeypatch.setattr(tiled, "is_local", lambda row, lanes, local=local: local)
+        monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes, local=local: local)
         with Renderer(device, "tiled") as renderer:
             images.append(renderer.forward(*gaussians_of(scene))[0].copy())
             assert max(map(len, lists(renderer))) > 2 * 1024
@@ -253,9 +253,9 @@ def test_workgroups_of_other_sizes(device, monkeypatch):
     """A tile in several workgroups, and more pixels a lane: what a device may find faster."""
     scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
     for pixels, back, parts in ((64, 64, 1), (8, 8, 1), (32, 64, 4), (128, 32, 2)):
-        monkeypatch.setattr(tiled, "FORWARD_PIXELS", pixels)
-        monkeypatch.setattr(tiled, "BACKWARD_PIXELS", back)
-        monkeypatch.setattr(tiled, "PARTS", parts)
+        monkeypatch.setattr(tile_passes, "FORWARD_PIXELS", pixels)
+        monkeypatch.setattr(tile_passes, "BACKWARD_PIXELS", back)
+        monkeypatch.setattr(tile_passes, "PARTS", parts)
         for row in ("reduce-scatter", "per-splat", "gather"):
             with Renderer(device, "tiled", tile_backward=row) as renderer:
                 check(renderer, scene, (pixels, back, parts, row, scene["seed"]))
@@ -313,7 +313,7 @@ def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
     camera = Camera(np.eye(4), np.array([[side, 0, side / 2], [0, side, side / 2], [0, 0, 1.0]]), side, side)
     with Renderer(device, "tiled") as renderer:
         image, T = renderer.forward(gaussians, camera)
-        assert pairs_wanted(renderer.parameters.counts) == n * (side // tiled.TILE) ** 2 == 1 << 32 > renderer.raster.room
+        assert pairs_wanted(renderer.parameters.counts) == n * (side // tile_passes.TILE) ** 2 == 1 << 32 > renderer.raster.room
     np.testing.assert_allclose(image, 0.5 + SH_C0, atol=2e-4)
     assert T.max() < 1e-4
     assert "the farthest are not drawn" in caplog.text
@@ -325,7 +325,7 @@ def test_gathered_pairs_that_do_not_fit(device, monkeypatch):
     monkeypatch.setattr(tiled, "FEWEST_PAIRS", 1)
     monkeypatch.setattr(tiled, "PAIRS_PER_SPLAT", 1)
     monkeypatch.setattr(tiled.TiledRasterizer, "make_room", lambda self: False)
-    monkeypatch.setattr(tiled, "is_local", lambda row, lanes: False)
+    monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: False)
     gradients = {}
     for row in ("atomic", "gather"):
         with Renderer(device, "tiled", tile_backward=row) as renderer:

@@ -26,9 +26,10 @@ from hardsplat.train.evaluate import Measured, evaluate_run, evaluation_frame, m
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, stage_table
 from hardsplat.train.resolution import energies, levels
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.trainer import train
+from hardsplat.train.views import Views
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS
@@ -455,7 +456,7 @@ def test_nothing_is_left_where_memory_gives_out(device, scene, leaves_nothing, c
 
 def test_memory_of_moments(device, scene, monkeypatch):
     """In bfloat16 they take as much as what they are of. What bounds the splats is the largest plane, that of the quaternions."""
-    memory._staging(device)  # which is larger, whoever needs it first
+    memory.staging_of(device)  # which is larger, whoever needs it first
     most = 25_000
     monkeypatch.setattr(device, "max_allocation", 16 * most + 15)
     for moments, times in (("float32", 2), ("bfloat16", 1)):

@@ -10,8 +10,9 @@ from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import canvas_of
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians
+from hardsplat.train.views import Views
 
 SMALL = dict(
     strategy="adaptive", rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=()

@@ -25,7 +25,7 @@ from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.scene import load_scene

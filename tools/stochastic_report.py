@@ -23,8 +23,9 @@ from hardsplat.presets import load_config
 from hardsplat.raster import fastest
 from hardsplat.train.evaluate import canvas_of
 from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
 from hardsplat.train.trainer import initial_gaussians
+from hardsplat.train.views import Views
 
 BATCH, BATCHES = 10, 8  # steps; the last of each batch is timed
 STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}  # always the same splats

@@ -14,12 +14,13 @@ from hardsplat.gpu import bandwidth, probe, shader
 from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
-from hardsplat.raster import hardware, tiled
+from hardsplat.raster import hardware, tile_passes
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.raster.stochastic import Perturbed
+from hardsplat.raster.tile_rows import TiledRows
 from hardsplat.raster.weighed import Weighed
 from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
@@ -62,7 +63,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
-    yield from (*loss_passes(), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *FIT_SCHEDULE_PASSES)
+    yield from (*(p for name in EXPOSURES for p in loss_passes(exposure=name)), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *FIT_SCHEDULE_PASSES)
     yield from (p for poses, intrinsics in itertools.product((False, True), repeat=2) for p in schedule_passes(poses, intrinsics))
     yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
@@ -94,15 +95,15 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
 
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
     for backward, atomics in itertools.product(TILE_BACKWARDS.values(), ATOMICS.values()):
-        rows = tiled.TiledRows(backward, atomics)
-        yield from tiled.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
-        yield from tiled.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32, threshold=1)
-        yield from tiled.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1)
+        rows = TiledRows(backward, atomics)
+        yield from tile_passes.all_passes(analytic, rows, 1, 1, lanes=32, threshold=1)
+        yield from tile_passes.all_passes(replace(analytic, in_order=False), rows, 1, 1, lanes=32, threshold=1)
+        yield from tile_passes.all_passes(Perspective(1, adam(depths=True)), rows, 1, 1, lanes=32, threshold=1)
     checkpointed = replace(rows, tile_backward=next(row for row in TILE_BACKWARDS.values() if row.bucket))
     for picture in PICTURES:
-        yield from tiled.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)
-        yield from tiled.all_passes(analytic, checkpointed, 1, 1, 32, 1, picture)
-    yield from tiled.all_passes(perturbed, rows, 1, 1, 32, 1)
+        yield from tile_passes.all_passes(Perspective(1, None), rows, 1, 1, 32, 1, picture)
+        yield from tile_passes.all_passes(analytic, checkpointed, 1, 1, 32, 1, picture)
+    yield from tile_passes.all_passes(perturbed, rows, 1, 1, 32, 1)
 
 
 def sources() -> Iterator[shader.Source]:

@@ -79,7 +79,7 @@ def purposes() -> dict[str, tuple[str, ...]]:
             *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "camera_sums", "kept_colors", "d_depths", "mean_steps", "splat_differences"),
             *(name for kind in kinds for name in trained.gradients(kind, stored=True)),
         ),
-        "loss": ("ssim_grads", "loss_sums", "loss_differences", "exposed", "exposure_sums", "disparities", "depth_shares", "depth_settings"),
+        "loss": ("ssim_grads", "loss_sums", "loss_differences", "exposure_sums", "disparities", "depth_shares", "depth_settings"),
         "photographs": ("photos",),
         "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),
     }

@@ -5,7 +5,7 @@ VALUE_affine(readonly)
 #include "exposure/clamped.glsl"
 #include "exposure/vignette.glsl"
 
-const uint SUMS = 12u + VIGNETTE_SUMS;
+const uint OWN_SUMS = 12u + VIGNETTE_SUMS;
 struct Exposure {
     vec4 rows[3];
     Vignette vignette;

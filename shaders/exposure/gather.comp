@@ -6,17 +6,19 @@ layout(local_size_x = GROUP) in;
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_exposure_sums(readonly)
+#include "ssim.glsl"
 #include <exposure>
 #include <chain>
+#include "exposure/sum_pairs.glsl"
+shared vec2 pairs[SUM_PAIRS];
 #include "exposure/sum_all.glsl"
-#include "exposure/share.glsl"
 
 void main() {
-    uint t = gl_LocalInvocationID.x;
+    uvec2 tiles = ssim_tiles(camera.size);
     float sums[EXPOSURE_SUMS];
     [[unroll]] for (uint k = 0u; k < EXPOSURE_SUMS; ++k) sums[k] = 0.0;
-    for (uint i = t; i < sharing_groups(camera.size); i += GROUP)
-        [[unroll]] for (uint k = 0u; k < SUMS; ++k) sums[k] += exposure_sums[i * EXPOSURE_SUMS + k];
+    for (uint i = gl_LocalInvocationID.x; i < tiles.x * tiles.y; i += GROUP)
+        [[unroll]] for (uint k = 0u; k < OWN_SUMS; ++k) sums[k] += exposure_sums[i * EXPOSURE_SUMS + k];
     sum_all(sums);
-    if (t == 0u) chain(exposure_of(), totals);
+    if (gl_LocalInvocationID.x == 0u) chain(exposure_of(), totals);
 }

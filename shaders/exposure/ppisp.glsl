@@ -10,7 +10,7 @@ VALUE_response(readonly)
 #include "exposure/white_balance.glsl"
 #include "exposure/response.glsl"
 
-const uint SUMS = RESPONDS ? 37u : 25u;  // gain; targets: X, Y, lambda; vignetting; response: toe, shoulder, gamma, middle
+const uint OWN_SUMS = RESPONDS ? 37u : 25u;  // gain; targets: X, Y, lambda; vignetting; response: toe, shoulder, gamma, middle
 struct Exposure {
     float gain;
     Balance balance;

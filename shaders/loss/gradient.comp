@@ -7,9 +7,10 @@ BUFFER_ssim_grads(readonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
 #include "contract/d_pixel_terms.glsl"
-#include <result>
+#include <seen>
 
-shared vec2 pairs[3][SSIM_LOADS];  // two pixels side by side: one read serves two windows
+shared vec2 pairs[max(3 * SSIM_LOADS, int(SEEN_PAIRS))];  // of each derivative two pixels side by side: one read serves two windows
+#include <result>
 shared float rows[3][SSIM_TILE.x * SSIM_AREA.y];
 
 void load(int i, uint channel) {
@@ -21,7 +22,7 @@ void load(int i, uint channel) {
         vec2 two = vec2(0.0);
         if (inside.x) two.x = ssim_grads[from];
         if (inside.y) two.y = ssim_grads[from + 1u];
-        pairs[m][i] = two;
+        pairs[m * SSIM_LOADS + i] = two;
     }
 }
 
@@ -30,7 +31,7 @@ void sum_rows(int pair) {
     [[unroll]] for (int m = 0; m < 3; m++) {
         vec2 sums = vec2(0.0);
         [[unroll]] for (int k = 0; k < 12; k += 2) {
-            vec2 two = pairs[m][row * SSIM_PAIRS + column + k / 2];
+            vec2 two = pairs[m * SSIM_LOADS + row * SSIM_PAIRS + column + k / 2];
             sums += two.x * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]) + two.y * vec2(SSIM_WINDOW[k + 2], SSIM_WINDOW[k + 1]);
         }
         int i = ssim_row(row) + 2 * column;
@@ -51,12 +52,13 @@ vec3[2] sum_columns() {
 }
 
 void main() {
+    begin_seen();
     ivec2 at = ivec2(gl_GlobalInvocationID.xy) * ivec2(1, 2), last = ivec2(camera.size) - 1;
     vec3 x[2], y[2], d_x[2];
     bool kept[2];
     [[unroll]] for (int r = 0; r < 2; r++) {
         ivec2 nearest = min(at + ivec2(0, r), last);
-        x[r] = rendered(nearest);
+        x[r] = seen(nearest);
         uint packed = packed_photograph(nearest);
         y[r] = photograph(packed);
         kept[r] = packed != IGNORED && at.y + r <= last.y && at.x <= last.x;
@@ -73,5 +75,7 @@ void main() {
         }
     }
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);
+    begin_result();
     [[unroll]] for (int r = 0; r < 2; r++) result(at + ivec2(0, r), kept[r], per_value, Compared(x[r], y[r], x[r], vec3(0.0), d_x[r]));
+    end_result();
 }

@@ -10,6 +10,7 @@ BUFFER_loss_sums(writeonly)
 #include "loss/pixel.glsl"
 #include "loss/sum.glsl"
 #include "loss/store_sums.glsl"
+#include <seen>
 
 const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP);
 shared vec4 pairs[SSIM_LOADS];  // (x, y) of two pixels side by side: one 16-byte read serves two windows
@@ -23,7 +24,7 @@ Pixel load(ivec2 local) {
     bool inside = at == clamp(at, ivec2(0), last);
     if (!METRIC && !inside) return Pixel(vec3(0.0), OPAQUE_BLACK);
     at = clamp(last - abs(last - abs(at)), ivec2(0), last);  // reflected: the border pixel is not repeated
-    Pixel pixel = Pixel(rendered(at), packed_photograph(at));
+    Pixel pixel = Pixel(seen(at), packed_photograph(at));
     if (pixel.y == IGNORED) return Pixel(vec3(0.0), OPAQUE_BLACK);  // as beyond the border
     if (METRIC) pixel.x = clamp(pixel.x, 0.0, 1.0);
     return pixel;
@@ -63,6 +64,7 @@ Moments[2] sum_columns() {
 void main() {
     uvec2 tiles = ssim_tiles(camera.size);
     if (any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) return;  // the canvas is larger than this image
+    begin_seen();
     int t = int(gl_LocalInvocationIndex);
     vec3 ssims[2] = vec3[2](vec3(1.0), vec3(1.0));  // of the two pixels of this thread
     Pixel loaded[ROUNDS][2];
@@ -100,7 +102,7 @@ void main() {
     [[unroll]] for (uint r = 0u; r < 2u; r++) {
         if (!kept[r]) continue;  // what a mask leaves out counts as matched
         ivec2 own = ivec2(at) + ivec2(0, r);
-        vec3 x = rendered(own);
+        vec3 x = seen(own);
         if (METRIC) x = clamp(x, 0.0, 1.0);
         add_pixel(sums, Compared(x, photograph(packed_photograph(own)), x, ssims[r], vec3(0.0)));
     }

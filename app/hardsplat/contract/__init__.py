@@ -3,7 +3,7 @@
 Each subsystem has a header, `#include "contract/<name>.glsl"`, which glsl.py writes from the tables here whenever a shader is expanded. Binding numbers are
 explicit and unique, so a buffer more in one subsystem leaves the compiled shaders of the others as they are.
 
-A shader opens a resource with its access, `BUFFER_camera(readonly)`; a pass names what it reads and writes; `gpu.passes.build` checks both against the SPIR-V.
+A shader opens a resource with its access, `BUFFER_camera(readonly)`; a pass names what it reads and writes; `gpu.pipelines.build` checks both against the SPIR-V.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from hardsplat.fit.config import FitConfig
 from hardsplat.fit.output import TimeLapse, difference, write_plot
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Image
+from hardsplat.gpu.image import Image
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.exr import read_exr
 from hardsplat.io.images import over, read_upright, save_png, to_uint8

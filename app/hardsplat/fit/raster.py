@@ -15,8 +15,10 @@ from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.fit.blobs import BlobBuffers
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all
-from hardsplat.gpu.passes import ComputePass, Pipeline, build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.hardware import HardwareRasterizer
 from hardsplat.raster.projection import Plain, allocate_drawn
@@ -26,7 +28,8 @@ from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.sinks import Sink
 from hardsplat.raster.sort import BLOCK, RADIX, SORT_PASSES
 from hardsplat.raster.tile_lists import count_pass
-from hardsplat.raster.tiled import TiledOptions, TiledRasterizer
+from hardsplat.raster.tile_rows import TiledOptions
+from hardsplat.raster.tiled import TiledRasterizer
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.fit_rasters import FIT_RASTERS, FitRaster
 from hardsplat.variants.formats import FORMATS

@@ -16,7 +16,7 @@ from hardsplat.fit.raster import ADAM, FitOptions, open_rasterizer, rasterizer_o
 from hardsplat.footprint import by_purpose
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, loss_terms, read_metrics, record_loss, record_metrics, record_squared

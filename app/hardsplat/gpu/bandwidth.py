@@ -12,7 +12,8 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import allocate_all
-from hardsplat.gpu.passes import ComputePass, build
+from hardsplat.gpu.passes import ComputePass
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.recorder import Recorder
 
 COPIES = 8

@@ -209,7 +209,7 @@ class Device:
         self._procs: dict[str, Any] = {}
         self._at_close: list[Callable[[], None]] = []
         self._shared: dict[str, Any] = {}
-        self.pipelines: dict[tuple, Future] = {}  # built passes, and those that are being built, see app/hardsplat/gpu/passes.py
+        self.pipelines: dict[tuple, Future] = {}  # built passes, and those that are being built, see app/hardsplat/gpu/pipelines.py
         self.builders, self.building = ThreadPoolExecutor(BUILDERS, "builder"), threading.Lock()
         self.build_seconds = 0.0  # that somebody waited for them
 

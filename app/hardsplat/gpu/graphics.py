@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import vulkan as vk
 
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import DEPTH_FORMAT
+from hardsplat.gpu.image import DEPTH_FORMAT
 
 if TYPE_CHECKING:
     from hardsplat.gpu.passes import DrawPass

@@ -18,8 +18,10 @@ from hardsplat import contract
 from hardsplat.files import replacing
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import ComputePass, DrawPass, begin_all, build
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import ComputePass, DrawPass
+from hardsplat.gpu.pipelines import begin_all, build
 from hardsplat.gpu.recorder import Recorder
 
 _FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 import numpy as np
 import vulkan as vk
 
 from hardsplat import contract
 from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.descriptors import DescriptorSets
-from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.queries import Invocations, Timestamps
 from hardsplat.gpu.queue import ALL, allocate, barrier, complete, compute_barrier, pool
 
-MAX_TIMESTAMPS, MAX_DRAWS = 512, 64  # 16 pairs of perturbed images in tiles take 360
 SCHEDULES = ("declared", "serial", "reversed")
 
 
@@ -49,36 +50,27 @@ class Recorder:
         self._sets = DescriptorSets(device)
         self._written: set[str] = set()
         self._read: set[str] = set()
+        self._apart: set[str] = set()  # of what was written: by passes alone that each write a part of their own
         self._computes = True  # all since the last barrier for everything
         self._resized = False  # work sizes were written since the last barrier that shows them to dispatches
-        self.marks: list[str] = []
-        self._queries = None
         self._schedule = schedule()
         self._group: list[Callable[[], None]] = []  # what was recorded since the last barrier, where it is not recorded at once
         vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
         barrier(self.commands)
-        if timed and device.timestamp_ns:
-            info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_TIMESTAMP, queryCount=MAX_TIMESTAMPS)
-            self._queries = vk.vkCreateQueryPool(device.handle, info, None)
-            vk.vkCmdResetQueryPool(self.commands, self._queries, 0, MAX_TIMESTAMPS)
-            self.mark("start")
-        self._draws: list[str] = []
-        self._statistics = None
-        if counted and "statistics" in device.capabilities:
-            invocations = vk.VK_QUERY_PIPELINE_STATISTIC_FRAGMENT_SHADER_INVOCATIONS_BIT
-            info = vk.VkQueryPoolCreateInfo(queryType=vk.VK_QUERY_TYPE_PIPELINE_STATISTICS, queryCount=MAX_DRAWS, pipelineStatistics=invocations)
-            self._statistics = vk.vkCreateQueryPool(device.handle, info, None)
-            vk.vkCmdResetQueryPool(self.commands, self._statistics, 0, MAX_DRAWS)
+        self._clock = Timestamps(device, self.commands) if timed and device.timestamp_ns else None
+        self._invocations = Invocations(device, self.commands) if counted and "statistics" in device.capabilities else None
+        self.mark("start")
 
     def mark(self, name: str) -> None:
         """A timestamp when everything before is done."""
-        if self._queries is not None:
-            vk.vkCmdWriteTimestamp(self.commands, vk.VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, self._queries, len(self.marks))
-            self.marks.append(name)
+        if self._clock:
+            self._clock.mark(name)
 
-    def order(self, reads: set[str], writes: set[str], computes: bool = False, commanded: bool = False) -> None:
-        """A barrier if these accesses clash with what was recorded since the last one. computes: they are a compute pass's. commanded: its work sizes are in `indirect`."""
-        if (reads | writes) & self._written or writes & self._read or (commanded and self._resized):
+    def order(self, reads: set[str], writes: set[str], computes: bool = False, commanded: bool = False, apart: Set[str] = frozenset()) -> None:
+        """A barrier if these accesses clash with what was recorded since the last one. computes: they are a compute pass's. commanded: its work sizes are in `indirect`.
+
+        apart: of `writes`, what passes write parts of that no other pass touches which says so too."""
+        if reads & self._written or writes & (self._written - (apart & self._apart)) or writes & self._read or (commanded and self._resized):
             self._flush()
             if self._computes and computes:
                 shown = self._resized and commanded
@@ -89,6 +81,8 @@ class Recorder:
                 self._computes, self._resized = True, False
             self._written.clear()
             self._read.clear()
+            self._apart.clear()
+        self._apart = (self._apart | (apart - self._written)) - (writes - apart)
         self._written |= writes
         self._read |= reads
         self._computes = self._computes and computes
@@ -105,7 +99,7 @@ class Recorder:
         """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
-        self.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None)
+        self.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None, pipeline.apart)
 
         def emit() -> None:
             self._label(owner.name)
@@ -204,8 +198,8 @@ class Recorder:
             clear[1 if image else 0].depthStencil.depth = owner.depth.clear or 0.0
         clears = 1 + bool(image) if depth else 1 if owner.clear is not None else 0
         begin = vk.VkRenderPassBeginInfo(renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None)
-        if self._statistics is not None:
-            vk.vkCmdBeginQuery(self.commands, self._statistics, len(self._draws), 0)
+        if self._invocations:
+            self._invocations.begin(owner.name)
         vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
         vk.vkCmdSetViewport(self.commands, 0, 1, [vk.VkViewport(0, 0, width, height, 0, 1)])
         vk.vkCmdSetScissor(self.commands, 0, 1, [area])
@@ -215,9 +209,8 @@ class Recorder:
         else:
             vk.vkCmdDraw(self.commands, vertices[0], 1, 0, 0)
         vk.vkCmdEndRenderPass(self.commands)
-        if self._statistics is not None:
-            vk.vkCmdEndQuery(self.commands, self._statistics, len(self._draws))
-            self._draws.append(owner.name)
+        if self._invocations:
+            self._invocations.end()
 
     def fill(self, name: str, word: int = 0) -> None:
         """Every 32-bit word of a buffer := word."""
@@ -270,41 +263,23 @@ class Recorder:
 
     def stamps(self) -> np.ndarray:
         """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
-        if self._queries is None:
-            return np.zeros(0)
-        return self._numbers(self._queries, len(self.marks)).astype(np.float64) * self.device.timestamp_ns
-
-    def _numbers(self, queries, count: int) -> np.ndarray:
-        """(count,) uint64 of a pool. Raises DeviceLost."""
-        out = np.zeros(count, np.uint64)
-        flags = vk.VK_QUERY_RESULT_64_BIT | vk.VK_QUERY_RESULT_WAIT_BIT
-        try:
-            vk.vkGetQueryPoolResults(self.device.handle, queries, 0, count, out.nbytes, vk.ffi.from_buffer(out), 8, flags)
-        except vk.VkErrorDeviceLost:
-            raise DeviceLost(f"{self.device.name} stopped answering") from None
-        return out
+        return self._clock.read() if self._clock else np.zeros(0)
 
     def times(self) -> dict[str, float]:
         """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
-        total: dict[str, float] = {}
-        for name, ns in zip(self.marks[1:], np.diff(self.stamps())):
-            total[name] = total.get(name, 0.0) + float(ns) * 1e-6
-        return total
+        return self._clock.times() if self._clock else {}
 
     def fragments(self) -> dict[str, int]:
         """Fragment shader invocations by draw, helper lanes included where the driver counts them; empty where it cannot count."""
-        if not self._draws:
-            return {}
-        return dict(zip(self._draws, self._numbers(self._statistics, len(self._draws)).tolist()))
+        return self._invocations.read() if self._invocations else {}
 
     def destroy(self) -> None:
         self._sets.destroy()
         for framebuffer in self._framebuffers:
             vk.vkDestroyFramebuffer(self.device.handle, framebuffer, None)
-        if self._queries is not None:
-            vk.vkDestroyQueryPool(self.device.handle, self._queries, None)
-        if self._statistics is not None:
-            vk.vkDestroyQueryPool(self.device.handle, self._statistics, None)
+        for queries in (self._clock, self._invocations):
+            if queries:
+                queries.destroy()
         vk.vkFreeCommandBuffers(self.device.handle, pool(self.device), 1, [self.commands])
 
 

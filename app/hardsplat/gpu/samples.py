@@ -6,7 +6,7 @@ import numpy as np
 import vulkan as vk
 
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import DEPTH_FORMAT, DepthImage, Image
+from hardsplat.gpu.image import DEPTH_FORMAT, DepthImage, Image
 
 NUMBER_FORMAT = vk.VK_FORMAT_R32_UINT
 

@@ -13,7 +13,7 @@ import vulkan as vk
 
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device, DeviceLost
-from hardsplat.gpu.memory import Image
+from hardsplat.gpu.image import Image
 from hardsplat.gpu.queue import Fence, begin, submit
 
 _ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT

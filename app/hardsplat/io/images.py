@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,10 @@ from PIL import Image, UnidentifiedImageError  # for sizes alone: imageio takes 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 
+try:
+    import pillow_heif  # type: ignore[import-not-found]  # noqa: F401
+except ImportError:
+    sys.modules["pillow_heif"] = None  # type: ignore[assignment]  # imageio would look for it in all folders for each file, with other threads waiting
 warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)  # phones take pictures of 108 million pixels; _pixels looks for damage itself
 _PNG_EFFORT = 3  # of 9: half the time of Pillow's 6 for files 2 % larger
 _UNDOUBTED = 1 << 25  # pixels, of which some formats say so many in a few bytes where all are alike

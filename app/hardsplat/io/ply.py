@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.errors import UserError
+from hardsplat.files import replacing
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.formats.ply import Table, columns, is_antialiased
+from hardsplat.io.formats.base import of_planes, writing
+from hardsplat.io.formats.ply import Table, columns, is_antialiased, write
 from hardsplat.io.splats import load_splats, save_splats
 
-__all__ = ["is_antialiased", "load_ply", "load_points", "save_ply"]
+__all__ = ["is_antialiased", "load_ply", "load_points", "save_planes", "save_ply"]
 
 
 def save_ply(path: str | Path, gaussians: Gaussians, antialiased: bool = False) -> None:
@@ -20,6 +23,13 @@ def save_ply(path: str | Path, gaussians: Gaussians, antialiased: bool = False) 
     antialiased: a comment says that they were trained so. Raises UserError when the file cannot be written.
     """
     save_splats(path, gaussians, antialiased)
+
+
+def save_planes(path: str | Path, planes: Mapping[str, np.ndarray], antialiased: bool = False) -> None:
+    """save_ply, of splats from their trained values, (planes, N, width) by name."""
+    splats = of_planes(planes, antialiased)
+    with writing(Path(path)), replacing(Path(path)) as partial:
+        write(partial, splats)
 
 
 def load_ply(path: str | Path) -> Gaussians:

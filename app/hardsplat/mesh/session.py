@@ -11,8 +11,9 @@ from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.footprint import by_purpose
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, DepthImage, Image, allocate_all, buffer_in
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.image import DepthImage, Image
+from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.model import Mesh

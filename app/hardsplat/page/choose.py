@@ -146,9 +146,7 @@ def _surface(squares: np.ndarray) -> np.ndarray:
     return np.sqrt(a * b + b * c + c * a)
 
 
-def foremost(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> Gaussians:
-    """At most `count` splats, the most important ones as they are. Merging tens of millions of others would take minutes."""
-    if len(gaussians) <= count:
-        return gaussians
+def foremost(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> np.ndarray:
+    """(count,) the rows of the most important splats, of which there are more. Merging tens of millions of others would take minutes."""
     weight = importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras)
-    return gaussians[np.sort(np.argpartition(-np.nan_to_num(weight), count)[:count])]
+    return np.sort(np.argpartition(-np.nan_to_num(weight), count)[:count])

@@ -7,8 +7,8 @@ import functools
 import hashlib
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,7 @@ _PER_SPLAT, _AROUND = 17.8, 55_000  # bytes of a packed splat with SH of degree 
 _ESTIMATED_FROM = 8  # cameras; more of them say little that is new
 _FOV, _SIZE = np.radians(50.0), (1280, 720)  # of the camera that looks at splats without any: vertical, px
 _PICTURE_SIDE = 640  # px at most, of the picture that is shown while the scene is unpacked
+_PICTURE_BYTES = 60_000  # that it may take; a first guess
 _SCRIPTS = ("controls.js", "painter.js", "input.js", "viewer.js")
 _WORKER = ("decode.js", "sort.js")
 _SHADERS = ("cover.vert", "project.frag", "splat.vert", "splat.frag", "show.frag")
@@ -84,9 +85,10 @@ def write_page(path: Path, gaussians: Gaussians, shown: Shown, max_splats: int |
     return Written(len(chosen), len(data), len(packed.data))
 
 
-def small_viewer(gaussians: Gaussians, shown: Shown, budget_bytes: int = SMALL_BYTES) -> str:
+def small_viewer(gaussians: Gaussians, shown: Shown, budget_bytes: int = SMALL_BYTES, picture: Callable[[], np.ndarray | None] | None = None) -> str:
     """A fragment of HTML of at most about that many bytes, which starts at a click: splats in it are as many of the most important as fit, with colour of degree 1.
 
+    picture: waits for the picture that `shown` has not yet, while splats are chosen.
     The page around it needs `style()` and allows inline scripts, inline styles, images from data: and workers from blob: URLs. Raises UserError where no splat is left.
     """
 
@@ -98,11 +100,13 @@ def small_viewer(gaussians: Gaussians, shown: Shown, budget_bytes: int = SMALL_B
         packed = pack(chosen)
         return f"{_viewer(packed, chosen, shown, FEW_CAMERAS, whole=False)}\n<script>{_script()}</script>", int(_BASE64 * len(packed.data))
 
-    around = _AROUND if shown.picture is None else _AROUND + len(_picture(shown.picture))
+    around = _AROUND + (_PICTURE_BYTES if picture else 0 if shown.picture is None else len(_picture(shown.picture)))
     splats = max(1, int((budget_bytes - around) / _BASE64 / _PER_SPLAT))
     chosen = gaussians
     for _ in range(5):
         chosen = kept(chosen, cameras, min(splats, MOST_SPLATS), MIN_OPACITY, sh_degree=1)  # of those that are left, for there are much fewer of them
+        if picture:
+            shown, picture = replace(shown, picture=picture()), None
         text, data = fragment(chosen)
         if len(text) <= budget_bytes:
             break

@@ -9,12 +9,13 @@ from hardsplat.errors import UserError
 from hardsplat.footprint import STATISTICS, Need, needs
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.shader import Source
-from hardsplat.raster import hardware, tiled
+from hardsplat.raster import hardware, tile_passes
 from hardsplat.raster.choose import choose as timed_choice
 from hardsplat.raster.hardware import HardwareRasterizer, rows_of
 from hardsplat.raster.rasterizer import Trainable, Variants
 from hardsplat.raster.rows import HardwareOptions
-from hardsplat.raster.tiled import PAIRS, TiledOptions, TiledRasterizer, TiledRows
+from hardsplat.raster.tile_rows import TiledOptions, TiledRows
+from hardsplat.raster.tiled import PAIRS, TiledRasterizer
 from hardsplat.settings import RasterizerName
 from hardsplat.variants.moments import MOMENT_FORMATS
 
@@ -49,9 +50,9 @@ BACKENDS = {
         TiledRasterizer,
         TiledOptions,
         TiledRows.resolve,
-        tiled.first,
-        tiled.sources,
-        lambda *how: tiled.all_passes(*tiled.plan(*how)),
+        tile_passes.first,
+        tile_passes.sources,
+        lambda *how: tile_passes.all_passes(*tile_passes.plan(*how)),
         "splats listed by tile of 16x16 pixels, in compute shaders alone",
         {"pairs": PAIRS},
     ),

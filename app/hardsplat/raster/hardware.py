@@ -14,8 +14,10 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.errors import OutOfMemory
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline, build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic

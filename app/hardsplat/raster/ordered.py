@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.graphics import DepthTest
-from hardsplat.gpu.memory import Buffer, DepthImage, Image
+from hardsplat.gpu.image import DepthImage, Image
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.draws import blocks_of, canvas_of, macros, outline, sums

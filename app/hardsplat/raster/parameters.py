@@ -216,8 +216,10 @@ class Parameters:
         for r, role in enumerate(roles):
             half = self._itemsize(planes.quantity, role) < 4 * width
             for k, buffer in enumerate(planes.buffers[role]):
-                raw = buffer.download(np.uint16 if half else np.float32, n * width)
-                out[r, k] = (from_bfloat16(raw) if half else raw).reshape(n, width)
+                if half:
+                    out[r, k] = from_bfloat16(buffer.download(np.uint16, n * width)).reshape(n, width)
+                else:
+                    buffer.copy_to(out[r, k])
         return out if len(roles) > 1 else out[0]
 
     def write(self, name: str, values: np.ndarray) -> None:

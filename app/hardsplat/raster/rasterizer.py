@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from hardsplat.gpu.memory import Buffer, Image
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import Pipeline
 from hardsplat.gpu.recorder import Recorder
 

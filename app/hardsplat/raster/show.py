@@ -6,8 +6,10 @@ import numpy as np
 
 from hardsplat import contract
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all
-from hardsplat.gpu.passes import ComputePass, build
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.passes import ComputePass
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES

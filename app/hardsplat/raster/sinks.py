@@ -83,6 +83,7 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
         shader="optim/planes.comp",
         reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
         writes=(*owned, *sink.writes),
+        apart=sink.writes,
         spec={"VISIBLE_ONLY": sink.visible_only, **spec},
         slots={**_slots(sink, "splat"), "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
     )
@@ -110,6 +111,7 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
         shader="optim/planes.comp",
         reads=("frame", *trained.gradients(kind), *sink.reads, *owned),
         writes=(*owned, *sink.writes),
+        apart=sink.writes,
         spec={"FIRST_PLANE": first, "VISIBLE_ONLY": kind == "photograph"},
         slots={**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
     )

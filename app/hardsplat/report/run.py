@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from hardsplat.report.stages import by_stage
 
 log = logging.getLogger("hardsplat")
 NAME = "report.html"
-_MOST_SHOWN = 2_000_000  # splats that the viewer is made of, which holds some 130 000: those of them that matter most, and others merged
+MOST_SHOWN = 2_000_000  # splats that the viewer is made of, which holds some 130 000: those of them that matter most, and others merged
 
 
 @dataclass(frozen=True)
@@ -104,20 +104,27 @@ def _viewer(folder: Path, config: dict, name: str | None) -> str | None:
     try:
         run = config_from_file(folder / SAVED_NAME)
         both = comparison(folder, name) if name else None
-        return viewer_of(load_ply(file), load_scene(scene_folder(run.data_dir), run.data_factor, run.test_every), run, name, both[0] if both else None)
+        shown = shown_of(load_scene(scene_folder(run.data_dir), run.data_factor, run.test_every), run, name)
+        return viewer_of(load_ply(file), replace(shown, picture=both[0] if both else None))
     except UserError as error:
         log.info("note: %s has no view in 3D: %s", folder / NAME, error)
         return None
 
 
-def viewer_of(gaussians: Gaussians, scene: Scene, config: TrainConfig, name: str | None, picture: np.ndarray | None) -> str | None:
-    """A viewer of splats as HTML, which begins at the held-out view `name`, of which `picture` is the render, or else at the first training camera. None where no splat is left."""
+def shown_of(scene: Scene, config: TrainConfig, name: str | None) -> Shown:
+    """What a viewer shows besides the splats of a run. It begins at the held-out view `name`, or else at the first training camera."""
     first = [i for i in scene.test if scene.views[i].name == name]
     cameras = {scene.views[i].name: scene.views[i].camera for i in (*first, *scene.train)}
     background = (1.0, 1.0, 1.0) if config.background == "white" else (0.0, 0.0, 0.0)
+    return Shown(scene.name, cameras, config.near_plane, background, config.antialiased)
+
+
+def viewer_of(gaussians: Gaussians, shown: Shown, picture: Callable[[], np.ndarray | None] | None = None) -> str | None:
+    """A viewer of splats as HTML; None where no splat is left. picture: see small_viewer."""
     try:
-        gaussians = foremost(gaussians, list(cameras.values()), _MOST_SHOWN)
-        return small_viewer(gaussians, Shown(scene.name, cameras, config.near_plane, background, config.antialiased, picture=picture if first else None))
+        if len(gaussians) > MOST_SHOWN:
+            gaussians = gaussians[foremost(gaussians, list(shown.cameras.values()), MOST_SHOWN)]
+        return small_viewer(gaussians, shown, picture=picture)
     except UserError as error:
         log.info("note: the report has no view in 3D: %s", error)
         return None

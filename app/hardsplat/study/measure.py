@@ -15,8 +15,9 @@ from hardsplat.config import TrainConfig
 from hardsplat.footprint import by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.queue import complete
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.scene import View

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.passes import begin_all
+from hardsplat.gpu.pipelines import begin_all
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.capture import Capture
+from hardsplat.train.drawing import sink_of
 from hardsplat.train.loss import METRIC_PASSES, loss_passes
-from hardsplat.train.session import sink_of
 from hardsplat.train.strategies import STRATEGIES
 
 PHOTO_BYTES = 3  # of a pixel, as long as no photograph has alpha; the passes of another number are built when they are asked for
@@ -35,6 +35,6 @@ def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canva
         begin_all(device, backend.passes(device, (c.sh_degree + 1) ** 2, *canvas, options, sink_of(c, bool(c.depth_lambda))))
         if name == names[0]:
             capture = Capture(c, {"photograph": 1, "camera": cameras, "scene": 1}, extent)
-            losses = loss_passes(PHOTO_BYTES, estimates, capture.exposed)
+            losses = loss_passes(PHOTO_BYTES, estimates, c.exposure, cameras)
             begin_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *strategy.passes(c.moments, PHOTO_BYTES)])
     begin_all(device, METRIC_PASSES)

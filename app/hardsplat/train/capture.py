@@ -1,4 +1,4 @@
-"""What a training step does for photographs that differ: passes around the loss, and after Adam."""
+"""What a training step does for photographs that differ: passes behind the loss, and around Adam."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from collections.abc import Callable, Mapping
 
 from hardsplat import trained
 from hardsplat.config import TrainConfig
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.sinks import record_others
 from hardsplat.train.depths import DEPTH_PASS, Depths, record_depth_loss
-from hardsplat.train.exposure import allocate_exposure, centre_pass, exposure_passes, record_centred, record_exposed, record_exposed_backward
+from hardsplat.train.exposure import centre_pass, exposure_passes, record_centred, record_exposure_gradients
 from hardsplat.train.intrinsics import INTRINSICS_PASS, record_intrinsics_gradient
 from hardsplat.train.poses import pose_passes, record_pose_gradients, record_settled
 from hardsplat.train.schedule import schedule_passes
@@ -28,14 +25,10 @@ class Capture:
     def __init__(self, config: TrainConfig, items: Mapping[Of, int], extent: float, frozen: bool = False, depths: Depths | None = None):
         self.config, self.frozen, self.depths = config, frozen, depths
         self.moving = {kind: n for kind, n in items.items() if trained.chosen(kind, config)}  # kinds of which something is trained
-        self._exposing = exposure_passes(config.exposure, items.get("camera", 1))
+        self.cameras = items.get("camera", 1)
+        self._exposing = exposure_passes(config.exposure, self.cameras)
         self._posing = pose_passes(extent, frozen) if config.pose_opt else ()
         self._centred = any(q.centred for q in trained.chosen("photograph", config))
-
-    @property
-    def exposed(self) -> bool:
-        """The loss compares `exposed` with the photograph."""
-        return bool(self._exposing)
 
     def passes(self) -> list[ComputePass]:
         """With those that begin and end a step."""
@@ -43,19 +36,11 @@ class Capture:
         intrinsics = [INTRINSICS_PASS] if self.config.intrinsics_opt else []
         return [*ends, *self._posing, *intrinsics, *depth, *self._exposing, *([centre_pass()] if self._centred else [])]
 
-    def allocate(self, device: Device, raster: Rasterizer) -> dict[str, Buffer | Image]:
-        """What the passes need beside what a session has."""
-        target = raster.resources["target"]
-        assert isinstance(target, Image)
-        return allocate_exposure(device, target) if self._exposing else {}
-
     def record_compared(self, recorder: Recorder, run: Mapping[str, Pipeline], record_loss: Callable[[Recorder], None]) -> None:
         """target -> the loss -> d_image."""
-        if self._exposing:
-            record_exposed(recorder, run)
         record_loss(recorder)
         if self._exposing:
-            record_exposed_backward(recorder, run)
+            record_exposure_gradients(recorder, run)
 
     def compare_depth(self, run: Mapping[str, Pipeline], width: int, height: int) -> Callable[[Recorder], None] | None:
         """What records the loss of depth of a canvas of width x height px; None where nothing is known of depth."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Collection, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.lib import format as npy
 
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
@@ -25,6 +26,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.trained import Of
 
 VERSION = 5
+_BLOCK = 1 << 22  # bytes that are written at a time
 NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
 
 
@@ -103,15 +105,28 @@ def prune(result_dir: Path, keep: Collection[int]) -> None:
                 path.unlink()
 
 
-def save(path: Path, checkpoint: Checkpoint, durable: bool = True) -> None:
-    """Writes beside and renames, so that a crash leaves the old file or the new one. durable: see hardsplat.files.replacing. Raises UserError when it cannot."""
+def save(path: Path, checkpoint: Checkpoint, durable: bool = True, log: Future[dict] | None = None) -> None:
+    """Writes beside and renames, so that a crash leaves the old file or the new one. durable: see hardsplat.files.replacing. Raises UserError when it cannot.
+
+    log: waited for after everything else is written, in the place of the checkpoint's.
+    """
     c = checkpoint
     try:
-        with replacing(path, durable) as partial, open(partial, "wb") as f:
-            values: dict[str, Any] = {"version": VERSION, "step": c.step, "sh_degree": c.sh_degree, "log": json.dumps(c.log), **c.buffers}
-            np.savez(f, **values)
+        with replacing(path, durable) as partial, zipfile.ZipFile(partial, "w") as archive:
+            for name, values in {"version": VERSION, "step": c.step, "sh_degree": c.sh_degree, **c.buffers}.items():
+                _write_array(archive, name, np.asarray(values, order="C"))
+            _write_array(archive, "log", np.array(json.dumps(log.result() if log else c.log)))
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}; free some space or choose another --result-dir") from None
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, values: np.ndarray) -> None:
+    """As numpy.savez does, but without a copy of the array."""
+    with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+        npy.write_array_header_1_0(member, npy.header_data_from_array_1_0(values))
+        raw = values.reshape(-1).view(np.uint8)
+        for at in range(0, raw.size, _BLOCK):
+            member.write(raw[at : at + _BLOCK].data)
 
 
 def _history(log) -> dict:

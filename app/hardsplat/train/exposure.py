@@ -1,6 +1,7 @@
-"""Exposure and colour of photographs in a training step: two passes around the loss, and what their numbers become.
+"""Exposure and colour of photographs in a training step: what the loss compares, and what their numbers become.
 
-    target -> exposed -> the loss -> d_image of the exposed image -> d_image of the rendered one, and gradients of photographs and cameras
+The passes of the loss see `target` as its photograph was exposed, and leave the gradient by the image as it was rendered, beside sums over the pixels of each workgroup;
+a pass makes of those the gradients of the photograph's and the camera's numbers.
 
 The splats are those of the mean photograph: what all photographs have in common is moved into the scene after each step, so renders and files need none of this.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,6 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.trained import Of
@@ -25,21 +25,37 @@ from hardsplat.variants.exposures import EXPOSURES
 
 NAME = "exposures.json"
 _CENTRED: tuple[Of, ...] = ("photograph", "camera")  # kinds whose planes follow each other in the table
-GROUP, GROUPS = contract.CONSTANTS["GROUP"], contract.CONSTANTS["EXPOSURE_GROUPS"]
+GROUP = contract.CONSTANTS["GROUP"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How passes of the loss see the image. slots, spec, reads: theirs. result: the file that fills <result> of the gradient, and what that writes beside `d_image`."""
+
+    slots: Mapping[str, str]
+    result: str
+    spec: Mapping[str, int] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+
+def seen_by(name: str, cameras: int = 2) -> Seen:
+    """name: a variant of EXPOSURES. cameras: how many there are; the only one has no response, which is kept at a mean of 0."""
+    row = EXPOSURES[name]
+    if not row.slot:
+        return Seen({"seen": "exposure/none.glsl"}, "loss/result_derivative.glsl")
+    slots, spec = {"seen": "exposure/seen.glsl", "exposure": row.slot}, {"RESPONDS": cameras > 1} if row.responds else {}
+    return Seen(slots, "exposure/result.glsl", spec, tuple(q.name for q in row.quantities), ("exposure_sums",))
 
 
 def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
-    """The passes of a variant of EXPOSURES; none where the image stays as it is. cameras: the only one has no response, which is kept at a mean of 0."""
-    row = EXPOSURES[name]
+    """What follows the loss; nothing where the image stays as it is. name, cameras: as for seen_by."""
+    row, seen = EXPOSURES[name], seen_by(name, cameras)
     if not row.slot:
         return ()
-    values, gradients = (tuple(what(q) for q in row.quantities) for what in (lambda q: q.name, lambda q: q.d))
-    seen, slots, spec = ("camera", "frame", "target", *values), {"exposure": row.slot}, {"RESPONDS": cameras > 1} if row.responds else {}
-    return (
-        ComputePass("expose", "exposure/forward.comp", reads=seen, writes=("exposed",), spec=spec, slots=slots),
-        ComputePass("expose backward", "exposure/backward.comp", reads=(*seen, "d_image"), writes=("d_image", "exposure_sums"), spec=spec, slots=slots),
-        ComputePass("expose gather", "exposure/gather.comp", reads=("camera", "frame", "exposure_sums", *values), writes=gradients, spec=spec, slots={**slots, "chain": row.chain}),
-    )
+    slots = {"exposure": row.slot, "chain": row.chain}
+    gradients = tuple(q.d for q in row.quantities)
+    return (ComputePass("expose gather", "exposure/gather.comp", reads=("camera", "frame", "exposure_sums", *seen.reads), writes=gradients, spec=seen.spec, slots=slots),)
 
 
 def centre_pass() -> ComputePass:
@@ -48,24 +64,8 @@ def centre_pass() -> ComputePass:
     return ComputePass("centre", "optim/centre.comp", reads=("rates", *names), writes=names, spec={"FIRST_PLANE": trained.plane_count("splat")})
 
 
-def allocate_exposure(device: Device, target: Image) -> dict[str, Buffer | Image]:
-    """`exposed`, of the size and format of the target, and `exposure_sums`."""
-    sums = Buffer(device, GROUPS * contract.CONSTANTS["EXPOSURE_SUMS"] * contract.itemsize("exposure_sums"), "exposure_sums")
-    try:
-        return {"exposure_sums": sums, "exposed": Image(device, target.width, target.height, target.format, target.texel, "exposed")}
-    except BaseException:
-        sums.destroy()
-        raise
-
-
-def record_exposed(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """target, camera, frame -> exposed."""
-    recorder.run(run["expose"], threads=(2 * GROUPS * GROUP,))
-
-
-def record_exposed_backward(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """d_image of `exposed` -> d_image of `target`, and gradients of the photograph's and the camera's numbers."""
-    recorder.run(run["expose backward"], threads=(GROUPS * GROUP,))
+def record_exposure_gradients(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    """exposure_sums, which the loss leaves -> gradients of the photograph's and the camera's numbers."""
     recorder.run(run["expose gather"], threads=(GROUP,))
 
 

@@ -13,7 +13,8 @@ from hardsplat.io.scene import Scene, View, load_images
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import moved
-from hardsplat.train.session import Session, Views
+from hardsplat.train.session import Session
+from hardsplat.train.views import Views
 
 STEPS_A_VIEW = 100
 RATE, LAST_RATE = 1e-3, 1e-5  # of a pose, rad and scene extents

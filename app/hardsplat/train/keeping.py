@@ -7,9 +7,10 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hardsplat import trained
 from hardsplat.errors import OutOfMemory, UserError
-from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import DeviceLost
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.resume import resume_command
@@ -37,7 +38,7 @@ class Keeping:
         run.session.drain()
         with run.aside("files"):
             self.take()
-            for file in (run.results.checkpoint(self.state), run.results.splats(self.splats(), "splats.ply")):
+            for file in (run.results.checkpoint(self.state), run.results.splats(self.planes(), "splats.ply")):
                 file.result()
 
     def publish(self, step: int) -> None:
@@ -52,7 +53,7 @@ class Keeping:
                 run.measurements.measure(step)
             if ply:
                 with run.aside("files"):
-                    run.results.splats(run.results.gaussians(run.session.values()), "splats.ply", f"splats_{step}.ply")
+                    run.results.splats(run.session.values(), "splats.ply", f"splats_{step}.ply")
 
     def keep(self, step: int) -> None:
         """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
@@ -69,17 +70,22 @@ class Keeping:
         """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
         run = self.run
         self.take()
-        gaussians = self.splats()
-        run.results.splats(gaussians, "splats.ply")
-        run.results.plots(run.metrics())
-        run.measurements.measure(step, gaussians)
+        planes, first = self.planes(), next((run.scene.views[i].name for i in run.scene.test), None)
+        log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
+        try:
+            run.results.splats(planes, "splats.ply")
+            run.results.last_checkpoint(self.state, log, over=step == run.config.max_steps)
+            run.results.viewer(planes, None if run.stopping.asked else first)
+            run.results.plots(run.metrics())
+            run.measurements.measure(step, planes)
+        finally:
+            self.state.log = run.log.history()
+            log.set_result(self.state.log)
         run.results.learnt(self.state, run.measurements.refined)
-        self.state.log = run.log.history()  # with that measurement
-        run.results.checkpoint(self.state, last=step == run.config.max_steps)
 
-    def splats(self) -> Future[Gaussians]:
-        """Those of the newest copy of the state."""
-        return self.run.results.gaussians({name: self.state.buffers[name] for name in trained.values()})
+    def planes(self) -> dict[str, np.ndarray]:
+        """The trained values of splats in the newest copy of the state."""
+        return {name: self.state.buffers[name] for name in trained.values()}
 
     def rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""

@@ -23,9 +23,11 @@ from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, allocate_all, buffer_in
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.train.exposure import seen_by
 from hardsplat.trained import Of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
@@ -35,25 +37,25 @@ _GROUP = contract.CONSTANTS["GROUP"]
 _COMPARED = ("target", "photos", "camera", "frame")
 
 
-def loss_passes(photo_bytes: int = 4, differences: bool = False, exposed: bool = False) -> tuple[ComputePass, ...]:
-    """photo_bytes: of a pixel in `photos`, 3 or 4. exposed: the photograph is compared with `exposed`, not with `target`.
+def loss_passes(photo_bytes: int = 4, differences: bool = False, exposure: str = "none", cameras: int = 2) -> tuple[ComputePass, ...]:
+    """photo_bytes: of a pixel in `photos`, 3 or 4. exposure: a variant of EXPOSURES; `target` is compared as that makes it. cameras: see `seen_by`.
 
     differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
     the derivative; the record is of `target`."""
-    spec = {"PHOTO_BYTES": photo_bytes}
-    result = ("target_minus",), ("loss_differences",), {"result": "loss/result_difference.glsl"}
-    more, writes, slots = result if differences else ((), ("d_image",), {"result": "loss/result_derivative.glsl"})
-    bind = {"target": "exposed"} if exposed else {}
+    seen = seen_by(exposure, cameras)
+    spec, reads = {"PHOTO_BYTES": photo_bytes, **seen.spec}, (*_COMPARED, *seen.reads)
+    result, more, writes = ("loss/result_difference.glsl", ("target_minus",), ("loss_differences",)) if differences else (seen.result, (), ("d_image", *seen.writes))
+    slots = {**seen.slots, "result": result}
     return (
-        ComputePass("loss ssim", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec=spec, bind=bind),
-        ComputePass("loss gradient", "loss/gradient.comp", reads=(*_COMPARED, "ssim_grads", "loss_terms", *more), writes=writes, spec=spec, slots=slots, bind=bind),
+        ComputePass("loss ssim", "loss/ssim.comp", reads=reads, writes=("ssim_grads", "loss_sums"), spec=spec, slots=seen.slots),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*reads, "ssim_grads", "loss_terms", *more), writes=writes, spec=spec, slots=slots),
         ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
     )
 
 
 LOSS_PASSES = loss_passes()
 SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")), LOSS_PASSES[-1])
-METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}),)
+METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}, slots=seen_by("none").slots),)
 
 
 def loss_terms(settings, extent: float = 1.0, items: Mapping[Of, int] | None = None, sh_degree: int = 0, capacity: int = 0) -> np.ndarray:
@@ -90,11 +92,6 @@ def _sums(width: int, height: int) -> int:
     return (len(pixel_terms()) + 1) * _tiles(width, height)
 
 
-def _allocate(device: Device, width: int, height: int, ssim_grads: int) -> dict[str, Buffer]:
-    sizes = {"ssim_grads": ssim_grads, "loss_sums": _sums(width, height)}
-    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-
-
 def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, Buffer]) -> dict[str, Buffer | Image]:
     """`buffers`, and `d_image`; without memory for that, none of them."""
     try:
@@ -111,13 +108,14 @@ def check_loss(device: Device) -> None:
         raise UserError(f"{device.name} draws, but neither trains nor measures images: it lacks {', '.join(missing)}; choose another --device (see hardsplat doctor)")
 
 
-def allocate_loss(device: Device, width: int, height: int, differences: bool = False) -> dict[str, Buffer | Image]:
-    """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last."""
+def allocate_loss(device: Device, width: int, height: int, differences: bool = False, exposed: bool = False) -> dict[str, Buffer | Image]:
+    """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last. exposed: with `exposure_sums`."""
     check_loss(device)
-    if differences:
-        sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height), "loss_differences": width * height}
-        return {**allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})}
-    return _with_gradient(device, width, height, _allocate(device, width, height, 9 * width * height))
+    sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
+    sizes |= {"loss_differences": width * height} if differences else {}
+    sizes |= {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)} if exposed else {}
+    buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
+    return {**buffers} if differences else _with_gradient(device, width, height, buffers)
 
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
@@ -141,7 +139,7 @@ def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, 
 def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffer]:
     """What METRIC_PASSES need for a canvas. They bind `ssim_grads` but leave it alone, so the smallest buffer does."""
     check_loss(device)
-    return _allocate(device, width, height, 1)
+    return allocate_all(device, {name: n * contract.itemsize(name) for name, n in {"ssim_grads": 1, "loss_sums": _sums(width, height)}.items()})
 
 
 def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -51,9 +52,9 @@ class Measurements:
             measures = measure_all(run.device, run.session.raster, run.scene, indices, self._frame(), quiet=True, pictures=False)
             return [m.psnr for m in measures]
 
-    def measure(self, step: int, gaussians: Future[Gaussians] | None = None) -> None:
-        """Measures the held-out views. gaussians: the splats, where these are the last: then all renders are kept, some for the report, beside a viewer."""
-        run, results, last = self.run, self.run.results, gaussians is not None
+    def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
+        """Measures the held-out views. planes: the trained values of the splats, where these are the last: then all renders are kept, some for the report."""
+        run, results, last = self.run, self.run.results, planes is not None
         shown: Measured | None = None
         if run.scene.test and not run.stopping.asked:
             with run.aside("measuring"):
@@ -69,19 +70,17 @@ class Measurements:
                         measures.append(replace(m, image=None))
                         if shown is None:
                             shown = m
-                        if gaussians is not None:
+                        if last:
                             gains += [] if fitted else [results.background.do("measuring", partial(unevenness, m))]
                             results.comparison(m)
                             if len(measures) == 1:
-                                results.viewer(gaussians, m.name)
+                                results.picture(m.name)
                 finally:
                     self._busy = False
                 if shown is not None and len(measures) == len(run.scene.test):
-                    self._tell(step, measures, shown, gaussians.result() if gaussians is not None and run.config.pose_opt else None)
+                    self._tell(step, measures, shown, Gaussians.from_planes(planes) if planes is not None and run.config.pose_opt else None)
                     if note := uneven([gain.result() for gain in gains]):
                         tqdm.write(note)
-        if gaussians is not None and shown is None:
-            results.viewer(gaussians, None)
 
     def _tell(self, step: int, measures: list[Measured], example: Measured, refined: Gaussians | None) -> None:
         """refined: the splats against which the poses of held-out views are refined, to measure them from there too."""

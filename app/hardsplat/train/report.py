@@ -204,12 +204,3 @@ def metrics_of(folder: Path, config, device, session, log, trials: Sequence[dict
         "overfit": log.overfit,
         "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats, "seconds": log.seconds},
     }
-
-
-def save_plots(folder: Path, metrics: dict) -> None:
-    """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be written."""
-    from hardsplat.report.charts import save
-    from hardsplat.report.run import curves
-
-    if metrics["curve"]["step"]:
-        save(curves(metrics), folder / "loss.png")

@@ -1,20 +1,22 @@
-"""What a run leaves in its folder, made by threads while it trains: photographs, renders, splats, checkpoints, the report; metrics.json last, when all else is there."""
+"""What a run leaves in its folder, made by threads while it trains: photographs, renders, splats, checkpoints, the report; metrics.json last, when all else is there.
+
+The report of a long run is made by a process of its own, see hardsplat.report.apart.
+"""
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
 
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
-from hardsplat.gaussians import Gaussians
 from hardsplat.io.images import over, save_png, to_uint8
 from hardsplat.io.scene import Scene, View, load_images
 from hardsplat.parts import Parts
@@ -22,22 +24,26 @@ from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.background import Background
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import BACKGROUNDS, Measured
-from hardsplat.train.report import save_plots, write_json
+from hardsplat.train.report import write_json
+
+if TYPE_CHECKING:
+    from hardsplat.report.apart import Apart
+    from hardsplat.report.maker import Maker
 
 KEPT_BYTES = 2 << 30  # of held-out photographs that stay in memory for all measurements; more of them are read for each
 REPORT = "report.html"
+LONG = 4.0  # s of training that are left, from which a process of its own has been started by the time that there is a report to make
 
 
 class Results:
-    """The files of a run. All but `saved`, `held_out` and `finish` return at once."""
+    """The files of a run. All but `saved`, `held_out` and `finish` return at once. apart: the report may be made by another process."""
 
-    def __init__(self, folder: Path, config: TrainConfig, scene: Scene):
-        self.folder, self.config, self.scene = folder, config, scene
+    def __init__(self, folder: Path, config: TrainConfig, scene: Scene, apart: bool = False):
+        self.folder, self.config, self.scene, self._may_apart = folder, config, scene, apart
         self.background = Background()
         self.background.do("imports", _import_neighbours, line="imports")
         self._photos: list[Future] | None = None
-        self._viewer: Future | None = None
-        self._plots: Future | None = None
+        self._making: Future[Maker | Apart] | None = None
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}  # renders, which threads make, and photographs that the report shows
 
     # -- held-out photographs --------------------------------------------------------------------------------------------------
@@ -67,8 +73,7 @@ class Results:
         return images()
 
     def begin(self) -> None:
-        """What can be made before the first step: the held-out photographs as pictures, and imports that the report will need."""
-        self.background.do("plots", _warm_plots, line="plots")
+        """What can be made before the first step: the held-out photographs as pictures."""
         if self._photos is not None:
             for i, photo in zip(self.scene.test, self._photos):
                 self.background.do("photographs", partial(self._save_photo, self.scene.views[i].name, photo))
@@ -101,32 +106,31 @@ class Results:
         if m.name in spread([self.scene.views[i].name for i in self.scene.test]):
             self._shown[m.name] = render, m.photo
 
-    def gaussians(self, planes: Mapping[str, np.ndarray]) -> Future[Gaussians]:
-        """Splats from the trained values that a session or a checkpoint has, by name."""
-        return self.background.do("splats", lambda: Gaussians.from_planes(planes), 2 * sum(values.nbytes for values in planes.values()))
-
-    def splats(self, gaussians: Future[Gaussians], *names: str) -> Future:
-        """The splats as PLY files of these names."""
-        from hardsplat.io.ply import save_ply
+    def splats(self, planes: Mapping[str, np.ndarray], *names: str) -> Future:
+        """Splats from their trained values, (planes, N, width) by name, as PLY files of these names."""
+        from hardsplat.io.ply import save_planes
 
         def work():
             for name in names:
-                save_ply(self.folder / name, gaussians.result(), self.config.antialiased)
+                save_planes(self.folder / name, planes, self.config.antialiased)
 
-        return self.background.do("splats", work, line="splats")
+        return self.background.do("splats", work, sum(values.nbytes for values in planes.values()), line="splats")
 
-    def checkpoint(self, state: Checkpoint, last: bool = False) -> Future:
-        """A checkpoint; older ones go, but for those of --save-steps.
+    def checkpoint(self, state: Checkpoint) -> Future:
+        """A checkpoint; older ones go, but for those of --save-steps."""
+        return self.background.do("checkpoint", partial(self._checkpoint, state), sum(values.nbytes for values in state.buffers.values()), line="checkpoint")
 
-        last: the run is over, and the command waits for this file. It is then not synced to the disk, which takes some 10 s a GB and is all that a finished run would wait for:
+    def last_checkpoint(self, state: Checkpoint, log: Future[dict], over: bool) -> None:
+        """The checkpoint after the last step, written while held-out views are measured. log: its log, which is known after that.
+
+        over: the run is, and the command waits for this file. It is then not synced to the disk, which takes some 10 s a GB and is all that a finished run would wait for:
         splats.ply is synced, and so is the checkpoint before this one, which stays.
         """
+        self.background.do("checkpoint", partial(self._checkpoint, state, log, durable=not over), line="checkpoint")  # its memory is taken anyhow, and nothing may wait for it
 
-        def work():
-            checkpoints.save(checkpoints.path_of(self.folder, state.step), state, durable=not last)
-            checkpoints.prune(self.folder, self.config.save_steps)
-
-        return self.background.do("checkpoint", work, sum(values.nbytes for values in state.buffers.values()), line="checkpoint")
+    def _checkpoint(self, state: Checkpoint, log: Future[dict] | None = None, durable: bool = True) -> None:
+        checkpoints.save(checkpoints.path_of(self.folder, state.step), state, durable, log)
+        checkpoints.prune(self.folder, self.config.save_steps)
 
     def learnt(self, state: Checkpoint, held_out: Sequence[Camera]) -> None:
         """What was learnt of photographs, where anything was. held_out: refined cameras of the held-out views, if there are any."""
@@ -135,18 +139,39 @@ class Results:
         if self.config.exposure != "none" or self.config.pose_opt or self.config.intrinsics_opt:
             self.background.do("learnt", lambda: save_learnt(self.folder, self.config, self.scene, state, held_out))
 
-    def viewer(self, gaussians: Future[Gaussians], name: str | None) -> None:
-        """The report's viewer, which begins at the held-out view `name`, shown before. Made from memory while held-out views are measured."""
-        from hardsplat.report.run import viewer_of
+    def prepare(self, seconds_left: float) -> None:
+        """Has whatever will make the report made ready, once. seconds_left: of training, about."""
+        if self._making is None:
+            apart = self._may_apart and seconds_left > LONG
+            self._making = self.background.do("report", partial(_maker, apart), line="report")
 
-        picture = self._shown[name][0].result if name in self._shown else lambda: None
-        self._viewer = self.background.do("report", lambda: viewer_of(gaussians.result(), self.scene, self.config, name, picture()), line="viewer")
+    def viewer(self, planes: Mapping[str, np.ndarray], name: str | None) -> None:
+        """The report's viewer of splats from their trained values, which begins at the held-out view `name`. Made from memory while held-out views are measured."""
+
+        def work(maker):
+            from hardsplat.report.maker import for_viewer
+            from hardsplat.report.run import shown_of
+
+            shown = shown_of(self.scene, self.config, name)
+            maker.viewer(for_viewer(planes, list(shown.cameras.values())), shown)
+
+        self._report(work)
+
+    def picture(self, name: str | None) -> None:
+        """What the viewer begins with: the render of that view, where it is one of those that were shown."""
+        render = self._shown[name][0].result if name in self._shown else lambda: None
+        self._report(lambda maker: maker.picture(render()))
 
     def plots(self, metrics: dict) -> None:
         """Those plots of the report that do without the last measurement. metrics: as `finish` will be given them, but for that."""
-        from hardsplat.report.run import early_plots
+        self._report(lambda maker: maker.plots(metrics))
 
-        self._plots = self.background.do("plots", lambda: early_plots(metrics), line="plots")
+    def _report(self, work: Callable[[Maker | Apart], object]) -> None:
+        """Has work(whatever makes the report) done, after what was asked for before."""
+        self.prepare(0)
+        assert self._making is not None
+        making = self._making
+        self.background.do("report", lambda: work(making.result()), line="report")
 
     # -- at the end ------------------------------------------------------------------------------------------------------------
 
@@ -156,40 +181,38 @@ class Results:
         A report that cannot be written costs a note. Raises UserError for other files.
         """
         metrics["seconds"]["parts"] = parts.read()
-        self.background.do("plots", lambda: save_plots(self.folder, metrics), line="plots")
-        self.background.do("report", lambda: self._report(metrics), line="plots")
+        self._report(lambda maker: self._write_report(maker, metrics))
         self.background.finish(self.config.quiet)
         metrics["seconds"]["parts"] = parts.read()
         write_json(self.folder / "metrics.json", metrics)
         return metrics
 
-    def _report(self, metrics: dict) -> None:
-        from hardsplat.report.run import Made, write_report
-
-        try:
-            shown = {name: (render.result(), photo) for name, (render, photo) in self._shown.items()}
-            write_report(self.folder, Made(metrics, shown, self._viewer.result() if self._viewer else None, self._plots.result() if self._plots else {}))
-        except Exception as error:  # whatever it is: nothing that was trained depends on the page
-            tqdm.write(f"note: {self.folder / REPORT} was not written: {str(error) or type(error).__name__}")
+    def _write_report(self, maker: Maker | Apart, metrics: dict) -> None:
+        shown = {name: (render.result(), photo) for name, (render, photo) in self._shown.items()}
+        if note := maker.report(self.folder, metrics, shown):
+            tqdm.write(f"note: {note}")
 
     def close(self) -> None:
         """Drops what has not begun."""
         self.background.close()
+        if self._making and self._making.done() and not self._making.cancelled() and not self._making.exception():
+            self._making.result().close()
 
 
 def _import_neighbours() -> None:
     import scipy.spatial  # noqa: F401
 
 
-def _warm_plots() -> None:
-    """Imports what draws plots, and draws one of each kind: the first ones take a second, for which nobody has to wait while it trains."""
-    from hardsplat.report.charts import svg
-    from hardsplat.report.run import curves
+def _maker(apart: bool) -> Maker | Apart:
+    if apart:
+        from hardsplat.report.apart import Apart
 
-    nothing = {"step": [1, 10, 100], "loss": [1.0, 0.1, 0.01], "psnr": [10.0, 20.0, 30.0], "splats": [1000, 2000, 3000]}
-    figure = curves({"curve": nothing, "evaluations": []})
-    svg(figure)
-    figure.savefig(io.BytesIO(), format="png")
+        return Apart()
+    from hardsplat.report.maker import Maker
+
+    maker = Maker()
+    maker.warm()
+    return maker
 
 
 def is_complete(folder: Path, steps: int) -> bool:

@@ -6,8 +6,8 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,52 +18,28 @@ from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import STATISTICS, by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image, buffer_in
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, buffer_in
 from hardsplat.gpu.queue import submit
-from hardsplat.gpu.recorder import Recordings
-from hardsplat.raster import BACKENDS
-from hardsplat.raster.frame import camera_data
 from hardsplat.raster.parameters import Gradients, Parameters
-from hardsplat.raster.sinks import Sink, adam, resolve_moments
+from hardsplat.raster.rasterizer import Trainable
+from hardsplat.raster.sinks import resolve_moments
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
 from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import Checkpoint, of_other_items
 from hardsplat.train.depths import Depths
-from hardsplat.train.loss import loss_terms, term_sums_bytes
+from hardsplat.train.drawing import Drawing, has_timed_rows
+from hardsplat.train.loss import loss_terms
 from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
-from hardsplat.train.refine import allocate_refine
 from hardsplat.train.schedule import view_order
-from hardsplat.train.step import Step, allocate_step, allocate_weights
+from hardsplat.train.step import allocate_step, allocate_weights
 from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.views import Views, packed_cameras
 from hardsplat.trained import Of
-from hardsplat.variants.gradients import finds_statistics
 
 GROUP = contract.CONSTANTS["GROUP"]
-
-
-def sink_of(c: TrainConfig, depths: bool) -> Sink:
-    """Where the gradients of a training go. depths: its loss has a term of depth."""
-    strategy, has_statistics = STRATEGIES[c.strategy], finds_statistics(c.gradient)
-    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths)
-
-
-@dataclass(frozen=True)
-class Views:
-    """The views that a session trains on, beside their photographs.
-
-    canvas: width and height, px, that hold every view. extent: of the scene, world units. numbers: which of the scene's physical cameras took each view, counted
-    from 0; by default one took all. depths: what is known of their depth where --depth-lambda asks for it: (H, W), 1 / world units, 0 where nothing is.
-    distorted: other cameras that the session's rasterizer draws distort, as these may.
-    """
-
-    cameras: Sequence[Camera]
-    canvas: tuple[int, int]
-    extent: float
-    numbers: Sequence[int] = ()
-    depths: Sequence[np.ndarray] | None = None
-    distorted: bool = False
 
 
 class Session(BatchedSession):
@@ -87,7 +63,7 @@ class Session(BatchedSession):
     ):
         self.device, self.config, self.views, self.photos, self.on_batch = device, config, list(views.cameras), photos, on_batch
         (self.width, self.height), self.extent = views.canvas, views.extent
-        self._lens = "distorted" if views.distorted or any(v.distortion for v in self.views) else "pinhole"
+        self.lens = views.lens
         self.numbers = list(views.numbers or [0] * len(self.views))
         self.items: dict[Of, int] = {"photograph": len(self.views), "camera": max(self.numbers) + 1, "scene": 1}
         known = None
@@ -99,11 +75,11 @@ class Session(BatchedSession):
         self.strategy = STRATEGIES[config.strategy]
         self.growth_stopped = ""  # why, once the splats have no more room
         self._refused = 0  # capacity that did not fit
-        self._pairs, self._timed_rows = PairRoom(), timed_rows
+        self.timed_rows = timed_rows
+        self._pairs = PairRoom()
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
         self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer, **(known.buffers if known else {})}
-        self._parts: list = []
-        self._recorded = Recordings(device, {})
+        self._drawing: Drawing | None = None
         try:
             resolve_moments(device, config.moments)
             check_gradient(config)
@@ -114,18 +90,15 @@ class Session(BatchedSession):
 
     def _allocate_shared(self) -> None:
         """What does not depend on the number of splats."""
-        terms, views = self._terms(), self._cameras(self.views)
+        terms, views = self.terms(), packed_cameras(self.views, self.numbers)
         self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
         allocate_step(self._shared, self.device, self.config, (self.width, self.height), self.extent, views, terms, self.capture.frozen)
         if self.strategy.scores:
             self._shared["weights"] = allocate_weights(self.device, (self.width, self.height))
         self._batches = Batches(self.device, buffer_in(self._shared, "history"), self._on_batch)
 
-    def _cameras(self, views: list[Camera]) -> np.ndarray:
-        """The contract's Camera struct of each view."""
-        return np.stack([camera_data(v, number=number) for v, number in zip(views, self.numbers, strict=True)])
-
-    def _terms(self, capacity: int = 0) -> np.ndarray:
+    def terms(self, capacity: int = 0) -> np.ndarray:
+        """The contract's LossTerms struct. capacity: of splats."""
         return loss_terms(self.config, self.extent, self.items, self.config.sh_degree, capacity)
 
     # -- state in and out ------------------------------------------------------------------------------------------------------
@@ -191,7 +164,7 @@ class Session(BatchedSession):
     def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
         """Trains on the same views at another size, none larger than at first, from the next step on."""
         self.drain()
-        self._shared["views"].upload(self._cameras(views))
+        self._shared["views"].upload(packed_cameras(views, self.numbers))
         self.photos.show(images)
         if self.capture.depths:
             self.capture.depths.show(views)
@@ -200,7 +173,7 @@ class Session(BatchedSession):
         """Gives the mean opacity this weight in the loss, from the next step on."""
         self.drain()
         self.config = replace(self.config, opacity_reg=opacity)
-        terms = self._terms(self.capacity)
+        terms = self.terms(self.capacity)
         self.weights = terms["weight"].astype(np.float64)
         self._shared["loss_terms"].upload(terms)
 
@@ -225,7 +198,7 @@ class Session(BatchedSession):
     def refine(self) -> None:
         """Queues what the strategy has to do after as many steps as were made."""
         for name in self.strategy.due(self.config, self.step):
-            self.densify() if name == "densify" else submit(self.device, [self._actions[name]])
+            self.densify() if name == "densify" else submit(self.device, [self._drawn.actions[name]])
 
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""
@@ -233,17 +206,17 @@ class Session(BatchedSession):
         if wanted > self.capacity:
             self.drain()
             self._grow(wanted, n)
-        submit(self.device, [self._actions["densify"]])
+        submit(self.device, [self._drawn.actions["densify"]])
         self.bound = min(wanted, self.capacity)
 
     def planned(self, n: int) -> int:
         """Splats that the strategy's plan wants to add to the n that there are."""
-        self._actions["plan"].run_once()
+        self._drawn.actions["plan"].run_once()
         return int(buffer_in(self.resources, "flag_sums").download(np.uint32, 1, 4 * -(-n // GROUP))[0])
 
     def reset_opacity(self) -> None:
         """Queues an opacity reset, where the strategy has any."""
-        submit(self.device, [self._actions["reset"]])
+        submit(self.device, [self._drawn.actions["reset"]])
 
     @property
     def capacity(self) -> int:
@@ -255,20 +228,18 @@ class Session(BatchedSession):
 
         Raises UserError where it does not run or fit here; the session then needs another `use`.
         """
-        drawn_so = timed_rows == self._timed_rows or not self.has_timed_rows(rasterizer)
-        if rasterizer == self.config.rasterizer and drawn_so and self._parts:
+        drawn_so = timed_rows == self.timed_rows or not self.has_timed_rows(rasterizer)
+        if rasterizer == self.config.rasterizer and drawn_so and self._drawing:
             return
         n = self.count()
         self._release(keep_parameters=True)
-        self.config, self._timed_rows = replace(self.config, rasterizer=rasterizer), timed_rows
-        self._record()
+        self.config, self.timed_rows = replace(self.config, rasterizer=rasterizer), timed_rows
+        self._draw()
         self._set(n, self.step)
 
     def has_timed_rows(self, rasterizer: str) -> bool:
         """Whether `use` of that rasterizer would look for the fastest rows."""
-        backend = BACKENDS[rasterizer]
-        options = replace(backend.options.of(self.config), lens=self._lens)
-        return backend.first(self.device, options) != options
+        return has_timed_rows(self.device, replace(self.config, rasterizer=rasterizer), self.lens)
 
     # -- memory ----------------------------------------------------------------------------------------------------------------
 
@@ -279,7 +250,7 @@ class Session(BatchedSession):
         c = self.config
         gradients: Gradients = "none" if self.estimates else "written"
         self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
-        self._record()
+        self._draw()
 
     def _grow(self, wanted: int, n: int) -> None:
         """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
@@ -292,52 +263,40 @@ class Session(BatchedSession):
         self._release(keep_parameters=True)
         try:
             self.parameters.resize(capacity, n)
-            self._record()
+            self._draw()
         except OutOfMemory as error:
             self._refused = capacity  # not asked for again: failing to allocate is slow
             self.growth_stopped = f"growth stops at {before} splats: {error}"
             self._release(keep_parameters=True)
             self.parameters.resize(before, n)
-            self._record()
+            self._draw()
         self._set(n, self.step)
 
     def _fit_pairs(self) -> None:
-        self._pairs.make(self.raster)
-        if self.raster.resources is not self._drawn_from:  # an evaluation may have made room too
+        drawing = self._drawn
+        self._pairs.make(drawing.raster)
+        if drawing.outdated:  # an evaluation may have made room too
             self.drain()
-            self._record_commands()
+            drawing.record()
 
-    def _record(self) -> None:
-        backend = BACKENDS[self.config.rasterizer]
-        options = replace(backend.options.of(self.config), lens=self._lens)
-        if not self._timed_rows:
-            options = backend.first(self.device, options)
-        self.raster = backend.rasterizer(self.device, self.parameters, self.width, self.height, options, sink=sink_of(self.config, self.capture.depths is not None))
-        self._parts = [self.raster]
-        if self.raster.rows.names.get("gradient") == "order-free":  # `auto` may have chosen it
-            check_gradient(replace(self.config, gradient="order-free"))
-        scratch: dict[str, Buffer | Image] = {**allocate_refine(self.device, self.parameters.capacity)}
-        self._scratch = scratch
-        self._parts += scratch.values()
-        terms = self._terms(self.parameters.capacity)
-        self._shared["loss_terms"].upload(terms)
-        scratch["term_sums"] = Buffer(self.device, term_sums_bytes(terms), "term_sums")
-        self._parts.append(scratch["term_sums"])
-        capturing = self.capture.allocate(self.device, self.raster)
-        scratch |= capturing
-        self._parts += capturing.values()
-        self._pairs.make(self.raster, new=True)
-        self._record_commands()
+    def _draw(self) -> None:
+        """Rasterizer and commands for the room that there is."""
+        self._drawing = Drawing(self, self._shared, self._batches, self._pairs)
 
-    def _record_commands(self) -> None:
-        self._recorded.destroy()
-        self._drawn_from = self.raster.resources
-        self.resources = {**self._shared, **self.raster.resources, **self._scratch}
-        self._recorded = recorded = Recordings(self.device, self.resources)
-        step = Step(self.device, self.config, self.raster, self.capture, self.strategy, self.photos.pixel_bytes)
-        self._sizes = recorded(step.record_sizes)
-        self._batches.record(recorded, step.record, self.strategy.scores)
-        self._actions = {name: recorded(record) for name, record in step.actions().items()}
+    @property
+    def _drawn(self) -> Drawing:
+        assert self._drawing is not None, "a session draws from start() or restore() on"
+        return self._drawing
+
+    @property
+    def raster(self) -> Trainable:
+        """Draws the splats. Another one after growth and `use`."""
+        return self._drawn.raster
+
+    @property
+    def resources(self) -> dict[str, Buffer | Image]:
+        """Everything on the device, by contract name."""
+        return self._drawn.resources
 
     def _set(self, n: int, step: int) -> None:
         """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
@@ -345,14 +304,14 @@ class Session(BatchedSession):
         frame = np.zeros((), contract.dtype("Frame"))
         frame["step"], frame["seed"] = step, self.config.seed
         self.resources["frame"].upload(frame)
-        self._sizes.run_once()
+        self._drawn.sizes.run_once()
         self.step, self.bound = step, n
 
     def _release(self, keep_parameters: bool = False) -> None:
         self.device.wait_idle()  # for refinements too, which no fence tells of
-        for part in (self._recorded, *self._parts):
-            part.destroy()
-        self._parts = []
+        if self._drawing:
+            self._drawing.destroy()
+            self._drawing = None
         if hasattr(self, "parameters") and not keep_parameters:
             self.parameters.destroy()
             del self.parameters

@@ -1,13 +1,55 @@
-"""The splats that a training begins with."""
+"""What a training begins with: the views of its scene, and the first splats."""
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
 import numpy as np
+from tqdm import tqdm
 
 from hardsplat import morton
-from hardsplat.config import TrainConfig
+from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig, scene_folder
+from hardsplat.errors import OutOfMemory
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.scene import Scene
+from hardsplat.train.background import Background
+from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.train.evaluate import canvas_of
+from hardsplat.train.views import Views
+
+if TYPE_CHECKING:
+    from hardsplat.train.session import Session
+
+
+def say_notes(config: TrainConfig, scene: Scene) -> None:
+    """Says what somebody should know of the scene before the training begins."""
+    for note in scene.notes:
+        tqdm.write(f"note: {note}")
+    if config.init_type == "sfm" and not len(scene.points):
+        tqdm.write(f"note: {scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
+
+
+def training_cameras(scene: Scene) -> list[Camera]:
+    return [scene.views[i].camera for i in scene.train]
+
+
+def views_of(scene: Scene) -> Views:
+    """The views that a scene has for training, for a canvas that holds those held out as well."""
+    distorted = any(view.camera.distortion for view in scene.views)
+    return Views(training_cameras(scene), canvas_of(scene), scene.extent, [scene.views[i].number for i in scene.train], distorted=distorted)
+
+
+def known_depths(config: TrainConfig, scene: Scene) -> list[np.ndarray] | None:
+    """What is known of the depth of training views, where the loss wants it."""
+    if not config.depth_lambda:
+        return None
+    from hardsplat.io.depths import known_disparities
+
+    known, label = known_disparities(scene_folder(config.data_dir), scene, scene.train)
+    tqdm.write(f"note: {label} are in the loss")
+    return known
 
 
 def starts_random(config: TrainConfig, scene: Scene) -> bool:
@@ -30,3 +72,29 @@ def initial_gaussians(config: TrainConfig, scene: Scene) -> Gaussians:
     gaussians = Gaussians.from_points(points, colors, config.sh_degree, config.init_opa)
     gaussians.scales = gaussians.scales * np.float32(config.init_scale)
     return gaussians
+
+
+class FirstSplats:
+    """Those of a checkpoint, or new ones; a thread begins with new ones at once where the scene has points.
+
+    count: how many there are.
+    """
+
+    def __init__(self, config: TrainConfig, scene: Scene, checkpoint: Checkpoint | None, background: Background):
+        self._config, self._scene, self._checkpoint = config, scene, checkpoint
+        self._random = checkpoint is None and starts_random(config, scene)
+        self.count = checkpoint.splats if checkpoint else config.init_num_pts if self._random else len(scene.points)
+        self._begun: Future[Gaussians] | None = None
+        if not (checkpoint or self._random):
+            self._begun = background.do("first splats", lambda: initial_gaussians(config, scene), line="first splats")
+
+    def put(self, session: Session) -> Checkpoint:
+        """Puts the session there, or at the first step. Raises OutOfMemory."""
+        try:
+            if self._random:
+                session.check_fit(self.count)
+            start = self._checkpoint or session.initial(self._begun.result() if self._begun else initial_gaussians(self._config, self._scene))
+            session.restore(start)
+        except OutOfMemory as error:
+            raise OutOfMemory(str(error), "random splats" if self._random else error.grows_with) from None
+        return start

@@ -9,8 +9,9 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import build_all
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.rasterizer import Trainable
@@ -46,7 +47,7 @@ def allocate_step(
         buffer = resources[name] = Buffer(device, n * contract.itemsize(name), name, host=name in ("schedule", "history"))
         if name in told:
             buffer.upload(told[name])
-    resources.update(allocate_loss(device, *canvas, differences=c.gradient == "stochastic"))
+    resources.update(allocate_loss(device, *canvas, differences=c.gradient == "stochastic", exposed=c.exposure != "none"))
 
 
 def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
@@ -60,7 +61,7 @@ class Step:
     def __init__(self, device: Device, config: TrainConfig, raster: Trainable, capture: Capture, strategy: Strategy, photo_bytes: int):
         self.config, self.raster, self.capture, self.strategy = config, raster, capture, strategy
         refining = strategy.passes(config.moments, photo_bytes)
-        losses = loss_passes(photo_bytes, config.gradient == "stochastic", capture.exposed)
+        losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
         self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining])
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:

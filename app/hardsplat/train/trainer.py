@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,8 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.config import TrainConfig, scene_folder
-from hardsplat.errors import OutOfMemory, UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
@@ -33,7 +32,7 @@ from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.closing import say_outcome
-from hardsplat.train.evaluate import Measured, canvas_of
+from hardsplat.train.evaluate import Measured
 from hardsplat.train.intrinsics import check_lenses
 from hardsplat.train.keeping import Keeping
 from hardsplat.train.logs import log_of
@@ -43,8 +42,8 @@ from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, s
 from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import Results
 from hardsplat.train.resume import checkpoint_to_resume
-from hardsplat.train.session import Session, Views
-from hardsplat.train.start import initial_gaussians, starts_random
+from hardsplat.train.session import Session
+from hardsplat.train.start import FirstSplats, known_depths, say_notes, training_cameras, views_of
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.watch import Watcher, Watchers
@@ -85,50 +84,58 @@ class Run:
         self.parts.begin("load")
         start = checkpoint_to_resume(config, self.folder)
         self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode, config.undistort)
-        for note in self.scene.notes:
-            tqdm.write(f"note: {note}")
-        if config.init_type == "sfm" and not len(self.scene.points):
-            tqdm.write(f"note: {self.scene.name} has no points: starting from {config.init_num_pts} random ones within --init-extent {config.init_extent:g}")
+        say_notes(config, self.scene)
         make_folder(self.folder)
         self._lock = FolderLock(self.folder)
-        self.results = Results(self.folder, config, self.scene)
+        self.results = Results(self.folder, config, self.scene, apart=parts is not None)
         try:
-            self._prepare(device, start)
+            self._begin(device, start)
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
-        """Device, photographs and session, up to the first step. Photographs are read by threads while the device is opened."""
-        config, views = self.config, [self.scene.views[i] for i in self.scene.train]
-        if config.intrinsics_opt:
+    def _begin(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
+        """Everything up to the first step. start: where an earlier run ended. Photographs are read and splats are made by threads while the device is opened."""
+        if self.config.intrinsics_opt:
             check_lenses(self.scene.views)
-        reading = self.results.read(views)
-        points = not (start or starts_random(config, self.scene))
-        begun = self.results.background.do("first splats", lambda: initial_gaussians(config, self.scene), line="first splats") if points else None
+        reading = self.results.read([self.scene.views[i] for i in self.scene.train])
+        splats = FirstSplats(self.config, self.scene, start, self.results.background)
         self.parts.begin("device")
-        self.device = device.result() if isinstance(device, Future) else device or open_device(config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
+        self.device = device.result() if isinstance(device, Future) else device or open_device(self.config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
         self.parts.compiling = lambda: self.device.build_seconds
+        self._settle(splats.count)
+        self._open_session(reading)
+        self._prepare_folder(splats.put(self.session))
+        self.watchers.open(self)
+        self.log.startup_seconds = time.perf_counter() - self.log.started
+
+    def _settle(self, splats: int) -> None:
+        """Settings that device and scene decide. splats: that there are at first."""
+        config = self.config
         names = running(self.device, config)
         self._auto = Auto(names if may_time() else names[:1])
-        self.config = config = replace(config, rasterizer=names[0])
+        config = replace(config, rasterizer=names[0])
         if left_out := unknown(config.rasterizer, config):
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
-        first = start.splats if start else config.init_num_pts if starts_random(config, self.scene) else len(self.scene.points)
-        self.config = config = STRATEGIES[config.strategy].settled(config, [v.camera for v in views], first)
-        canvas = canvas_of(self.scene)
-        numbers, distorted = [v.number for v in views], any(v.camera.distortion for v in self.scene.views)
-        build_ahead(self.device, config, names if may_time() else names[:1], canvas, self.scene.extent, "distorted" if distorted else "pinhole", max(numbers) + 1)
+        self.config = STRATEGIES[config.strategy].settled(config, training_cameras(self.scene), splats)
+
+    def _open_session(self, reading: Iterator[np.ndarray]) -> None:
+        """Buffers and commands of the training. Pipelines are built by threads while the last photographs are read."""
+        config, scene = self.config, self.scene
+        views = views_of(scene)
+        build_ahead(self.device, config, self._auto.names, views.canvas, views.extent, views.lens, max(views.numbers) + 1)
         self.parts.begin("load")
         images = list(reading)
         photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
         self.parts.begin("setup")
-        depths = self._known_depths()
-        cameras, timed_rows = [v.camera for v in views], len(self._auto.names) < 2
-        self.session = Session(self.device, config, Views(cameras, canvas, self.scene.extent, numbers, depths, distorted), photos, self._on_batch, timed_rows)
+        views = replace(views, depths=known_depths(config, scene))
+        self.session = Session(self.device, config, views, photos, self._on_batch, timed_rows=len(self._auto.names) < 2)
         self._open = True
-        self._resolutions = Resolutions([v.camera for v in views], images, config.resolution_schedule)
-        start = self._start_from(start, begun)
+        self._resolutions = Resolutions(list(views.cameras), images, config.resolution_schedule)
+
+    def _prepare_folder(self, start: Checkpoint) -> None:
+        """The result folder as the first step finds it. start: what the session begins with."""
+        config = self.config
         ours = config.ckpt and self.folder.resolve() in config.ckpt.resolve().parents
         if not (config.resume or ours) and (earlier := set_aside(self.folder)):
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
@@ -137,32 +144,9 @@ class Run:
         overfit.apply(self.session, config, self.log.overfit)
         self.keeping = Keeping(self, start)
         self.results.begin()
-        self.watchers.open(self)
-        self.log.startup_seconds = time.perf_counter() - self.log.started
-
-    def _known_depths(self) -> list[np.ndarray] | None:
-        """What is known of the depth of training views, where the loss wants it."""
-        if not self.config.depth_lambda:
-            return None
-        from hardsplat.io.depths import known_disparities
-
-        known, label = known_disparities(scene_folder(self.config.data_dir), self.scene, self.scene.train)
-        tqdm.write(f"note: {label} are in the loss")
-        return known
 
     def _save_config(self) -> None:
         save_config(replace(self.config, resume=False), self.folder / SAVED_NAME)  # so that repeating the run starts it anew
-
-    def _start_from(self, start: Checkpoint | None, begun: Future[Gaussians] | None) -> Checkpoint:
-        """Puts the session there, or at the first step. begun: the first splats, where a thread makes them."""
-        drawn = self.config.init_num_pts if start is None and starts_random(self.config, self.scene) else 0
-        try:
-            self.session.check_fit(drawn)
-            start = start or self.session.initial(begun.result() if begun else initial_gaussians(self.config, self.scene))
-            self.session.restore(start)
-        except OutOfMemory as error:
-            raise OutOfMemory(str(error), "random splats" if drawn else error.grows_with) from None
-        return start
 
     def train(self) -> dict:
         c, s = self.config, self.session
@@ -174,7 +158,7 @@ class Run:
                     self._train()
                 bar.close()
                 metrics = self._write_results()
-                self._say(metrics)
+                say_outcome(self, metrics)
                 while self.watchers.lingering and not self.stopping.asked:
                     self.watchers.turn(self, wait=True)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
@@ -206,15 +190,17 @@ class Run:
                 s.run(min(self._batch_steps(), stop - s.step))
             if c.deterministic:
                 s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
+            if self.log.steps:
+                self.results.prepare(s.step_seconds * (c.max_steps - s.step))
             self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
             if s.apart and s.step == c.overfit_check:
                 self._look_for_overfit()
-            self._keep(s.step)
+            self.keeping.keep(s.step)
         s.drain()
         with self.aside("files"):
-            self._leave(s.step)
+            self.keeping.leave(s.step)
 
     def close(self) -> None:
         """Frees what the run has on the device. May be called again."""
@@ -311,12 +297,6 @@ class Run:
             tqdm.write(f"note: step {s.step}: {what}: opacities are regularized from here on (--overfit-check 0: never)")
         overfit.apply(s, self.config, found)
 
-    def _keep(self, step: int) -> None:
-        self.keeping.keep(step)
-
-    def _leave(self, step: int) -> None:
-        self.keeping.leave(step)
-
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)
         self.watchers.batch(self)
@@ -331,6 +311,3 @@ class Run:
     def metrics(self) -> dict:
         """What metrics.json will hold, but for the seconds of the parts, as far as it is known by now."""
         return metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials)
-
-    def _say(self, metrics: dict) -> None:
-        say_outcome(self, metrics)

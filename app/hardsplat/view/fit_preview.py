@@ -12,8 +12,9 @@ from hardsplat import contract
 from hardsplat.errors import UserError
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.context import Device, DeviceLost
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import build
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.queue import Fence
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.surface import Surface

@@ -11,8 +11,9 @@ from hardsplat import contract
 from hardsplat.api import camera_data, frame_data
 from hardsplat.camera import Camera
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, Image
-from hardsplat.gpu.passes import build
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.pipelines import build
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.hardware import TIMED, HardwareRasterizer
 from hardsplat.raster.parameters import Parameters

@@ -5,21 +5,27 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, TypeVar
 
 import numpy as np
 
 from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.gaussians import OWN, Gaussians
 
 PIECE = 1 << 15  # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies of that
 MOST_EXPANSION = 256  # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except
 SMALL = 8 << 20  # bytes, which any machine has
 COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
+
+
+_THREADS = 4  # that make pieces while one is written
+T = TypeVar("T")
 
 
 class Readable(Protocol):
@@ -74,6 +80,28 @@ class Format:
 
 def in_memory(gaussians: Gaussians, antialiased: bool = False) -> Splats:
     return Splats(len(gaussians), gaussians.sh_degree, lambda: (gaussians[at : at + PIECE] for at in range(0, len(gaussians), PIECE)), antialiased, tuple(gaussians.extra))
+
+
+def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> Splats:
+    """Splats from their trained values, (planes, N, width) by name."""
+    count, extra = planes["means"].shape[1], tuple(name for name in planes if name not in OWN)
+
+    def pieces() -> Iterator[Gaussians]:
+        return (Gaussians.from_planes({name: values[:, at : at + PIECE] for name, values in planes.items()}) for at in range(0, count, PIECE))
+
+    return Splats(count, degree_of(1 + planes["shN"].shape[0]), pieces, antialiased, extra)
+
+
+def ahead(pieces: Iterable[Gaussians], work: Callable[[Gaussians], T]) -> Iterator[T]:
+    """work(piece) of every piece in order, which threads do some pieces ahead."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        waiting: deque[Future[T]] = deque()
+        for piece in pieces:
+            waiting.append(pool.submit(work, piece))
+            if len(waiting) > _THREADS:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def spans(count: int, size: int = PIECE) -> Iterator[tuple[int, int]]:

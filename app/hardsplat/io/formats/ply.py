@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.recfunctions import structured_to_unstructured
-from plyfile import PlyData
 
 from hardsplat.errors import UserError
 from hardsplat.gaussians import OWN, Gaussians
-from hardsplat.io.formats.base import COEFFICIENTS, Splats, exactly, finite_log_scales, reading, spans
+from hardsplat.io.formats.base import COEFFICIENTS, Splats, ahead, exactly, finite_log_scales, reading, spans
 from hardsplat.trained import QUANTITIES, of
 
 LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
@@ -66,13 +64,19 @@ def write(path: Path, splats: Splats) -> None:
     with open(path, "wb") as file:
         listed = [f"property float {name}" for name in names]
         file.write("\n".join(["ply", "format binary_little_endian 1.0", *comments, f"element vertex {splats.count}", *listed, "end_header\n"]).encode())
-        for g in splats.pieces():
-            planes = {**g.planes(splats.sh_degree), "log_scales": finite_log_scales(g)[None]}
-            records, at = np.zeros((len(g), len(names)), "<f4"), 0
-            for name, own in wanted.items():
-                records[:, at : at + len(own)] = planes[name].transpose(1, 2, 0).reshape(len(g), -1)
-                at += len(own) + (len(_NORMALS) if name == "means" else 0)
-            file.write(records.tobytes())
+        file.writelines(ahead(splats.pieces(), lambda g: _records(g, wanted, splats.sh_degree, len(names)).data))
+
+
+def _records(g: Gaussians, wanted: Mapping[str, list[str]], sh_degree: int, width: int) -> np.ndarray:
+    """(N, width) float32, the properties of splats. wanted: those of each quantity, in order."""
+    planes = {**g.planes(sh_degree), "log_scales": finite_log_scales(g)[None]}
+    records, at = np.zeros((len(g), width), "<f4"), 0
+    for name, own in wanted.items():
+        values = planes[name]
+        for i in range(values.shape[2]):
+            records[:, at + i * len(values) : at + (i + 1) * len(values)] = values[:, :, i].T
+        at += len(own) + (len(_NORMALS) if name == "means" else 0)
+    return records
 
 
 def is_antialiased(path: str | Path) -> bool:
@@ -89,6 +93,8 @@ class Table:
     """The records of one element of a PLY, in pieces. Reads the header alone where the file is binary, and all of an ascii file."""
 
     def __init__(self, path: Path, element: str):
+        from plyfile import PlyData  # with the import below a twentieth of a second, for which trainings need not wait
+
         check_header(path, element)
         with reading(path):
             data = PlyData.read(path)[element].data
@@ -108,6 +114,8 @@ class Table:
 
 def columns(records: np.ndarray, names: list[str]) -> np.ndarray:
     """(N, len(names)) float32 of a structured array. Numbers beyond float32 become infinite."""
+    from numpy.lib.recfunctions import structured_to_unstructured
+
     with np.errstate(over="ignore"):
         return structured_to_unstructured(records[names], dtype=np.float32, copy=True)
 

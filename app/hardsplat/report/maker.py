@@ -1,0 +1,94 @@
+"""Makes the report of a run from what the run hands over as it comes, so that little is left to be done at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.camera import Camera
+from hardsplat.gaussians import OWN, Gaussians
+from hardsplat.page.choose import foremost
+from hardsplat.page.export import Shown
+from hardsplat.report import run
+from hardsplat.report.run import MOST_SHOWN, NAME, Made, curves, early_plots, viewer_of
+
+_PATIENCE = 60.0  # s that the viewer waits for its picture; whoever hands over splats hands over a picture soon, or None
+
+
+class Maker:
+    """`viewer`, `picture`, `plots` return at once; `report` waits for them and writes the files. All of them are called in one thread."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(2, "report")
+        self._picture: Future[np.ndarray | None] = Future()
+        self._viewer: Future[str | None] | None = None
+        self._plots: Future[dict[str, str]] | None = None
+
+    def warm(self) -> None:
+        """Imports what draws plots, and draws one of each kind: the first ones take a second, for which nobody has to wait while a run trains."""
+        self._threads.submit(_warm)
+
+    def viewer(self, planes: Mapping[str, np.ndarray], shown: Shown) -> None:
+        """Begins with the viewer of these splats (see `for_viewer`). The picture of its first view is that of `picture`."""
+        self._viewer = self._threads.submit(lambda: viewer_of(Gaussians.from_planes(planes), shown, lambda: self._picture.result(_PATIENCE)))
+
+    def picture(self, image: np.ndarray | None) -> None:
+        """(H, W, 3) uint8, what the viewer's first camera sees; None where that is not known."""
+        self._picture.set_result(image)
+
+    def plots(self, metrics: dict) -> None:
+        """Begins with those plots that do without the last measurement. metrics: as `report` will be given them, but for that."""
+        self._plots = self._threads.submit(early_plots, metrics)
+
+    def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
+        """Writes loss.png and report.html. comparisons: see Made. What kept the page from being written, or None. Raises UserError where loss.png cannot be written."""
+        if not self._picture.done():
+            self._picture.set_result(None)
+        page = self._threads.submit(self._page, folder, metrics, comparisons)
+        try:
+            save_plots(folder, metrics)
+        finally:
+            note = page.result()
+        return note
+
+    def _page(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
+        try:
+            plots = self._plots.result() if self._plots else {}
+            run.write_report(folder, Made(metrics, comparisons, self._viewer.result() if self._viewer else None, plots))
+        except Exception as error:  # whatever it is: nothing that was trained depends on the page
+            return f"{folder / NAME} was not written: {str(error) or type(error).__name__}"
+        return None
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+
+def for_viewer(planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]) -> dict[str, np.ndarray]:
+    """Of the trained values of splats, (planes, N, width) by name, those that the viewer is made of: colour up to SH degree 1, and of very many splats those that matter most."""
+    own = {name: planes[name] for name in OWN if name != "shN"} | {"shN": planes["shN"][:3]}
+    if own["means"].shape[1] <= MOST_SHOWN:
+        return own
+    rows = foremost(Gaussians.from_planes(own), cameras, MOST_SHOWN)
+    return {name: values[:, rows] for name, values in own.items()}
+
+
+def save_plots(folder: Path, metrics: dict) -> None:
+    """loss.png: loss, PSNR and number of splats over steps. Raises UserError when it cannot be written."""
+    from hardsplat.report.charts import save
+
+    if metrics["curve"]["step"]:
+        save(curves(metrics), folder / "loss.png")
+
+
+def _warm() -> None:
+    import io
+
+    from hardsplat.report.charts import svg
+
+    nothing = {"step": [1, 10, 100], "loss": [1.0, 0.1, 0.01], "psnr": [10.0, 20.0, 30.0], "splats": [1000, 2000, 3000]}
+    figure = curves({"curve": nothing, "evaluations": []})
+    svg(figure)
+    figure.savefig(io.BytesIO(), format="png")
