@@ -117,6 +117,7 @@ class Learning:
     resolution_schedule: int = option(
         0, "steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start", unit="steps", scales=0
     )
+    average_steps: int = option(0, "the run ends with the average of splats over so many of its last steps; 0: with the last step", unit="steps", scales=0)
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1, scales=1)
     ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")

@@ -200,6 +200,19 @@ class Session(BatchedSession):
         for name in self.strategy.due(self.config, self.step):
             self.densify() if name == "densify" else submit(self.device, [self._drawn.actions[name]])
 
+    def average(self) -> None:
+        """Queues a sample of the splats for their averages, which begin with the first."""
+        if not self.parameters.averaged:
+            self.parameters.begin_averages(self.count())
+        submit(self.device, [self._drawn.actions["average"]])
+
+    def take_averages(self) -> None:
+        """Splats become their averages, where those are kept, after all that was queued."""
+        if self.parameters.averaged:
+            self.drain()
+            self.device.wait_idle()
+            self.parameters.take_averages()
+
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""
         n, wanted = self.strategy.growth(self)

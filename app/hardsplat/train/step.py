@@ -16,6 +16,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sort import SORT_PASSES
+from hardsplat.train.averaging import averaging_pass, record_average
 from hardsplat.train.batch import HISTORY
 from hardsplat.train.capture import Capture
 from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
@@ -61,8 +62,9 @@ class Step:
     def __init__(self, device: Device, config: TrainConfig, raster: Trainable, capture: Capture, strategy: Strategy, photo_bytes: int):
         self.config, self.raster, self.capture, self.strategy = config, raster, capture, strategy
         refining = strategy.passes(config.moments, photo_bytes)
+        averaging = [averaging_pass(config, strategy)] if config.average_steps else []
         losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
-        self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining])
+        self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *averaging])
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
@@ -85,10 +87,11 @@ class Step:
         """Work sizes that follow from counts.splats."""
         recorder.run(self._run["sizes"], threads=(1,))
 
-    def actions(self) -> dict[str, Callable[[Recorder], None]]:
-        """What records each of the strategy's recordings, by name."""
+    def actions(self, capacity: int) -> dict[str, Callable[[Recorder], None]]:
+        """What records each of the strategy's recordings, by name, and a sample of averages. capacity: of splats."""
 
         def with_run(record: Record) -> Callable[[Recorder], None]:
             return lambda recorder: record(recorder, self._run)
 
-        return {name: with_run(record) for name, record in self.strategy.recordings().items()}
+        average = {"average": lambda recorder: record_average(recorder, self._run, capacity)} if "average" in self._run else {}
+        return {name: with_run(record) for name, record in self.strategy.recordings().items()} | average

@@ -26,7 +26,7 @@ from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
-from hardsplat.train import overfit
+from hardsplat.train import averaging, overfit
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
@@ -78,6 +78,7 @@ class Run:
         self.bar: tqdm | None = None
         self.parts, self._open = parts or Parts("load"), False
         self._stopped = self._warned = False  # stopped: by a watcher
+        self._averages = config.average_steps > 0
         self.measurements = Measurements(self)
         self.folder = Path(config.result_dir or Path("results") / (scene.name if scene else scene_folder(config.data_dir).name))
         check_folder(self.folder)
@@ -195,10 +196,12 @@ class Run:
             self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
+            self._average(s.step)
             if s.apart and s.step == c.overfit_check:
                 self._look_for_overfit()
             self.keeping.keep(s.step)
         s.drain()
+        s.take_averages()
         with self.aside("files"):
             self.keeping.leave(s.step)
 
@@ -257,6 +260,7 @@ class Run:
         stops.append(self._resolutions.next_change(step, c.max_steps))
         stops += [c.overfit_check] if self.session.apart and step < c.overfit_check else []
         stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
+        stops.append(averaging.next_sample(c, self.session.strategy, step))
         return min(*stops, self.session.strategy.next_due(c, step))
 
     def _resize(self, step: int) -> None:
@@ -283,6 +287,15 @@ class Run:
         if self.session.growth_stopped and not self._warned:
             self._warned = True
             tqdm.write(f"note: {self.session.growth_stopped}")
+
+    def _average(self, step: int) -> None:
+        """A sample of the splats for their averages, where one is due. Without memory for those the run ends with its last step."""
+        if self._averages and averaging.is_sample(self.config, self.session.strategy, step):
+            try:
+                self.session.average()
+            except OutOfMemory as error:
+                self._averages = False
+                tqdm.write(f"note: no averages over the last steps: {error}")
 
     def _look_for_overfit(self) -> None:
         """Compares the photographs that were set apart with others, and regularizes splats where the others show much better."""

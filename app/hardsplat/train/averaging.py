@@ -1,0 +1,51 @@
+"""Averages of the splats over the last steps of a run, which take their place at its end.
+
+A step follows one photograph, so splats wander about what all of them want; the average of many steps stands nearer to that than the last one (Polyak & Juditsky 1992).
+Samples are taken between batches, every EVERY steps, and count alike. Splats must neither come nor go by then. A run that is resumed within these steps averages from
+there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hardsplat import trained
+from hardsplat.config import TrainConfig
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.sinks import plane_groups
+
+if TYPE_CHECKING:
+    from hardsplat.train.strategies.strategy import Strategy
+
+EVERY = 50  # steps
+
+
+def begins(config: TrainConfig, strategy: Strategy) -> int:
+    """The step from which splats are averaged; max_steps where they are not."""
+    first = max(config.max_steps - config.average_steps, 0) if config.average_steps else config.max_steps
+    while first < config.max_steps and (due := strategy.next_due(config, first)) < config.max_steps:
+        first = due
+    return first
+
+
+def next_sample(config: TrainConfig, strategy: Strategy, step: int) -> int:
+    """The first step above `step` after which a sample is due; max_steps where none is."""
+    first = begins(config, strategy)
+    return first if step < first else min(first + ((step - first) // EVERY + 1) * EVERY, config.max_steps)
+
+
+def is_sample(config: TrainConfig, strategy: Strategy, step: int) -> bool:
+    first = begins(config, strategy)
+    return first <= step <= config.max_steps and first < config.max_steps and (step - first) % EVERY == 0
+
+
+def averaging_pass(config: TrainConfig, strategy: Strategy) -> ComputePass:
+    spec = {"SINCE": begins(config, strategy), "EVERY": EVERY}
+    return ComputePass("average", "optim/average.comp", ("frame", "counts", *trained.values(), *trained.averages()), trained.averages(), spec)
+
+
+def record_average(recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None:
+    """The splats as they are -> their averages."""
+    recorder.run(run["average"], groups=plane_groups(trained.plane_count("splat"), capacity))
