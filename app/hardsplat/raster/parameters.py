@@ -233,8 +233,8 @@ class Parameters:
         """The planes and roles of `means`, `adam_means` or `d_means`."""
         for planes in self._planes.values():
             q = planes.quantity
-            if name in (q.name, q.d, q.moments):
-                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second")}[name]
+            if name in (q.name, q.d, q.moments, q.average):
+                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second"), q.average: ("average",)}[name]
         raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
 
     def buffers(self, name: str) -> list[Buffer]:

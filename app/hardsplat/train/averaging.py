@@ -1,8 +1,7 @@
 """Averages of the splats over the last steps of a run, which take their place at its end.
 
 A step follows one photograph, so splats wander about what all of them want; the average of many steps stands nearer to that than the last one (Polyak & Juditsky 1992).
-Samples are taken between batches, every EVERY steps, and count alike. Splats must neither come nor go by then. A run that is resumed within these steps averages from
-there on.
+Samples are taken between batches, every EVERY steps, and count alike. Splats must neither come nor go by then.
 """
 
 from __future__ import annotations
@@ -36,9 +35,13 @@ def next_sample(config: TrainConfig, strategy: Strategy, step: int) -> int:
     return first if step < first else min(first + ((step - first) // EVERY + 1) * EVERY, config.max_steps)
 
 
+def is_open(config: TrainConfig, strategy: Strategy, step: int) -> bool:
+    """Whether the splats after so many steps belong to the averages."""
+    return begins(config, strategy) <= min(step, config.max_steps - 1)
+
+
 def is_sample(config: TrainConfig, strategy: Strategy, step: int) -> bool:
-    first = begins(config, strategy)
-    return first <= step <= config.max_steps and first < config.max_steps and (step - first) % EVERY == 0
+    return is_open(config, strategy, step) and (step - begins(config, strategy)) % EVERY == 0
 
 
 def averaging_pass(config: TrainConfig, strategy: Strategy) -> ComputePass:

@@ -24,6 +24,7 @@ from hardsplat.gpu.queue import submit
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sinks import resolve_moments
+from hardsplat.train import averaging
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import fitting, limited_by, roomy
 from hardsplat.train.capture import Capture
@@ -122,7 +123,10 @@ class Session(BatchedSession):
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self.parameters.forget(moments=checkpoint.fresh)
-        rest = {*others, *STATISTICS} - {*self.strategy.follows}
+        rest = {*others, *STATISTICS, *trained.averages()} - {*self.strategy.follows}
+        if trained.averages()[0] in checkpoint.buffers and averaging.is_open(self.config, self.strategy, checkpoint.step):
+            self.parameters.begin_averages(n)
+            rest -= {*trained.averages()}
         if checkpoint.fresh:
             rest |= {name for kind in trained.ORDER for name in trained.moments(kind)}
         for name, values in checkpoint.buffers.items():
@@ -134,6 +138,7 @@ class Session(BatchedSession):
         """Everything that a resume needs, after the batches in flight."""
         n = self.count()
         names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
+        names += trained.averages() if self.parameters.averaged else ()
         return Checkpoint(self.step, self.config.sh_degree, {name: self.parameters.read(name, self.parameters.items(name, n)) for name in (*names, *self.strategy.follows)})
 
     def count(self) -> int:

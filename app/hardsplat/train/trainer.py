@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.config import TrainConfig, scene_folder
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
@@ -201,7 +201,8 @@ class Run:
                 self._look_for_overfit()
             self.keeping.keep(s.step)
         s.drain()
-        s.take_averages()
+        if s.step == c.max_steps:
+            s.take_averages()
         with self.aside("files"):
             self.keeping.leave(s.step)
 
