@@ -235,6 +235,7 @@ class Densifying:
     overfit_gap: float = option(3.0, "budget: by so much the others must show better than those for opacities to be regularized from there on", unit="dB", max=100)
     overfit_opacity_reg: float = option(0.01, "budget: weight of the mean opacity in the loss where photographs are learnt by heart", max=1e6)
     recycled: float = option(0.0, "budget: share of the splats, those that show least, that is removed four times during growth", max=0.5)
+    overfit_epochs: int = option(120, "budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never", unit="steps")
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
     prune_to_iter: int = option(16_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)

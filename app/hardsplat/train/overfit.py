@@ -1,14 +1,17 @@
 """Whether a run learns its photographs by heart: a few of them are set apart for the first steps, and then compared with as many others.
 
-Where those others show much better, opacities are regularized for the rest of the run: splats that few photographs need fade away. The photographs that were set apart are trained
-from then on like all others. Held-out views have no part in it.
+Where those others show much better, opacities are regularized for the rest of the run, so that splats that few photographs need fade away, and a long run becomes shorter.
+The photographs that were set apart are trained from then on like all others. Held-out views have no part in it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from hardsplat.presets import of_length
 
 if TYPE_CHECKING:
     from hardsplat.config import TrainConfig
@@ -47,3 +50,9 @@ def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
     """Regularizes the session's splats where the run was found to learn by heart."""
     if judgement.get("regularized"):
         session.regularize(config.overfit_opacity_reg)
+
+
+def shortened(config: TrainConfig, step: int, views: int) -> TrainConfig:
+    """The settings of a run that learns so many photographs by heart, after so many steps: at least as many follow."""
+    steps = max(config.overfit_epochs * views, 2 * step)
+    return replace(of_length(config, steps), overfit_check=config.overfit_check) if config.overfit_epochs and steps < config.max_steps else config

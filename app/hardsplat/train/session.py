@@ -35,7 +35,7 @@ from hardsplat.train.loss import loss_terms
 from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
 from hardsplat.train.schedule import view_order
-from hardsplat.train.step import allocate_step, allocate_weights
+from hardsplat.train.step import allocate_step, allocate_weights, schedules
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.views import Views, packed_cameras
 from hardsplat.trained import Of
@@ -181,6 +181,14 @@ class Session(BatchedSession):
         terms = self.terms(self.capacity)
         self.weights = terms["weight"].astype(np.float64)
         self._shared["loss_terms"].upload(terms)
+
+    def reschedule(self, config: TrainConfig) -> None:
+        """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""
+        self.drain()
+        self.config = replace(config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer)
+        for name, told in schedules(self.config, self.extent, self.capture.frozen).items():
+            self._shared[name].upload(told)
+        self._drawn.record()
 
     # -- running ---------------------------------------------------------------------------------------------------------------
 

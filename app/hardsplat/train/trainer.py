@@ -170,15 +170,15 @@ class Run:
             self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
             self.results.close()
             self._lock.release()
-        if metrics["steps"] < c.max_steps and self.stopping.asked:
+        if metrics["steps"] < self.config.max_steps and self.stopping.asked:
             raise KeyboardInterrupt(self.stopping.asked)
         self.close()
         return metrics
 
     def _train(self) -> None:
         """All steps, or those up to a wish to stop, and what the last one leaves."""
-        c, s = self.config, self.session
-        while s.step < c.max_steps:
+        s = self.session
+        while s.step < self.config.max_steps:
             s.wait_for_turn()
             self.results.background.check()
             self._watch()
@@ -189,19 +189,19 @@ class Run:
             self._choose(stop)
             if s.step < stop:
                 s.run(min(self._batch_steps(), stop - s.step))
-            if c.deterministic:
+            if self.config.deterministic:
                 s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
             if self.log.steps:
-                self.results.prepare(s.step_seconds * (c.max_steps - s.step))
+                self.results.prepare(s.step_seconds * (self.config.max_steps - s.step))
             self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
             self._average(s.step)
-            if s.apart and s.step == c.overfit_check:
+            if s.apart and s.step == self.config.overfit_check:
                 self._look_for_overfit()
             self.keeping.keep(s.step)
         s.drain()
-        if s.step == c.max_steps:
+        if s.step == self.config.max_steps:
             s.take_averages()
         with self.aside("files"):
             self.keeping.leave(s.step)
@@ -308,8 +308,18 @@ class Run:
         what = f"photographs set apart show {found['psnr_apart']:.1f} dB, others {found['psnr_others']:.1f}"
         _log.info("step %d: %s", s.step, what)
         if found["regularized"]:
-            tqdm.write(f"note: step {s.step}: {what}: opacities are regularized from here on (--overfit-check 0: never)")
+            self._shorten(overfit.shortened(self.config, s.step, len(train)))
+            tqdm.write(f"note: step {s.step}: {what}: opacities are regularized from here on, up to step {self.config.max_steps} (--overfit-check 0: never)")
         overfit.apply(s, self.config, found)
+
+    def _shorten(self, config: TrainConfig) -> None:
+        """Goes on by these settings, which differ in steps alone. The saved ones say so too, since a resumed run must end there as well."""
+        if config != self.config:
+            self.config = config
+            self.session.reschedule(config)
+            self._save_config()
+            if self.bar is not None:
+                self.bar.total = config.max_steps
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)
