@@ -19,7 +19,7 @@ from tests.training import open_session, same_state, settings
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(averaging, "EVERY", 4)
+    monkeypatch.setattr(averaging, "SAMPLES", 3)
     monkeypatch.setattr("hardsplat.train.trainer.BATCH_SECONDS", math.inf)
 
 
@@ -90,15 +90,16 @@ def test_no_memory_for_averages_costs_them_alone(on_device, scene, tmp_path, mon
         ({"average_steps": 500, "max_steps": 2_000, "refine_stop_iter": 1_200, "prune_to": 0.5, "prune_to_iter": 1_900}, 1_900),
         ({"average_steps": 500, "max_steps": 2_000, "strategy": "none"}, 1_500),
         ({"average_steps": 5_000, "max_steps": 2_000, "strategy": "none"}, 0),
-        ({"average_steps": 0, "max_steps": 2_000}, 2_000),
+        ({"average_steps": 0, "max_steps": 2_000}, 2_001),
+        ({"average_steps": 30, "max_steps": 607, "strategy": "none"}, 577),  # the last step is one of them
     ],
 )
 def test_averages_begin_when_splats_no_longer_come_or_go(flags, first):
     config = TrainConfig(**flags)
     strategy = STRATEGIES[config.strategy]
     assert averaging.begins(config, strategy) == first
-    assert averaging.next_sample(config, strategy, 0) == (first if first else averaging.EVERY)
-    assert averaging.is_sample(config, strategy, config.max_steps) == (first < 2_000)
+    assert averaging.next_sample(config, strategy, 0) == (min(first, config.max_steps) or averaging.every(config))
+    assert averaging.is_sample(config, strategy, config.max_steps) == (first <= config.max_steps)
 
 
 def test_the_published_method_ends_with_its_last_step():

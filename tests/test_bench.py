@@ -25,11 +25,13 @@ from hardsplat.io.splats import load_splats
 from hardsplat.presets import save_config
 from hardsplat.study import bench as module
 from hardsplat.study import measure
-from hardsplat.study.bench import bench, variants, views_of
+from hardsplat.study.bench import Subject, Timing, bench, variants, views_of
 from hardsplat.study.floors import floor_bytes
 from hardsplat.study.measure import GRADIENTS, STAGES, Bench, stage_of
 from hardsplat.study.sizes import count_of, resized
 from hardsplat.study.tables import atomic_of, telling, varying
+
+ONCE = Timing(repeats=1)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +51,7 @@ def on_device(device, monkeypatch):
 @pytest.mark.parametrize("upstream", ["random", "loss"])
 def test_rows_stages_and_files(on_device, scene, model, tmp_path, upstream):
     chosen = dict(format=["float32", "unorm8"], block=["1x1"])
-    results = bench(model, scene, tmp_path, views=[1, 2], upstream=upstream, repeats=1, errors=True, error_views="all", quiet=True, **chosen)
+    results = bench(Subject(model, scene, views=[1, 2]), Timing(upstream, 1, errors=True, error_views="all"), chosen, result_dir=tmp_path, quiet=True)
     assert [r.options["format"] for r in results] == ["float32", "unorm8"] and varying(results) == ["format"]
     for result in results:
         assert set(result.stages) == set(STAGES) and (result.stages["loss"] > 0) == (upstream == "loss") == (result.memory["loss"] > 0)
@@ -69,7 +71,7 @@ def test_rows_stages_and_files(on_device, scene, model, tmp_path, upstream):
 
 def test_sizes_and_thresholds(on_device, scene, model, tmp_path):
     axes = dict(reduction=["atomic", "hybrid"], hybrid_threshold=[8, 16])
-    results = bench(model, scene, tmp_path, views=[1], repeats=1, quiet=True, splats=[0.5, 2], **axes)
+    results = bench(Subject(model, scene, views=[1], splats=[0.5, 2]), ONCE, axes, result_dir=tmp_path, quiet=True)
     found = [(r.splats, r.options["reduction"], r.options.get("hybrid_threshold")) for r in results]
     assert found == [(n, *result) for n in (150, 600) for result in (("atomic", None), ("hybrid", 8), ("hybrid", 16))]
     assert [atomic_of(r, results) for r in results] == [results[0]] * 3 + [results[3]] * 3
@@ -80,13 +82,13 @@ def test_sizes_and_thresholds(on_device, scene, model, tmp_path):
 
 
 def test_moments(on_device, scene, model, capsys):
-    results = bench(model, scene, views=[1], repeats=1, quiet=True, errors=True, moments=["float32", "bfloat16"])
+    results = bench(Subject(model, scene, views=[1]), Timing(repeats=1, errors=True), {"moments": ["float32", "bfloat16"]}, quiet=True)
     assert varying(results) == ["moments"] and [r.memory["optimizer"] for r in results] == pytest.approx([2 * 300 * 23 * 4, 300 * 23 * 4], rel=0.01)
     assert results[1].floors["optimizer"] < 0.8 * results[0].floors["optimizer"]
     assert results[0].errors == pytest.approx(results[1].errors, rel=0.1)
     on_device.capabilities.withdraw("storage_16bit", "core feature x")
     try:
-        results = bench(model, scene, views=[1], repeats=1, quiet=True, moments=["float32", "bfloat16"])
+        results = bench(Subject(model, scene, views=[1]), ONCE, {"moments": ["float32", "bfloat16"]}, quiet=True)
     finally:
         on_device.capabilities.names.add("storage_16bit")
         del on_device.capabilities.why_not["storage_16bit"]
@@ -124,7 +126,7 @@ def test_a_variant_that_does_not_fit_leaves_the_others(on_device, scene, model, 
         return measure(self, rasterizer, options)
 
     monkeypatch.setattr(Bench, "measure", full)
-    results = bench(model, scene, tmp_path, views=[1], repeats=1, quiet=True, reduction=["quad", "atomic"])
+    results = bench(Subject(model, scene, views=[1]), ONCE, {"reduction": ["quad", "atomic"]}, result_dir=tmp_path, quiet=True)
     assert [r.options["reduction"] for r in results] == ["atomic"]
     out, err = capsys.readouterr()
     assert err == "skipped 300 splats, hardware, reduction quad: no room\n" and "- 300 splats, hardware, reduction quad: no room" in out
@@ -137,7 +139,7 @@ def test_a_size_that_the_device_cannot_hold_is_left_out(on_device, scene, model,
     staging_of(on_device)  # of more than what is left; every earlier test has made it, but this one may run alone
     monkeypatch.setattr(on_device, "max_buffer", 1 << 20)
     monkeypatch.setattr(module, "copy_bandwidth", lambda device: None)
-    results = bench(model, scene, views=[1], repeats=1, quiet=True, splats=[100, 1])
+    results = bench(Subject(model, scene, views=[1], splats=[100, 1]), ONCE, {}, quiet=True)
     assert [(r.splats, r.floors) for r in results] == [(300, {})]
     out, err = capsys.readouterr()
     assert err.startswith("skipped 30000 splats, hardware: buffer splats2d needs 1 MiB") and "over their floor" not in out

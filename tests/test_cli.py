@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import types
@@ -291,3 +292,13 @@ def test_the_module_runs_as_a_program():
     root = Path(__file__).parents[1]
     done = subprocess.run([sys.executable, "-m", "hardsplat", "train", "--max-step", "3"], cwd=root, capture_output=True, text=True, env={**os.environ, "HARDSPLAT_DEBUG": "0"})
     assert (done.returncode, done.stderr) == (2, "hardsplat: error: unknown flag '--max-step'; did you mean '--max-steps'?\n")
+
+
+def test_whoever_reads_the_output_may_stop():
+    """As `hardsplat train --help all | head -1` does."""
+    command = f"{shlex.quote(sys.executable)} -m hardsplat train --help all | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stderr == "" and done.stdout.count("\n") == 1 and done.returncode in (0, 141)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "hardsplat", "doctor"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.stderr == "hardsplat: error: the output cannot be written: No space left on device\n" and done.returncode == 2

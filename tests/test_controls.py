@@ -157,6 +157,7 @@ def test_every_key_does_something_and_has_a_frame_drawn(rng, key):
 
 
 def test_the_help_has_every_picture():
+    assert max(len(keys) for keys, _ in HELP) + max(len(what) for _, what in HELP) <= 75  # fits into a window of 640 px
     assert all(name in dict(HELP)[f"1 - {len(PICTURES)}"] for name in PICTURES)
 
 

@@ -19,7 +19,8 @@ from hardsplat.io.frames import rotated, upright
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.presets import save_config
-from hardsplat.train.contribution import contributions
+from hardsplat.train.contribution import contributions, directions_seen
+from tests.oracle import sh as harmonics
 from tests.splat_files import covariances, differences, some_splats
 
 
@@ -118,6 +119,38 @@ def test_splats_of_a_result_are_chosen_by_what_they_contribute(scene, device, tm
     (tmp_path / "run/config.toml").unlink()
     convert(tmp_path / "run", tmp_path / "c.npz", max_splats=100, quiet=True)
     assert "chosen by opacity and size" in caplog.text and (tmp_path / "c.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+
+
+@pytest.mark.parametrize("up", [None, "z"])
+def test_sog_of_a_result_keeps_colours_as_its_training_views_see_them(scene, device, tmp_path, caplog, up):
+    """A palette of 64 entries for 300 splats of random bands: the mean colour over the directions of view stays, as long as those are known."""
+    opened = load_scene(scene)
+    g = Gaussians.from_points(opened.points, opened.colors, 2)[np.arange(300)]
+    g.sh[:, 0] *= 0.5
+    g.sh[:, 1:] = np.random.default_rng(0).normal(0, 0.1, g.sh[:, 1:].shape)
+    (tmp_path / "run").mkdir()
+    save_splats(tmp_path / "run/splats.ply", g)
+    save_config(TrainConfig(data_dir=scene, data_factor=2), tmp_path / "run/config.toml")
+    cameras = [opened.views[i].camera for i in opened.train]
+    seen = directions_seen(g, 2, cameras, device=device)
+    away = g.means - cameras[0].position
+    basis, alone = harmonics.basis(away / np.linalg.norm(away, axis=1, keepdims=True), 2), directions_seen(g, 2, cameras[:1], device=device)
+    np.testing.assert_allclose(alone, alone[:, :1] / basis[:, :1] * basis, atol=1e-4 * alone.max())
+    assert (alone[:, 0] > 0).any()
+
+    def error(source):
+        """Of the mean colour, and of the colour in any direction."""
+        convert(source, tmp_path / "a.sog", up=up, overwrite=True, quiet=True)
+        packed = rotated(load_splats(tmp_path / "a.sog"), np.eye(3) if up is None else upright(up).T)
+        nearest = ((g.means[:, None] - packed.means[None]) ** 2).sum(axis=2).argmin(axis=1)
+        change = packed.sh[nearest] - g.sh
+        return np.abs(np.einsum("nk,nkc->nc", seen / seen.sum(), change)).sum(), np.abs(change[:, 1:]).mean()
+
+    (known, bands), (unknown, bands_too) = error(tmp_path / "run"), error(tmp_path / "run/splats.ply")
+    assert known < 0.35 * unknown and bands_too / 1.2 < bands < 1.2 * bands_too
+    assert "training views look in" not in caplog.text
+    (tmp_path / "run/config.toml").unlink()
+    assert error(tmp_path / "run")[0] == pytest.approx(unknown) and "training views look in" in caplog.text
 
 
 def test_up_turns_the_scene(small, tmp_path):

@@ -285,6 +285,17 @@ def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
     assert find_model(tmp_path / "alone.spz")[1].antialiased
 
 
+def test_files_made_of_a_checkpoint_leave_those_of_the_last_step_alone(tmp_path):
+    from hardsplat.train.result import home_of, run_of
+
+    run = tmp_path / "run"
+    checkpoint, earlier, last, alone = run / "ckpts" / "ckpt_7.npz", run / "splats_7.ply", run / "splats.ply", tmp_path / "a.ply"
+    run.mkdir()
+    (run / "config.toml").touch()
+    assert [home_of(file) for file in (checkpoint, earlier, last, alone)] == [run / "ckpt_7", run / "splats_7", run, tmp_path]
+    assert [run_of(file) for file in (checkpoint, earlier, last, alone)] == [run, run, run, tmp_path]
+
+
 # -- frames
 
 
@@ -370,6 +381,25 @@ def test_we_read_what_splat_transform_writes(tmp_path, suffix):
     found = differences(g, load_splats(tmp_path / f"theirs{suffix}"))
     most = NONE if suffix == ".glb" else dict(means=0.02, shape=0.1, opacities=0.005, sh0=0.03, shN=0.08)
     assert not {what: (found[what], limit) for what, limit in most.items() if found[what] > limit + 1e-6}
+
+
+def test_three_js_reads_our_glb(tmp_path):
+    """Positions, covariances, colours and opacities, in glTF's axes."""
+    three = os.environ.get("THREE_JS")
+    if not three or not shutil.which("node"):
+        pytest.skip("another program for .glb: npm install three, then THREE_JS=.../node_modules/three")
+    g = some_splats(300, 1)
+    g.save(tmp_path / "a.glb")
+    done = subprocess.run(["node", Path(__file__).with_name("three_splats.mjs"), three, tmp_path / "a.glb"], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    theirs = {name: np.array(values).reshape(-1, size) for name, (size, values) in json.loads(done.stdout).items()}
+    turn = np.diag([-1.0, -1, 1])  # right, down, forward -> left, up, forward
+    np.testing.assert_allclose(theirs["position"], g.means @ turn, atol=1e-6)
+    axes = turn @ rotations(g.quats) * g.scales[:, None]
+    wanted = (axes @ axes.transpose(0, 2, 1))[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    np.testing.assert_allclose(theirs["covariance"], wanted, atol=1e-5 * wanted.max())
+    colors = np.concatenate([0.5 + SH_C0 * g.sh[:, 0], g.opacities[:, None]], axis=1)
+    assert np.abs(theirs["color"] - 255 * colors.clip(0, 1)).max() < 1.01
 
 
 def test_what_is_left_out_is_said_alike_for_all_formats(tmp_path, caplog):

@@ -66,7 +66,7 @@ def _judged_by(gap):
 
 
 def test_a_long_run_becomes_shorter():
-    config = TrainConfig(max_steps=20_000)
+    config = TrainConfig()
     found = overfit.shortened(config, 3_000, 84)
     assert found.max_steps == 84 * config.overfit_epochs == 10_080
     as_long = load_config(None, {"max_steps": 10_080})

@@ -158,7 +158,7 @@ def test_training_gains_8_db_over_small_splats(device, tmp_path):
     session, loaded = open_session(device, config), load_scene(tmp_path / "scene")
 
     def psnr() -> float:
-        return float(np.mean([m.psnr for m in measure_all(device, session.raster, loaded, loaded.test, evaluation_frame(config), quiet=True)]))
+        return float(np.mean([m.psnr for m in measure_all(device, session.raster, loaded.held_out, evaluation_frame(config), quiet=True)]))
 
     before = psnr()
     for _ in range(6):

@@ -17,7 +17,7 @@ from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
 from hardsplat.raster import tile_passes, tiled
 from hardsplat.raster.parameters import pairs_wanted
-from hardsplat.study.bench import bench
+from hardsplat.study.bench import Subject, Timing, bench
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 from tests.drawing import PARAMETERS, clear_scene, compare, fresh_seed, gaussians_of, runnable
@@ -371,7 +371,8 @@ def test_training(on_device, scene, tmp_path, monkeypatch):
 def test_bench_of_both_rasterizers(on_device, scene, tmp_path):
     loaded = load_scene(scene)
     save_ply(tmp_path / "splats.ply", Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5))
-    axes = dict(rasterizer=["hardware", "tiled"], format=["float16", "float32"], tile_backward=["auto", "atomic"])
-    rows = bench(str(tmp_path / "splats.ply"), str(scene), views=[1], repeats=1, errors=True, quiet=True, **axes)
+    axes = dict(format=["float16", "float32"], tile_backward=["auto", "atomic"])
+    subject = Subject(str(tmp_path / "splats.ply"), str(scene), views=[1])
+    rows = bench(subject, Timing(repeats=1, errors=True), axes, ["hardware", "tiled"], quiet=True)
     assert [r.options["rasterizer"] for r in rows] == ["hardware"] * 2 + ["tiled"] * 2
     assert rows[2].stages["tiles"] > 0 and max(rows[2].errors[n] for n in ("means", "scales", "opacities", "sh")) < 1e-4  # round splats: no gradient of quats

@@ -16,8 +16,7 @@ from tests.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'")
 
-from hardsplat.torch import configure, engines, rasterization  # noqa: E402
-from hardsplat.torch.engine import Engine  # noqa: E402
+from hardsplat.torch import configure, engines, rasterization, shared  # noqa: E402
 from hardsplat.torch.links import Shared  # noqa: E402
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
@@ -153,6 +152,10 @@ def test_no_splats_and_none_in_view():
     assert (image == 0).all() and all((t.grad == 0).all() for t in given)
 
 
+class Leased(np.ndarray):
+    """Memory that keeps its lease."""
+
+
 class Mapped:
     """The peer of lavapipe, whose exported memory can be mapped. The driver's own header comes first: the first buffer begins where the poison of fresh memory does."""
 
@@ -161,12 +164,20 @@ class Mapped:
     def __init__(self):
         self.imported = self.synchronized = self.header = 0
 
-    def tensor(self, fd, nbytes):
+    def map(self, fd, nbytes):
         self.imported += 1
         mapped = mmap.mmap(fd, 0)
         os.close(fd)
         self.header = self.header or mapped.find(b"\xff" * 16)
-        return torch.frombuffer(mapped, dtype=torch.float32, count=nbytes // 4, offset=self.header)
+        return mapped
+
+    def pointer(self, mapping):
+        return np.frombuffer(mapping, np.uint8).ctypes.data + self.header
+
+    def tensor(self, mapping, numbers, lease=None):
+        memory = np.frombuffer(mapping, np.float32, numbers, self.header).view(Leased)
+        memory.lease = lease
+        return torch.from_numpy(memory)
 
     def semaphore(self, fd):
         raise AssertionError("this driver exports none")
@@ -175,35 +186,55 @@ class Mapped:
         self.synchronized += 1
 
     def enter(self): ...
-    def free(self): ...
     def close(self): ...
 
 
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
 def test_shared_memory_computes_what_copies_do(shared_device, rasterizer):
-    """All but CUDA itself: exported planes, image and gradients, written and read in place."""
+    """All but CUDA itself: exported memory, written and read in place. Parameters are copied there, or live there; gradients always do."""
     if "memory_fd" not in shared_device.capabilities or "semaphore_fd" in shared_device.capabilities or shared_device.physical.kind != "CPU":
         pytest.skip("takes a driver on the CPU that exports memory")
     scene = random_scene(4, 200, 48, 32, 2)
-    configure(shared_device, rasterizer)
     results = []
-    for link in (None, Shared(shared_device, Mapped())):
-        engine = engines.engine_for(torch.device("cpu"), False)
-        if link:
-            engine = engines._engines["cpu", False] = Engine(link, engine._backend, engine._options)
+    for how in ("copied", "shared", "in place"):
+        configure(shared_device, rasterizer)
+        cpu = torch.device("cpu")
+        if how != "copied":
+            link = engines._links["cpu"] = Shared(shared_device, Mapped())
         given = tensors(scene)
-        images = []
+        if how == "in place":
+            given = [shared(t).requires_grad_() for t in given]
+            assert shared(given[0]).data_ptr() == given[0].data_ptr()
+        images, first = [], []
         for _ in range(2):  # the second with other numbers in the same memory
             image = rasterization(*given, *cameras(scene), 48, 32, sh_degree=2)[0][0]
             (image * torch.tensor(scene["weight"])).sum().backward()
             images.append(image.detach())
+            first = first or [t.grad.clone() for t in given]
             with torch.no_grad():
                 given[0] += 0.05
-        results.append([*images, *(t.grad for t in given)])
-        if link:
-            assert link.peer.imported == 2 * (4 + 1 + 8) + 4 and link.peer.synchronized >= 4
-    for copied, shared in zip(*results):
-        assert relative_l2(shared, copied) < 1e-5
+        results.append([*images, *first, *(t.grad for t in given)])
+        if how != "copied":
+            engine = engines.engine_for(cpu, False)
+            assert len(engine._splats._copies) == (5 if how == "shared" else 0)
+            assert all(link.address(t.grad) for t in given) and link.address(given[0][5:]) == (link.address(given[0]) + 60 if how == "in place" else None)
+            assert link.peer.synchronized >= 4
+            imported = link.peer.imported
+            for t in given:
+                t.grad = None
+            rasterization(*given, *cameras(scene), 48, 32, sh_degree=2)[0].sum().backward()
+            assert link.peer.imported == imported  # gradients went where the others had been
+            kept = given[0].grad, given[0].grad.clone()
+            engines.close()
+            assert torch.equal(*kept)
+    for copied, shared_, in_place in zip(*results):
+        assert relative_l2(shared_, copied) < 1e-5 and relative_l2(in_place, copied) < 1e-5
+
+
+def test_shared_takes_float32_alone():
+    with pytest.raises(UserError, match="dtype torch.float64, expected float32"):
+        shared(torch.zeros(3, dtype=torch.float64))
+    assert shared(plain := torch.zeros(3)) is not None and shared(plain).data_ptr() == plain.data_ptr()  # CPU tensors stay where they are
 
 
 def arguments(**changes) -> dict:

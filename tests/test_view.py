@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,12 +27,13 @@ from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rows import HardwareOptions
+from hardsplat.raster.show import palette_data
 from hardsplat.train.trainer import Run, train
 from hardsplat.train.watch import Watcher, Watchers
 from hardsplat.view import show, window
 from hardsplat.view.controls import Controls, fitted, placed
 from hardsplat.view.inputs import Inputs, Viewpoint
-from hardsplat.view.overlay import atlas
+from hardsplat.view.overlay import atlas, bar_of, panel
 from hardsplat.view.preview import Preview
 from hardsplat.view.screen import Look
 from hardsplat.view.viewer import Viewer
@@ -220,7 +222,9 @@ def test_photographs(seen):
     half = W // 2, H
     x, y, w, h = placed(camera, *half)
     both = np.full((H, W, 3), 0.12)
-    both[:, : half[0]] = seen.headless(fitted(camera, *half))
+    render = seen.headless(fitted(camera, *half))
+    both[:, : half[0]] = 0.4 * render + 0.6 * 0.12  # darker beyond what the photograph shows
+    both[y : y + h, x : x + w] = render[y : y + h, x : x + w]
     both[y : y + h, half[0] + x : half[0] + x + w] = downsampled(seen.photos[1], w, h) / 255
     seen.shows(both)
     seen.inputs.on_key(glfw.KEY_P)
@@ -275,7 +279,7 @@ def test_text(device, display, tmp_path):
     try:
         background = seen.headless()
         coverage, (w, h) = atlas(seen.viewer.window.font)
-        line = "a line of the caller"
+        line = " a line of the caller "  # the lines below are longer: the ground is as wide as they are
         ground = background[:h, : w * len(line)]
         glyphs = np.concatenate([coverage[ord(c) - 32] for c in line], axis=1)[..., None] / 255
         expected = background.copy()
@@ -290,6 +294,25 @@ def test_text(device, display, tmp_path):
         assert psnr(display_of(seen)[8 * h : 9 * h, : 20 * w] / 255, background[8 * h : 9 * h, : 20 * w]) < 25
         seen.inputs.on_key(glfw.KEY_O)
         seen.shows(background)
+    finally:
+        seen.close()
+
+
+def test_numbers_have_a_legend(device, display, tmp_path):
+    """The palette in its line of the text, from its first colour to the last."""
+    seen = Seen(device, display, tmp_path, size=(500, 200), format="float32")
+    seen.inputs.on_key(glfw.KEY_O)
+    seen.inputs.on_key(glfw.KEY_2)
+    try:
+        seen.until(lambda: seen.viewer._span is not None, "numbers")
+        seen.frames(2)
+        lines = panel(seen.viewer._text(["a line of the caller"], 1, (500, 200)))
+        (column, row, count), (_, (w, h)) = bar_of(lines), atlas(seen.viewer.window.font)
+        low, high = (float(n) for n in re.findall(r"\d[\d.e+-]*", lines[row])[:2])
+        assert row == 2 and 0 < low < high and lines[row].rstrip().endswith("world units")
+        colors = palette_data("depth")["colors"][np.arange(count * w) * 256 // (count * w)].astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]
+        bar = display_of(seen)[row * h + h // 2, column * w : (column + count) * w]
+        assert np.abs(bar.astype(int) - colors).max() <= 2
     finally:
         seen.close()
 

@@ -18,7 +18,7 @@ from hardsplat.raster import hardware, tile_passes
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
-from hardsplat.raster.sinks import STORE, adam
+from hardsplat.raster.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.stochastic import Perturbed
 from hardsplat.raster.tile_rows import TiledRows
 from hardsplat.raster.weighed import Weighed
@@ -54,6 +54,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for picture in PICTURES:
         yield from (*(p for lens in LENSES for p in Perspective(1, None, lens=lens).passes(picture=picture)), show_pass(picture))
     projections: list[Projection] = [kind(1, sink, lens=lens) for sink in sinks for kind in (Perspective, Perturbed) for lens in LENSES]
+    projections.append(Perspective(1, STORE_ROWS))
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:
         yield from projection.passes({})

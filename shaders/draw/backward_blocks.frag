@@ -23,7 +23,7 @@ void main() {
     ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top)));
     vec2 d = v_mean - vec2(block * ivec2(BLOCK_W, BLOCK_H)) - 0.5;
     ivec2 corner = block * ivec2(BLOCK_W, BLOCK_H), last = textureSize(d_image, 0) - 1;
-    float Gs[PIXELS];        // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
+    float Gs[PIXELS], alphas[PIXELS];  // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
     vec3 d_pixels[PIXELS];
     float norms[PIXELS], ks[PIXELS];  // |d|_1, and k as a share of it
     bool covers = false;
@@ -33,9 +33,10 @@ void main() {
         bool seen = v_opacity * G >= ALPHA_MIN && all(lessThanEqual(uvec2(at), uvec2(last)));
         vec4 pixel = seen ? texelFetch(d_image, at, 0) : vec4(0.0);
         Gs[i] = seen ? G : 0.0;
+        alphas[i] = min(v_opacity * Gs[i], ALPHA_MAX);  // known before the section, in which others wait
         d_pixels[i] = pixel.rgb;
         norms[i] = dot(abs(pixel.rgb), vec3(1.0));
-        ks[i] = norms[i] > 0.0 ? (dot(pixel.rgb, v_color) - pixel.a) / norms[i] : 0.0;
+        ks[i] = norms[i] > 0.0 ? clamp((dot(pixel.rgb, v_color) - pixel.a) / norms[i], -MOST_K, MOST_K) : 0.0;
         covers = covers || seen;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane, see backward.frag
@@ -48,8 +49,8 @@ void main() {
             vec2 p[PER_VECTOR] = unpack_pixels(before[v]);
             for (uint j = 0u; j < PER_VECTOR; ++j) {
                 uint i = v * PER_VECTOR + j;
-                float alpha = p[j].y >= T_MIN ? min(v_opacity * Gs[i], ALPHA_MAX) : 0.0;
-                p[j] = vec2(p[j].x - p[j].y * alpha * ks[i], p[j].y * (1.0 - alpha));
+                float shown = p[j].y >= STATE_SCALE * T_MIN ? p[j].y * alphas[i] : 0.0;
+                p[j] -= shown * vec2(ks[i], 1.0);
             }
             blocks[home + v] = pack_pixels(p);
         }
@@ -60,12 +61,11 @@ void main() {
     bool contributes = false;
     if (covers) {
         for (uint i = 0u; i < PIXELS; ++i) {
-            vec2 p = unpack_pixels(before[i / PER_VECTOR])[i % PER_VECTOR];
+            vec2 p = unpack_pixels(before[i / PER_VECTOR])[i % PER_VECTOR] / STATE_SCALE;
             if (Gs[i] == 0.0 || p.y < T_MIN) continue;
             contributes = true;
-            float alpha = min(v_opacity * Gs[i], ALPHA_MAX);
-            float w = Gs[i] * norms[i] * (ks[i] * p.y - p.x) / (1.0 - alpha);
-            add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, d_pixels[i] * (alpha * p.y)));
+            float w = Gs[i] * norms[i] * (ks[i] * p.y - p.x) / (1.0 - alphas[i]);
+            add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, d_pixels[i] * (alphas[i] * p.y)));
         }
     }
     reduce_gradients(v_splat, contributes, numbers_of(moments));

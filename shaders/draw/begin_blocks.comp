@@ -33,7 +33,8 @@ void main() {
             vec2 start[PER_VECTOR];
             for (uint j = 0u; j < PER_VECTOR; ++j) {
                 uint i = v * PER_VECTOR + j;
-                start[j] = vec2(d[i].a - d[i].a * front[i].a - dot(d[i].rgb, front[i].rgb), front[i].a);
+                float D = d[i].a - d[i].a * front[i].a - dot(d[i].rgb, front[i].rgb);
+                start[j] = STATE_SCALE * vec2(clamp(D, -MOST_K, MOST_K), front[i].a);
                 front[i] = behind(front[i], layer(at[i], segment));
             }
             blocks[home + v] = pack_pixels(start);

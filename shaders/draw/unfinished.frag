@@ -13,5 +13,5 @@ void main() {
         vec2 p[PER_VECTOR] = unpack_pixels(blocks[home + v]);
         for (uint j = 0u; j < PER_VECTOR; ++j) most = max(most, p[j].y);
     }
-    gl_FragDepth = most < LEAST ? 0.0 : 1.0;
+    gl_FragDepth = most < STATE_SCALE * LEAST ? 0.0 : 1.0;
 }

@@ -7,12 +7,12 @@
 layout(constant_id = 1) const bool ANTIALIASED = false;
 
 // False where nothing of it is to be seen, or a number is not finite: that would spread through its pixels into the gradients of others.
-bool splat2d_of(vec3 mean, vec4 quat, vec3 log_scale, float logit, out Projection o, out Splat2D s, out float opacity) {
-    opacity = 1.0 / (1.0 + exp(-logit));
+// opacity: the splat's, which becomes that of its projection.
+bool splat2d_of(vec3 mean, vec4 quat, vec3 scale, inout float opacity, out Projection o, out Splat2D s) {
     if (!(opacity > ALPHA_MIN)) return false;
     float len = length(quat);
     if (!(len > 0.0) || isinf(len)) return false;
-    o = project(camera, mean, quat / len, exp(log_scale));
+    o = project(camera, mean, quat / len, scale);
     if (!(o.p.z >= frame.near_plane && o.det > 0.0)) return false;
     if (ANTIALIASED) opacity *= compensation(o);
     if (!(opacity > ALPHA_MIN)) return false;

@@ -6,6 +6,8 @@ BUFFER_directions(readonly)
 
 vec3 d_sh(uint band, uint g, uint items) { return visible(g, items) ? sh_basis_of(band, directions[g]) * d_colors[g] : vec3(0.0); }
 
+void begin_gradients(Plane plane, uint first_item, uint items) {}
+
 vec4 gradients_of(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     if (plane.source == GRADIENT_NONE || !in_use(plane)) return vec4(0.0);
     if (plane.source == GRADIENT_PLANE) return written_gradients(plane, i, item, items);

@@ -12,6 +12,10 @@ float estimate_of(Plane plane, uint plane_index, uint g, uint number) {
     return sum / (2.0 * float(PAIRS) * step);
 }
 
+bool stand_already(Plane plane, uvec4 item, uint items) { return false; }
+
+void begin_gradients(Plane plane, uint first_item, uint items) {}
+
 // Of numbers 4 i to 4 i + 3 of a plane, which belong to `item`.
 vec4 gradients_of(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     bvec4 seen_ones = visible(item, items);

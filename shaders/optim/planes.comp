@@ -30,6 +30,7 @@ uvec4 items_at(uint i, uint width) {
     return width == 3u ? number / 3u : width == 4u ? uvec4(i) : width == 2u ? number / 2u : number;
 }
 
+// begin_gradients(plane, first item of the workgroup, items), gradients_of(...), stand_already(...)
 #include <gradient>
 // begin_sink(), sink(...) for every four numbers, end_sink(...)
 #include <sink>
@@ -40,6 +41,7 @@ void main() {
     uint items = items_of(plane);
     if (first_item >= items || plane.width == 0u) return;
     uint first = first_item / 4u * plane.width, behind = (min(GROUP, items - first_item) * plane.width + 3u) / 4u;
+    begin_gradients(plane, first_item, items);
     begin_sink();
     for (uint t = gl_LocalInvocationID.x; t < behind; t += LANES) sink(plane, plane_index, first + t, items_at(first + t, plane.width), items);
     end_sink(plane, plane_index);

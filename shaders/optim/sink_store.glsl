@@ -3,5 +3,6 @@ void begin_sink() {}
 void end_sink(Plane plane, uint plane_index) {}
 
 void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
+    if (stand_already(plane, item, items)) return;
     any_gradient_plane(plane.gradient).at[i] = gradients_of(plane, plane_index, i, item, items);
 }

@@ -14,11 +14,6 @@ layout(constant_id = 2) const bool ANTIALIASED = false;
 UNIFORM_planes
 VALUE_means(readonly)
 VALUE_quats(readonly)
-VALUE_log_scales(readonly)
-VALUE_logit_opacities(readonly)
-GRADIENT_means(restrict)
-GRADIENT_quats(restrict)
-GRADIENT_log_scales(restrict)
 GRADIENT_logit_opacities(writeonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
@@ -27,6 +22,10 @@ BUFFER_d_splats2d(restrict)
 BUFFER_seen(readonly)
 BUFFER_d_colors(writeonly)
 BUFFER_directions(writeonly)
+// scale_of(g), opacity_of(g), d_scale_of(scale), per_log_opacity(g)
+#include <given>
+// d_means(g), d_quats(g), d_log_scales(g), kept_direction(g)
+#include <directions>
 #include <stats>
 #include <depth>
 
@@ -38,10 +37,10 @@ void differentiate(uint g) {
     float m[GRADIENTS];
     mat3 d_direction = mat3(0.0);  // of red, green and blue
     for (uint i = 0u; i < GRADIENTS; ++i) m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
-    if (frame.sh_degree > 0u) d_direction = mat3(d_means(g), d_log_scales(g), d_quats(g).xyz);
+    if (frame.sh_degree > 0u) d_direction = kept_direction(g);
     vec4 quat = quats(g);
-    vec3 mean = means(g), scale = exp(log_scales(g));
-    float logit = logit_opacities(g);
+    vec3 mean = means(g), scale = scale_of(g);
+    float opacity = opacity_of(g), per_log = per_log_opacity(g);
     bvec3 uncut = notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u));
     Stats stats = stats_of(g);
     for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // clean for the next frame: no pass needs to clear N rows
@@ -52,7 +51,7 @@ void differentiate(uint g) {
     d_colors[g] = d_color;
     directions[g] = n;
 
-    float len = length(quat), opacity = 1.0 / (1.0 + exp(-logit));
+    float len = length(quat);
     Projection o = project(camera, mean, quat / len, scale);
     if (ANTIALIASED) opacity *= compensation(o);
     vec2 d_mean2d;
@@ -67,11 +66,10 @@ void differentiate(uint g) {
     vec3 d_geometric = d_mean;
     d_mean += d_normalize(n, distance, d_n);
     add_to_camera(away, d_mean, d_geometric, quat / len, d_unit, d_lens(camera, o, d_mean2d, d_a0, d_a1));
-    float d_logit = m[0] * opacity / (1.0 + exp(logit));  // o (1 - o): near 1 the difference has no digits
     d_means(g) = d_mean;
     d_quats(g) = d_normalize(quat / len, len, d_unit);
-    d_log_scales(g) = d_scale * scale;
-    d_logit_opacities(g) = d_logit;
+    d_log_scales(g) = d_scale * d_scale_of(scale);
+    d_logit_opacities(g) = m[0] * opacity / per_log;
     add_stats(g, stats, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));
 }
 

@@ -11,10 +11,6 @@ layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the pl
 UNIFORM_planes
 VALUE_means(readonly)
 VALUE_quats(readonly)
-VALUE_log_scales(readonly)
-VALUE_logit_opacities(readonly)
-VALUE_sh0(readonly)
-VALUE_shN(readonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
@@ -23,6 +19,10 @@ BUFFER_colors2d(writeonly)
 BUFFER_keys(writeonly)
 #include "splat2d.glsl"
 #include "sh.glsl"
+// scale_of(g), opacity_of(g)
+#include <given>
+// sh_of(k, g)
+#include <colors>
 #include <kept>
 
 vec3 color;
@@ -31,7 +31,7 @@ mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coeffi
 // Adds coefficients first, first + 1, ... of the higher bands: all are read before one is waited for.
 void add_bands(uint first, const uint count, uint g, vec3 n) {
     vec3 c[7];
-    for (uint i = 0u; i < count; ++i) c[i] = shN(first - 1u + i, g);
+    for (uint i = 0u; i < count; ++i) c[i] = sh_of(first + i, g);
     for (uint i = 0u; i < count; ++i) {
         color += sh_basis_of(first + i, n) * c[i];
         d_direction += outerProduct(d_sh_basis_of(first + i, n), c[i]);
@@ -41,8 +41,8 @@ void add_bands(uint first, const uint count, uint g, vec3 n) {
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
-    float logit = logit_opacities(g), opacity;
-    vec3 mean = means(g), log_scale = log_scales(g);
+    float opacity = opacity_of(g);
+    vec3 mean = means(g), scale = scale_of(g);
     vec4 quat = quats(g);
     keys[g] = NOT_VISIBLE;
     colors2d[g] = vec4(0.0);
@@ -50,14 +50,14 @@ void main() {
 
     Projection o;
     Splat2D s;
-    if (!splat2d_of(mean, quat, log_scale, logit, o, s, opacity)) return;
+    if (!splat2d_of(mean, quat, scale, opacity, o, s)) return;
 
     color = vec3(0.5);
     if (DEPTH) {
         color = vec3(o.p.z, 1.0, 0.0);
     } else {
         vec3 n = normalize(mean - camera.position);
-        color += sh_basis_of(0u, n) * sh0(g);
+        color += sh_basis_of(0u, n) * sh_of(0u, g);
         if (SH_PLANES > 1u && frame.sh_degree > 0u) add_bands(1u, 3u, g, n);
         if (SH_PLANES > 4u && frame.sh_degree > 1u) add_bands(4u, 5u, g, n);
         if (SH_PLANES > 9u && frame.sh_degree > 2u) add_bands(9u, 7u, g, n);

@@ -40,6 +40,8 @@ float mean_step(Projection o) {
     return perturbation_of(PLANE_means) * o.p.z * min(2.0 * shorter / (camera.focal.x + camera.focal.y), 1.0);
 }
 
+float sigmoid(float x) { return 1.0 / (1.0 + exp(-x)); }
+
 // How far the ellipse alpha >= 1/255 of `s` reaches from the mean of `o`, in standard deviations of `o`: at most the distance of the means plus the
 // larger eigenvalue of cov(o)^-1 cov(s).
 float reach_of(Projection o, vec3 conic, Projection p, float opacity) {
@@ -61,8 +63,8 @@ void main() {
     Splat2D cover, two[2];
     vec3 mean = means(g), log_scale = log_scales(g);
     vec4 quat = quats(g);
-    float logit = logit_opacities(g), opacity, opacities[2];
-    if (!splat2d_of(mean, quat, log_scale, logit, middle, cover, opacity)) return;
+    float logit = logit_opacities(g), opacity = sigmoid(logit), opacities[2];
+    if (!splat2d_of(mean, quat, exp(log_scale), opacity, middle, cover)) return;
 
     uvec4 bits = sign_bits(PAIR, g);
     float step = mean_step(middle), reach = sqrt(2.0 * log(opacity / ALPHA_MIN));
@@ -73,7 +75,8 @@ void main() {
         float side = i == 0u ? 1.0 : -1.0;
         n[i] = normalize(mean + side * to_mean - camera.position);
         color[i] = vec3(0.5);
-        if (splat2d_of(mean + side * to_mean, quat + side * to_quat, log_scale + side * to_scale, logit + side * to_logit, moved[i], two[i], opacities[i])) {
+        opacities[i] = sigmoid(logit + side * to_logit);
+        if (splat2d_of(mean + side * to_mean, quat + side * to_quat, exp(log_scale + side * to_scale), opacities[i], moved[i], two[i])) {
             reach = max(reach, reach_of(middle, cover.conic, moved[i], opacities[i]));
         } else {
             two[i] = cover;

@@ -26,8 +26,7 @@ vec3 background(uint step) {
 float rate_of(RatePlan plan, uint step, uint sh_degree) {
     if (step % max(plan.every, 1u) != 0u || sh_degree < plan.sh_degree) return 0.0;
     float t = min(float(max(step, plan.since) - plan.since) / float(max(plan.until, plan.since + 1u) - plan.since), 1.0);
-    float fallen = plan.shape == 1u ? 0.5 - 0.5 * cos(3.14159265 * t) : t;
-    float rate = plan.first == plan.last ? plan.first : plan.shape == 0u ? exp(mix(log(plan.first), log(plan.last), t)) : mix(plan.first, plan.last, fallen);
+    float rate = plan.first == plan.last ? plan.first : exp(mix(log(plan.first), log(plan.last), t));
     return step < plan.warm_up ? rate * float(step + 1u) / float(plan.warm_up) : rate;
 }
 

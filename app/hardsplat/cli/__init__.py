@@ -5,6 +5,7 @@ do about it by what there is too much of (see OutOfMemory).
 Handlers import what they run, so that help and mistyped flags answer at once and need no Vulkan.
 """
 
+import errno
 import os
 import re
 import signal
@@ -20,7 +21,7 @@ COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted, 143 terminated."""
+    """Run one command; the exit code: 0 done, 2 bad input or an unfit machine, 130 interrupted, 141 nobody reads its output, 143 terminated."""
     program = argv is None
     words = sys.argv[1:] if argv is None else argv
     for stream in (sys.stdout, sys.stderr) if program else ():
@@ -30,12 +31,22 @@ def main(argv: list[str] | None = None) -> int:
     try:
         flags = _parsed(words)
         command = COMMANDS[flags.pop("command")]
-        return command.handle(flags) or 0
+        code = command.handle(flags) or 0
+        sys.stdout.flush()
+        return code
     except UserError as error:
         if os.environ.get("HARDSPLAT_DEBUG", "0") != "0":
             raise
         remedy = getattr(command, "REMEDIES", {}).get(error.grows_with) if isinstance(error, OutOfMemory) else None
         print(f"hardsplat: error: {error}" + (f": {remedy}" if remedy else ""), file=sys.stderr)
+        return 2
+    except OSError as error:  # of stdout: files have names
+        if error.filename is not None or error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that nothing more is said when Python flushes it at the end
+        if error.errno == errno.EPIPE:  # whoever reads it has enough, as in `hardsplat doctor | head`
+            return 128 + 13  # as of a program that SIGPIPE ends
+        print(f"hardsplat: error: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         number = interrupt.args[0] if interrupt.args else signal.SIGINT

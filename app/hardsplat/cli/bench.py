@@ -1,6 +1,7 @@
 """`hardsplat bench`."""
 
 import argparse
+from dataclasses import fields
 
 from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, from_text, settings, show_log
 from hardsplat.config import FIELDS
@@ -47,7 +48,13 @@ def handle(flags):
             flags[name] = list(dict.fromkeys(values))
     if "data_factor" in flags:
         flags |= settings({"data_factor": flags["data_factor"]})
-    from hardsplat.study.bench import bench
+    from hardsplat.study.bench import Subject, Timing, bench
 
     show_log(flags.pop("verbose", False), flags.get("quiet", False))
-    bench(flags.pop("model"), **flags)
+
+    def taken(part):
+        return {f.name: flags.pop(f.name) for f in fields(part) if f.name in flags}
+
+    subject, timing = Subject(**taken(Subject)), Timing(**taken(Timing))
+    axes = {name: flags.pop(name) for name in AXES if name in flags and name != "rasterizer"}
+    bench(subject, timing, axes, **flags)

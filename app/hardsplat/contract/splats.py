@@ -58,6 +58,7 @@ SPLATS = Subsystem(
             "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)",
         ),
         BufferSpec(13, "seen", "uint", ("splats",), "1 where a splat is visible in this frame, + 2, 4, 8 where its red, green, blue is above 0; else 0"),
+        BufferSpec(16, "d_directions", "vec3", ("splats", 3), "of visible splats: d color / d direction of view, of red, green, blue; where gradients have no fixed planes"),
         BufferSpec(14, "d_colors", "vec3", ("splats",), "of visible splats: dL/d color, 0 where that was cut off"),
         BufferSpec(15, "directions", "vec3", ("splats",), "of visible splats: unit vector from the camera to the mean; the SH basis there times d_colors is dL/d sh"),
     ),

@@ -31,7 +31,6 @@ TRAIN = Subsystem(
             Field("sh_degree", "uint", "the plane is at rest below this SH degree"),
             Field("warm_up", "uint", "steps over which the rate rises linearly from 0; 0 for none"),
             Field("since", "uint", "step up to which the rate is `first`"),
-            Field("shape", "uint", "how the rate falls: RATE_SHAPES"),
         ),
         "PlaneList": (
             Field("count", "uint", "planes in the list"),

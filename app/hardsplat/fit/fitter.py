@@ -27,6 +27,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.exr import read_exr
 from hardsplat.io.images import over, read_upright, save_png, to_uint8
 from hardsplat.lock import FolderLock
+from hardsplat.progress import Bar
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, write_json
 from hardsplat.train.stop import StopRequest
@@ -104,7 +105,7 @@ class Run:
         try:
             if c.frames:
                 lapse = TimeLapse(self.folder / "timelapse.mp4", self.width, self.height)
-            with StopRequest() as stopping, tqdm(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True) as self.bar:
+            with StopRequest() as stopping, Bar(total=c.max_steps, unit="step", disable=c.quiet, dynamic_ncols=True) as self.bar:
                 session.set(Blobs.scattered(self.start, self.photo, c.seed))
                 if lapse:
                     session.draw()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
@@ -21,6 +20,7 @@ from hardsplat.io.formats.base import PIECE, Format, Splats, writing
 from hardsplat.io.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, open_splats, say_dropped
+from hardsplat.progress import Bar
 
 log = logging.getLogger(__name__)
 
@@ -95,12 +95,17 @@ def convert(
     degree = _degree(source, splats, sh_degree)
     opacities = _classic_opacities(splats, folder, row, target, classic, device, quiet) if splats.antialiased else None
     antialiased = splats.antialiased and opacities is None
+    seen = _seen(folder, degree, device, quiet) if folder and degree and row.by_views else None
+    if weigh is None and seen is not None:
+        shown = seen[:, 0]
+        weigh = lambda first, piece: shown[first : first + len(piece)]  # noqa: E731
     if weigh is None and folder and max_splats and max_splats < splats.count:
         from hardsplat.train.contribution import weights_of
 
         weigh = weights_of(folder, device, quiet)
     keep, means, low, high = _chosen(source, splats, inside, min_opacity, max_splats, weigh or importance, morton or row.morton, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
+    seen = None if seen is None else _turned(seen[keep], turn)
 
     def pieces(what: str) -> Iterator[Gaussians]:
         at = 0
@@ -116,17 +121,19 @@ def convert(
 
     written = int(keep.sum())
     with writing(target), ExitStack() as stack:
-        out = Splats(written, degree, lambda: pieces("writing"), antialiased, splats.extra)
+        out = Splats(written, degree, lambda: pieces("writing"), antialiased, splats.extra, seen)
         if means is not None:
             ordered = Sorted(target, written, degree, splats.extra)
             stack.callback(ordered.close)
             places = morton_places(means, low, high)
             del means
+            if seen is not None:
+                seen[places] = seen.copy()
             at = 0
             for piece in pieces("sorting"):
                 ordered.put(piece, places[at : at + len(piece)])
                 at += len(piece)
-            out = Splats(written, degree, lambda: _shown(Splats(written, degree, ordered.pieces), "writing", quiet), antialiased, splats.extra)
+            out = Splats(written, degree, lambda: _shown(Splats(written, degree, ordered.pieces), "writing", quiet), antialiased, splats.extra, seen)
         row.write(stack.enter_context(replacing(target)), out)
     return Converted(splats.count, written, source.stat().st_size, target.stat().st_size, time.perf_counter() - begun)
 
@@ -146,6 +153,26 @@ def _classic_opacities(splats: Splats, folder: Path | None, row: Format, target:
             raise UserError(f"--classic: {error}") from None
         log.warning("%s: %s cannot say that its splats are antialiased; programs will draw them too bold: %s", target, row.suffix, error)
         return None
+
+
+def _seen(result: Path, sh_degree: int, device: str | None, quiet: bool) -> np.ndarray | None:
+    """From which directions the training views of a result folder see each splat, as Splats has it; None, with a note, where its scene or a device is missing."""
+    from hardsplat.train.contribution import directions_of
+
+    try:
+        return directions_of(result, sh_degree, device, quiet).astype(np.float32)
+    except UserError as error:
+        log.warning("colours are packed for all directions alike, not for those that training views look in: %s", error)
+        return None
+
+
+def _turned(seen: np.ndarray, turn: np.ndarray) -> np.ndarray:
+    """Splats.seen of splats that are turned by a rotation."""
+    if (turn == np.eye(3)).all():
+        return seen
+    n, zeros = len(seen), np.zeros((len(seen), 4), np.float32)
+    as_colors = Gaussians(zeros[:, :3], zeros, zeros[:, :3], zeros[:, 0], np.broadcast_to(seen[..., None], (n, seen.shape[1], 3)), check=False)
+    return rotated(as_colors, turn).sh[..., 0].copy()
 
 
 def _chosen(
@@ -187,7 +214,7 @@ def _chosen(
 
 
 def _shown(splats: Splats, what: str, quiet: bool) -> Iterator[Gaussians]:
-    with tqdm(total=splats.count, desc=what, unit="splat", unit_scale=True, leave=False, disable=quiet or splats.count <= PIECE) as bar:
+    with Bar(total=splats.count, desc=what, unit="splat", unit_scale=True, leave=False, disable=quiet or splats.count <= PIECE) as bar:
         for piece in splats.pieces():
             yield piece
             bar.update(len(piece))

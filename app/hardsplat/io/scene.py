@@ -104,6 +104,10 @@ class Scene:
     extent: float
     notes: tuple[str, ...] = ()
 
+    @property
+    def held_out(self) -> list[View]:
+        return [self.views[i] for i in self.test]
+
     @classmethod
     def of_images(
         cls,

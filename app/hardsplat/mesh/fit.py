@@ -10,7 +10,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat import __version__, contract
 from hardsplat.camera import Camera
@@ -25,6 +24,7 @@ from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
 from hardsplat.presets import SAVED_NAME, save_config
+from hardsplat.progress import Bar
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
 from hardsplat.train.batch import BatchResult
@@ -74,7 +74,7 @@ def _db(mse: float) -> float:
 class MeshRun:
     """One fit: reads the scene, runs the steps, writes the result folder."""
 
-    bar: tqdm  # while it runs
+    bar: Bar  # while it runs
 
     def __init__(self, config: MeshConfig):
         started = time.perf_counter()
@@ -87,7 +87,7 @@ class MeshRun:
         self.views = [self.scene.views[i] for i in self.scene.train]
         cameras = [v.camera for v in self.views]
         images = [silhouetted(image, v.name) for image, v in zip(load_images(self.views, not config.quiet), self.views)]
-        self.held_out = [self.scene.views[i] for i in self.scene.test]
+        self.held_out = self.scene.held_out
         self.held_out_images = [silhouetted(image, v.name) for image, v in zip(load_images(self.held_out, False), self.held_out)]
         mesh, texture = self._first_mesh(cameras, images)
         make_folder(self.folder)
@@ -128,7 +128,7 @@ class MeshRun:
         self._begun = time.perf_counter()
         self._keep_safe()
         try:
-            with StopRequest() as stopping, tqdm(total=c.max_steps, desc="mesh", unit="step", disable=c.quiet or None) as self.bar:
+            with StopRequest() as stopping, Bar(total=c.max_steps, desc="mesh", unit="step", disable=c.quiet or None) as self.bar:
                 while session.step < c.max_steps and not stopping.asked:
                     ends = [s for s in (*levels, c.max_steps) if s > session.step]
                     session.run(min(c.batch_steps, min(ends) - session.step))

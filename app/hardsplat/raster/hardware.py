@@ -14,7 +14,7 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.errors import OutOfMemory
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import Image
+from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.pipelines import build_all
@@ -31,6 +31,7 @@ from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
 from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
+from hardsplat.raster.stretches import record_stretches, stretched
 from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
@@ -42,6 +43,9 @@ from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 
 MOST_RANKED = int(contract.CONSTANTS["NOTHING"])  # splats that samples tell apart
+# Order-free gradients have less noise with more depth segments, each of which takes some 33 bytes a pixel. Where nobody says how many, their pixels are at most these (about
+# half a GiB), but there are at least so many segments.
+SEGMENT_PIXELS, FEWEST_SEGMENTS = 1 << 24, 16
 # What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
 TIMED: dict[str, Mapping[str, Variant]] = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
 
@@ -98,7 +102,7 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = canvas_of(rows, width, height, segments)
-    forward = forward_passes(rows, canvas, PICTURES[picture])
+    forward = forward_passes(rows, canvas, PICTURES[picture], picture == "image" and around.images == ("",) and stretched(rows, segments))
     if picture == "image":
         forward = for_images(around, forward)
     backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
@@ -132,7 +136,8 @@ def plan(
 ) -> tuple[Projection, Rows, int, int, int, int]:
     """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
     rows = rows_of(device, options, backward=sink is not None)
-    segments = segments_of(device, rows, rows.segments, height)
+    roomy = max(FEWEST_SEGMENTS, SEGMENT_PIXELS // (width * height))
+    segments = segments_of(device, rows, min(rows.segments, roomy) if rows.estimate and not options.segments else rows.segments, height)
     rows.names["segments"] = segments
     threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
     projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
@@ -176,6 +181,8 @@ class HardwareRasterizer:
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
+            if "draw stretches" in self.pipelines:
+                own["open_pixels"] = DepthImage(device, *tall, "open_pixels")
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
@@ -192,7 +199,10 @@ class HardwareRasterizer:
         """order -> the target of an image of the projection."""
         if "begin forward" in run:
             recorder.run(run[f"begin forward{image}"], threads=(self.width, self.height))
-        recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))
+        if "draw stretches" in run:
+            record_stretches(recorder, run, (self.width, self.height), self.segments)
+        else:
+            recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))
         if "resolve" in run:
             recorder.run(run[f"resolve{image}"], threads=(self.width, self.height))
 

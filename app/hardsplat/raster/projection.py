@@ -113,14 +113,17 @@ class Perspective(Plain):
     def differentiates(self) -> bool:
         return self.sink is not None
 
+    @property
+    def _rows(self) -> bool:
+        return self.sink is not None and self.sink.rows
+
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         kept = self.sink is not None and picture == "image"
-        forward = project_forward(self.sh_planes, self.antialiased, picture, kept, self.lens)
+        forward = project_forward(self.sh_planes, self.antialiased, picture, kept, self.lens, self._rows)
         return [*sort_passes(command)[: None if self.in_order else 1], forward, *(self._backward_passes(self.sink) if self.sink else [])]
 
     def _backward_passes(self, sink: Sink) -> list[ComputePass]:
         gradients, stats = trained.gradients("splat"), ("grow_stats",) if sink.grows else ()
-        kept = tuple(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
         own = tuple(trained.QUANTITIES[name].d for name in GEOMETRY)
         cameras, listing = (("camera_sums",), "in_order") if sink.cameras else ((), "any")
         depths, depth = (("d_depths",), "gradient") if sink.depths else ((), "none")
@@ -128,7 +131,7 @@ class Perspective(Plain):
             ComputePass(
                 name="project backward",
                 shader="project/backward.comp",
-                reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *kept, *stats, *depths),
+                reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *directions(self._rows), *stats, *depths),
                 writes=("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
                 spec={"ANTIALIASED": self.antialiased},
                 slots={
@@ -136,9 +139,11 @@ class Perspective(Plain):
                     "listing": f"project/listing_{listing}.glsl",
                     "depth": f"depth/{depth}.glsl",
                     "lens": LENSES[self.lens].slot,
+                    "given": _given(self._rows),
+                    "directions": f"project/directions_{'apart' if self._rows else 'planes'}.glsl",
                 },
             ),
-            splats_pass(sink, "optim/gradient_analytic.glsl", ("d_colors", "directions", *gradients)),
+            splats_pass(sink, f"optim/gradient_{'rows' if self._rows else 'analytic'}.glsl", ("d_colors", "directions", *gradients)),
             *other_passes(sink),
             *(depth_passes() if sink.depths else ()),
         ]
@@ -146,6 +151,8 @@ class Perspective(Plain):
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
         names = ("seen", "d_colors", "directions") if self.sink else ()
         sizes = {name: capacity * contract.itemsize(name) for name in names} | self.sort_bytes(capacity)
+        if self._rows:
+            sizes["d_directions"] = 3 * capacity * contract.itemsize("d_directions")
         if self.sink and self.sink.cameras:
             sizes["camera_sums"] = 9 * (-(-capacity // contract.CONSTANTS["GROUP"]) + 1) * contract.itemsize("camera_sums")
         if self.sink and self.sink.depths:
@@ -170,16 +177,26 @@ class Perspective(Plain):
             record_splats(recorder, run, self.sink, capacity)
 
 
-def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True, lens: str = "pinhole") -> ComputePass:
-    """kept: a backward pass of the image may follow. lens: a variant of LENSES."""
-    seen = ("seen", *(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))) if kept else ()
+def directions(rows: bool) -> tuple[str, ...]:
+    """Where the gradients of colours by the direction of view wait for the backward pass. rows: see Sink."""
+    return ("d_directions",) if rows else tuple(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
+
+
+def _given(rows: bool) -> str:
+    return f"project/given_{'plain' if rows else 'logs'}.glsl"
+
+
+def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True, lens: str = "pinhole", rows: bool = False) -> ComputePass:
+    """kept: a backward pass of the image may follow. lens: a variant of LENSES. rows: see Sink."""
+    slots = {"kept": f"project/kept_{('apart' if rows else 'planes') if kept else 'none'}.glsl", "lens": LENSES[lens].slot, "given": _given(rows)}
+    slots["colors"] = f"project/colors_{'rows' if rows else 'planes'}.glsl"
     return ComputePass(
         name="project",
         shader="project/forward.comp",
-        reads=(*GEOMETRY, "sh0", "shN", "camera", "frame", "counts"),
-        writes=("splats2d", "colors2d", "keys", *seen),
+        reads=(*GEOMETRY, "sh0", *(() if rows else ("shN",)), "camera", "frame", "counts"),
+        writes=("splats2d", "colors2d", "keys", *(("seen", *directions(rows)) if kept else ())),
         spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if PICTURES[picture].depth else {})},
-        slots={"kept": f"project/kept_{'all' if kept else 'none'}.glsl", "lens": LENSES[lens].slot},
+        slots=slots,
     )
 
 

@@ -16,7 +16,7 @@ from hardsplat.variants.pictures import PICTURES
 
 # of a window, see app/hardsplat/view/screen.py
 FIT_SCREEN_PASS = ComputePass("screen of a fit", "picture/screen_fit.comp", reads=("target", "frame", "overlay"), writes=("screen",))
-SCREEN_PASS = ComputePass("screen", "picture/screen.comp", reads=("shown", "overlay", "photos", "glyphs", "text"), writes=("screen",))
+SCREEN_PASS = ComputePass("screen", "picture/screen.comp", reads=("shown", "overlay", "photos", "glyphs", "text", "palette"), writes=("screen",))
 
 
 def show_pass(picture: str, transparent: bool = False) -> ComputePass:

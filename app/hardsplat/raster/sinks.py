@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hardsplat import contract, trained
 from hardsplat.gpu.context import Device
@@ -13,6 +13,7 @@ from hardsplat.raster.resolve import resolve
 from hardsplat.trained import Of
 from hardsplat.variants.moments import MOMENT_FORMATS, MomentFormat
 
+_PLANE_shN = next(place.plane for place in trained.places() if place.quantity.name == "shN")  # the last of splats
 GROUP = contract.CONSTANTS["GROUP"]
 _ITEMS: dict[Of, str] = {"splat": "splats", "photograph": "photographs", "camera": "cameras", "scene": "scene"}  # files that fill <items>
 
@@ -23,6 +24,8 @@ class Sink:
 
     visible_only: splats that were not visible are left alone. grows: the statistics of densification are wanted. scores: draws of SCORES will be asked for.
     cameras: what the camera gets is summed too. depths: steps draw depth as well, see raster/deep.py.
+    rows: splats are read, and their gradients stored, as PyTorch has them: scales and opacities themselves in the planes of log_scales and logit_opacities, all SH
+    coefficients of a splat beside each other in that of sh0, whose width in the table says how many numbers they are; there are no planes of shN.
     """
 
     stores: bool
@@ -34,6 +37,7 @@ class Sink:
     scores: bool = False
     cameras: bool = False
     depths: bool = False
+    rows: bool = False
     own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
 
 
@@ -42,6 +46,7 @@ class Sink:
 SCORES: dict[str, tuple[dict[str, int], dict[str, str]]] = {"absolute": ({"ABSOLUTE": True}, {}), "weighted": ({}, {"d_image": "weights"})}
 
 STORE = Sink(True, {"sink": "optim/sink_store.glsl"}, own=("gradients",))
+STORE_ROWS = replace(STORE, rows=True)
 
 
 def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, cameras: bool = False, depths: bool = False) -> Sink:
@@ -68,7 +73,7 @@ def resolve_moments(device: Device, wanted: str) -> MomentFormat:
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
     names = {"values": trained.values(kind), "moments": trained.moments(kind), "gradients": trained.gradients(kind, stored=True)}
-    return tuple(name for what in sink.own for name in names[what])
+    return tuple(name for what in sink.own for name in names[what] if not (sink.rows and name == trained.QUANTITIES["shN"].d))
 
 
 def _slots(sink: Sink, kind: Of) -> dict[str, str]:
@@ -92,7 +97,8 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
 def record_splats(recorder: Recorder, run: Mapping[str, Pipeline], sink: Sink, capacity: int) -> None:
     """Every plane: those that the step moves, or all of them for up to `capacity` splats."""
     if sink.stores:
-        recorder.run(run["store gradients"], groups=plane_groups(trained.plane_count("splat"), capacity))
+        planes = _PLANE_shN if sink.rows else trained.plane_count("splat")
+        recorder.run(run["store gradients"], groups=plane_groups(planes, capacity))
     else:
         recorder.run(run["adam"], indirect="planes")
 

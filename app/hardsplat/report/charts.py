@@ -30,6 +30,18 @@ def figure(width: float, height: float, left: float = 0.0):
     return page
 
 
+def plain_numbers(axis) -> None:
+    """Labels of a logarithmic axis as 0.02 instead of 2 x 10^-2: they are narrower, and no formulas, which take a tenth of a second to set."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        def __call__(self, x, pos=None):
+            return f"{x:g}" if super().__call__(x, pos) else ""  # it knows which ones have room
+
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(2, 0.4)))
+
+
 def line(i: int) -> dict:
     """Style of the i-th line of a plot."""
     return dict(color=("0.0", "0.4", "0.65")[i % 3], linestyle=("-", "--", ":", "-.")[i % 4], marker=MARKERS[i % len(MARKERS)], markersize=5)

@@ -20,7 +20,7 @@ from hardsplat.metrics import last_evaluation
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import Shown, small_viewer, style
 from hardsplat.presets import SAVED_NAME, config_from_file
-from hardsplat.report.charts import COLORS, figure
+from hardsplat.report.charts import COLORS, figure, plain_numbers
 from hardsplat.report.page import comparison, pictures, plot, spread, write_page
 from hardsplat.report.stages import by_stage
 
@@ -191,6 +191,7 @@ def _marked(curve: dict) -> dict:
 def _loss(axes, metrics: dict) -> None:
     axes.plot(metrics["curve"]["step"], metrics["curve"]["loss"], color=COLORS[0], **_marked(metrics["curve"]))
     axes.set_yscale("log")
+    plain_numbers(axes.yaxis)
     axes.set(ylabel="loss, mean of a batch", title="Loss: L1 + D-SSIM")
     axes.grid(alpha=0.3)
 

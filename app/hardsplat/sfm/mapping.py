@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +35,21 @@ def two_view_geometry(cameras, points, matches: np.ndarray, error: float, seed: 
     return pycolmap.estimate_two_view_geometry(cameras[0], points[0], cameras[1], points[1], matches, options)
 
 
+@dataclass(frozen=True)
+class Solving:
+    """What both mappers are told. error: px that a point may miss its features by, see plan.match_error."""
+
+    error: float
+    threads: int
+    seed: int
+
+
 def map_incrementally(
     database: Path,
     images: Path,
     work: Path,
+    how: Solving,
     *,
-    error: float,
-    threads: int,
-    seed: int,
     names: Sequence[str] = (),
     angle: float = _ANGLE,
     start: Path | None = None,
@@ -50,24 +58,24 @@ def map_incrementally(
 ) -> list:
     """COLMAP's incremental mapper; the models that it finds, largest first.
 
-    error: px, see plan.match_error. names: the photographs to map, by default all. angle: degrees, least one between the rays of the first pair.
+    names: the photographs to map, by default all. angle: degrees, least one between the rays of the first pair.
     start: folder of a model to go on from. many: poses are all adjusted after 40 % more photographs instead of 10 %. on_image is called for each that got its pose.
     """
     options = pycolmap.IncrementalPipelineOptions()
     options.min_model_size, options.max_num_models = SMALLEST_MODEL, MODELS
-    options.num_threads, options.random_seed = threads, seed
+    options.num_threads, options.random_seed = how.threads, how.seed
     options.extract_colors = False
     options.image_names = list(names)
     mapper, triangulation = options.mapper, options.triangulation
-    mapper.random_seed = triangulation.random_seed = seed
-    mapper.init_max_error = mapper.filter_max_reproj_error = error
-    mapper.abs_pose_max_error = 3 * error
+    mapper.random_seed = triangulation.random_seed = how.seed
+    mapper.init_max_error = mapper.filter_max_reproj_error = how.error
+    mapper.abs_pose_max_error = 3 * how.error
     mapper.init_min_tri_angle = angle
-    triangulation.merge_max_reproj_error = triangulation.complete_max_reproj_error = error
+    triangulation.merge_max_reproj_error = triangulation.complete_max_reproj_error = how.error
     if many:
         options.ba_global_frames_ratio = options.ba_global_points_ratio = 1.4
         options.ba_global_max_refinements = 2
-    pycolmap.set_random_seed(seed)
+    pycolmap.set_random_seed(how.seed)
     more: dict[str, Any] = {"input_path": start} if start else {}
     if on_image:
         more |= {"initial_image_pair_callback": on_image, "next_image_callback": on_image}
@@ -75,7 +83,7 @@ def map_incrementally(
     return _largest_first(models)
 
 
-def map_globally(database: Path, images: Path, work: Path, error: float, threads: int, seed: int) -> list:
+def map_globally(database: Path, images: Path, work: Path, how: Solving) -> list:
     """COLMAP's global mapper (GLOMAP); the models that it finds. Focal lengths that EXIF did not tell are first estimated from pairs."""
     with pycolmap.Database.open(database) as opened:
         known = all(camera.has_prior_focal_length for camera in opened.read_all_cameras())
@@ -83,9 +91,9 @@ def map_globally(database: Path, images: Path, work: Path, error: float, threads
         pycolmap.calibrate_view_graph(database)
     options = pycolmap.GlobalPipelineOptions()
     options.min_model_size = SMALLEST_MODEL
-    options.num_threads, options.random_seed = threads, seed
+    options.num_threads, options.random_seed = how.threads, how.seed
     retriangulation = options.mapper.retriangulation
-    retriangulation.merge_max_reproj_error = retriangulation.complete_max_reproj_error = 4 * error
+    retriangulation.merge_max_reproj_error = retriangulation.complete_max_reproj_error = 4 * how.error
     return _largest_first(pycolmap.global_mapping(database, images, _fresh(work), options))
 
 
@@ -121,18 +129,18 @@ def refine(model: pycolmap.Reconstruction, threads: int, many: bool) -> None:
     model.update_point_3d_errors()
 
 
-def add_points(model: pycolmap.Reconstruction, database: Path, images: Path, work: Path, error: float, threads: int, seed: int) -> pycolmap.Reconstruction:
+def add_points(model: pycolmap.Reconstruction, database: Path, images: Path, work: Path, how: Solving) -> pycolmap.Reconstruction:
     """The model with points that two photographs alone see, its poses left as they are.
 
-    Mappers leave them out, since they say little about poses; splats that begin from them cover what few photographs show. error: px, the most that they may miss by.
+    Mappers leave them out, since they say little about poses; splats that begin from them cover what few photographs show. how.error: px, the most that they may miss by.
     """
     options = pycolmap.IncrementalPipelineOptions()
     options.extract_colors = False
-    options.num_threads, options.random_seed = threads, seed
+    options.num_threads, options.random_seed = how.threads, how.seed
     options.triangulation.ignore_two_view_tracks = False
     options.triangulation.min_angle = options.mapper.filter_min_tri_angle = _TWO_VIEW_ANGLE
-    options.mapper.filter_max_reproj_error = error
-    options.triangulation.merge_max_reproj_error = options.triangulation.complete_max_reproj_error = error
+    options.mapper.filter_max_reproj_error = how.error
+    options.triangulation.merge_max_reproj_error = options.triangulation.complete_max_reproj_error = how.error
     return pycolmap.triangulate_points(model, database, images, _fresh(work), False, options)
 
 

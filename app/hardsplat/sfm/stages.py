@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -164,8 +165,8 @@ class Stages:
         self.send(phase="last adjustment")
         mapping.refine(best, self.job["threads"], len(self.names) > _MANY)
         self.send(phase="points and colours")
-        settings = self._settings()
-        best = mapping.add_points(best, self.path, self.images, self.work / "mapping", **settings | {"error": settings["error"] / 2})
+        how = self._solving()
+        best = mapping.add_points(best, self.path, self.images, self.work / "mapping", replace(how, error=how.error / 2))
         mapping.colour(best, self.images, self.pool)
         mapping.write_model(best, self.scene, self.work)
         outcome = self._outcome(best, share)
@@ -198,18 +199,17 @@ class Stages:
         start = self.work / "mapping" / "first"
         start.mkdir(parents=True, exist_ok=True)
         model.write(start)
-        models = mapping.map_incrementally(self.path, self.images, self.work / "mapping" / "all", start=start, many=len(self.names) > _MANY, **self._settings())
+        models = mapping.map_incrementally(self.path, self.images, self.work / "mapping" / "all", self._solving(), start=start, many=len(self.names) > _MANY)
         best = models[0] if models else model
         return best, explained(best, self.matches)
 
-    def _settings(self) -> dict[str, Any]:
-        """Of both mappers."""
+    def _solving(self) -> mapping.Solving:
         errors = [match_error(c["width"], c["height"], self.job["image_size"]) for c in self.job["cameras"]]
-        return {"error": max(errors), "threads": self.job["threads"], "seed": self.job["seed"]}
+        return mapping.Solving(max(errors), self.job["threads"], self.job["seed"])
 
     def _map_globally(self):
         """The largest model, and the share of the matches that it explains."""
-        models = mapping.map_globally(self.path, self.images, self.work / "mapping", **self._settings())
+        models = mapping.map_globally(self.path, self.images, self.work / "mapping", self._solving())
         if not models:
             raise UserError(self._no_model())
         return models[0], explained(models[0], self.matches)
@@ -221,17 +221,17 @@ class Stages:
     def _map_incrementally(self):
         """From a start that explains its matches, or as COLMAP would where there is none; the model that explains most photographs' matches, and the share."""
         folder, count = self.work / "mapping", len(self.names)
-        settings = self._settings()
+        how = self._solving()
 
         def map_some(names: list[str], angle: float, to: Path) -> list:
-            return mapping.map_incrementally(self.path, self.images, to, names=names, angle=angle, **settings)
+            return mapping.map_incrementally(self.path, self.images, to, how, names=names, angle=angle)
 
         found = find_start(self.path, self.matches, folder, map_some, lambda tried, of: self.send(phase=f"start {tried + 1}"))
         results = []
         for start in [found[0], None] if found else [None]:
             self.send(phase="")
             seen = partial(self._posed, itertools.count(1), count)
-            models = mapping.map_incrementally(self.path, self.images, folder / "all", start=start, many=count > _MANY, on_image=seen, **settings)
+            models = mapping.map_incrementally(self.path, self.images, folder / "all", how, start=start, many=count > _MANY, on_image=seen)
             results += [(model, explained(model, self.matches)) for model in models[:1]]
             if results and results[-1][1] >= DOUBTFUL:
                 break

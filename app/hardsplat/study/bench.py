@@ -12,8 +12,8 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.paths import CHECKOUT
+from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.study.axes import OPTIONS
 from hardsplat.study.measure import Bench, Measurement
@@ -47,7 +48,7 @@ def views_of(scene: Scene, chosen: list[int]) -> list[int]:
     return chosen or [i * max(n // 8, 1) for i in range(min(8, n))]
 
 
-def variants(axes: dict[str, list], known: Iterable[str] = OPTIONS) -> Iterator[dict]:
+def variants(axes: Mapping[str, list], known: Iterable[str] = OPTIONS) -> Iterator[dict]:
     """Every combination of the options `known` to a rasterizer, in the order of `axes`; a reduction without a threshold comes once, not
     once per threshold."""
     seen = []
@@ -92,52 +93,71 @@ def _bandwidth(device: Device) -> float | None:
         return None
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What is drawn: views of a scene, from a model of each of these sizes.
+
+    data_dir: the scene; by default the one that the model's run was trained on. data_factor: images this many times smaller; by default as trained, of another
+    scene full size. views: by position, see views_of. splats: sizes, see app/hardsplat/study/sizes.py.
+    """
+
+    model: str | Path
+    data_dir: str | Path | None = None
+    data_factor: int | None = None
+    views: Sequence[int] = ()
+    splats: Sequence[float] = (1.0,)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How a variant is measured. upstream: random or loss, see above. repeats: draws of each view that are timed.
+
+    errors: gradients are compared with those of a float32 target too, in the first view, or in those that error_views says: first or all.
+    """
+
+    upstream: str = "random"
+    repeats: int = 5
+    errors: bool = False
+    error_views: str = "first"
+
+
 def bench(
-    model: str | Path,
-    data_dir: str | Path | None = None,
+    subject: Subject,
+    timing: Timing,
+    axes: Mapping[str, list],
+    rasterizer: Sequence[str] = ("hardware",),
     result_dir: str | Path | None = None,
     device: str | None = None,
-    rasterizer: Sequence[str] = ("hardware",),
-    views: Sequence[int] = (),
-    upstream: str = "random",
-    repeats: int = 5,
-    errors: bool = False,
-    error_views: str = "first",
-    splats: Sequence[float] = (1.0,),
-    data_factor: int | None = None,
     quiet: bool = False,
-    **axes: list,
 ) -> list[Measurement]:
     """Measures every combination of `axes` (see OPTIONS) at every size, prints Markdown tables and writes bench.json, bench.md and plots into result_dir.
 
-    data_dir: the scene; by default the one that the model's run was trained on. splats: sizes of the model, see app/hardsplat/study/sizes.py.
-    data_factor: images this many times smaller; by default as trained, of another scene full size. error_views: first or all.
     What the device cannot run or hold is left out with a line that says why. Raises UserError for bad input, or when nothing could be measured.
     """
-    if repeats < 1:
-        raise UserError(f"--repeats {repeats}: at least 1 draw must be timed")
+    if timing.repeats < 1:
+        raise UserError(f"--repeats {timing.repeats}: at least 1 draw must be timed")
     folder = Path(result_dir) if result_dir else None
     if folder:
         make_folder(folder)
-    model, config = find_model(model, data_dir)
+    model, config = find_model(subject.model, subject.data_dir)
     if config.data_dir is None:
         raise UserError(f"{model}: nothing says which scene it shows, and views are what is timed; add --data-dir SCENE")
-    data_factor = data_factor or (1 if data_dir else config.data_factor)
+    data_factor = subject.data_factor or (1 if subject.data_dir else config.data_factor)
     data_dir, gaussians = config.data_dir, load_splats(model)
-    counts = [count_of(amount, len(gaussians)) for amount in splats]
+    counts = [count_of(amount, len(gaussians)) for amount in subject.splats]
     scene = load_scene(data_dir, data_factor)
-    chosen = views_of(scene, list(views))
+    chosen = views_of(scene, list(subject.views))
     gpu = open_device(device)
     rasterizer = list(dict.fromkeys(fastest(gpu, TrainConfig(rasterizer=name)) for name in rasterizer))
-    job = Bench(gpu, [scene.views[i] for i in chosen], upstream, repeats, _bandwidth(gpu))
+    job = Bench(gpu, [scene.views[i] for i in chosen], timing.upstream, timing.repeats, _bandwidth(gpu))
     about = {
         **_provenance(gpu),
         "copy_bytes_per_second": job.bandwidth,
         "model": {"file": str(model), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
         "scene": {"folder": str(data_dir), "data_factor": data_factor, "views": chosen, "width": job.width, "height": job.height},
-        "upstream": upstream,
-        "repeats": repeats,
-        "error_views": (chosen if error_views == "all" else chosen[:1]) if errors else [],
+        "upstream": timing.upstream,
+        "repeats": timing.repeats,
+        "error_views": (chosen if timing.error_views == "all" else chosen[:1]) if timing.errors else [],
     }
     results, skipped, lost = [], [], False
 
@@ -154,7 +174,7 @@ def bench(
     known = {name: ["moments", *BACKENDS[name].options.settings()] for name in rasterizer}
     combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
     size = None
-    for n, name, options in tqdm(combinations, desc="bench", unit="variant", disable=quiet):
+    for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
         if n != size:
             job.use(gaussians if n == len(gaussians) else resized(gaussians, n))
             size = n
@@ -162,7 +182,7 @@ def bench(
         result = attempt(label, job.measure, name, options)
         if result is not None:
             results.append(result)
-            if errors and (found := attempt(f"gradient error of {label}", job.errors, name, options, error_views == "all")):
+            if timing.errors and (found := attempt(f"gradient error of {label}", job.errors, name, options, timing.error_views == "all")):
                 result.errors, result.cosines = found
         if folder:  # after each: a run that is killed leaves what it has measured
             write_json(folder / "bench.json", {"about": about, "rows": [asdict(r) for r in results], "skipped": skipped})

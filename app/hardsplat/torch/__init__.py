@@ -13,7 +13,7 @@ try:
 except ImportError as error:
     raise UserError("hardsplat.torch needs PyTorch: pip install 'hardsplat[torch]'") from error
 
-from hardsplat.torch.engines import configure
+from hardsplat.torch.engines import configure, shared
 from hardsplat.torch.rasterize import rasterization
 
-__all__ = ["configure", "rasterization"]
+__all__ = ["configure", "rasterization", "shared"]

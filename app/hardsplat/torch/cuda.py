@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from ctypes import c_int, c_uint, c_ulonglong, c_void_p
+from functools import partial
+from weakref import finalize
 
 import torch
 
@@ -34,11 +37,20 @@ class _SemaphoreParams(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARA
     _fields_ = [("params", c_uint * 18), ("flags", c_uint), ("reserved", c_uint * 16), ("more", c_uint)]
 
 
-class _Array:
-    """Memory that PyTorch takes by `__cuda_array_interface__`."""
+class _Mapping:
+    """Memory that was imported. It is let go when the last tensor in it is gone."""
 
-    def __init__(self, address: int, numbers: int):
-        self.__cuda_array_interface__ = {"shape": (numbers,), "typestr": "<f4", "data": (address, False), "strides": None, "version": 3}
+    def __init__(self, address: int, free: Callable[[], None]):
+        self.address = address
+        finalize(self, free).atexit = False
+
+
+class _Array:
+    """Memory that PyTorch takes by `__cuda_array_interface__`, and what must live as long as it does."""
+
+    def __init__(self, mapping: _Mapping, numbers: int, lease: object):
+        self.mapping, self.lease = mapping, lease
+        self.__cuda_array_interface__ = {"shape": (numbers,), "typestr": "<f4", "data": (mapping.address, False), "strides": None, "version": 3}
 
 
 def vulkan_index(uuid: bytes) -> int | None:
@@ -50,6 +62,15 @@ def vulkan_index(uuid: bytes) -> int | None:
         instance.destroy()
 
 
+def _free(cuda, context: c_void_p, memory: c_void_p, address: c_ulonglong) -> None:
+    """Lets memory go, in whatever thread the last tensor of it ends."""
+    if cuda.cuCtxPushCurrent_v2(context):
+        return  # CUDA has ended, and with it the memory
+    cuda.cuMemFree_v2(address)
+    cuda.cuDestroyExternalMemory(memory)
+    cuda.cuCtxPopCurrent_v2(ctypes.byref(c_void_p()))
+
+
 class Cuda:
     """See hardsplat.torch.links.Peer. Raises UserError where CUDA's driver refuses."""
 
@@ -58,13 +79,14 @@ class Cuda:
         self.tensor_device = where
         self._index = torch.cuda.current_device() if where.index is None else where.index
         self._cuda = ctypes.CDLL("libcuda.so.1")
-        self._memory: list[tuple[c_void_p, c_ulonglong]] = []
         self._semaphores: list[c_void_p] = []
         self._last: torch.cuda.Stream | None = None  # that had the memory
         device, raw = c_int(), (ctypes.c_ubyte * 16)()
         self._call("cuCtxGetDevice", ctypes.byref(device))
         self._call("cuDeviceGetUuid", raw, device)
         self.uuid = bytes(raw)
+        self._context = c_void_p()
+        self._call("cuCtxGetCurrent", ctypes.byref(self._context))
 
     def _call(self, name: str, *arguments) -> None:
         if torch.cuda.current_device() == self._index:
@@ -77,13 +99,19 @@ class Cuda:
             self._cuda.cuGetErrorName(result, ctypes.byref(text))
             raise UserError(f"{name} failed: {(text.value or b'unknown').decode()} ({result}); use CPU tensors")
 
-    def tensor(self, fd: int, nbytes: int) -> torch.Tensor:
+    def map(self, fd: int, nbytes: int) -> _Mapping:
         memory, address = c_void_p(), c_ulonglong()
         desc = _MemoryDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd), size=nbytes)
         self._call("cuImportExternalMemory", ctypes.byref(memory), ctypes.byref(desc))
         self._call("cuExternalMemoryGetMappedBuffer", ctypes.byref(address), memory, ctypes.byref(_BufferDesc(size=nbytes)))
-        self._memory.append((memory, address))
-        return torch.as_tensor(_Array(address.value, nbytes // 4), device=torch.device("cuda", self._index))
+        return _Mapping(address.value, partial(_free, self._cuda, self._context, memory, address))
+
+    def pointer(self, mapping: _Mapping) -> int:
+        return mapping.address
+
+    def tensor(self, mapping: _Mapping, numbers: int, lease: object = None) -> torch.Tensor:
+        device = torch.device("cuda", self._index)
+        return torch.as_tensor(_Array(mapping, numbers, lease), device=device) if numbers else torch.empty(0, device=device)
 
     def semaphore(self, fd: int) -> c_void_p:
         semaphore = c_void_p()
@@ -109,14 +137,7 @@ class Cuda:
     def synchronize(self) -> None:
         torch.cuda.synchronize(self._index)
 
-    def free(self) -> None:
-        for memory, address in self._memory:
-            self._call("cuMemFree_v2", address)
-            self._call("cuDestroyExternalMemory", memory)
-        self._memory.clear()
-
     def close(self) -> None:
-        self.free()
         for semaphore in self._semaphores:
             self._call("cuDestroyExternalSemaphore", semaphore)
         self._semaphores.clear()

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 
-from hardsplat import contract, trained
+from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
 from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.options import Options
-from hardsplat.raster.parameters import Parameters, pairs_wanted
-from hardsplat.raster.sinks import STORE
+from hardsplat.raster.parameters import pairs_wanted
+from hardsplat.raster.sinks import STORE_ROWS
+from hardsplat.torch.given import Given
 from hardsplat.torch.links import Link
-
-_GIVEN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that tensors are given for
-_LEAST = 1e-7  # opacities are taken to be that far from 0 and 1, so that they have logits
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,22 +39,6 @@ class Splats:
         two of them says so: fused optimizers and changes through `.data` leave its version as it is."""
         return {f.name: (call, t.data_ptr(), t.shape, t.stride()) for f in fields(self) for t in [getattr(self, f.name)]}
 
-    def planes(self, name: str) -> dict[str, list[torch.Tensor]]:
-        """What is trained of a tensor, by name: (N, width) a plane."""
-        tensor = getattr(self, name)
-        if name == "scales":
-            return {"log_scales": [tensor.log()]}
-        if name == "opacities":
-            return {"logit_opacities": [torch.special.logit(tensor, _LEAST)[:, None]]}
-        return {"sh0": list(tensor[:, :1].unbind(1)), "shN": list(tensor[:, 1:].unbind(1))} if name == "sh" else {name: [tensor]}
-
-    def gradients(self, planes: dict[str, list[torch.Tensor]]) -> tuple[torch.Tensor, ...]:
-        """Those of the tensors, in their order, from gradients of all planes, as copies; zero where these are, whatever the slope."""
-        o = self.opacities.clamp(_LEAST, 1 - _LEAST)
-        d_scales = planes["log_scales"][0] / self.scales.clamp(min=torch.finfo(torch.float32).tiny)
-        d_opacities = planes["logit_opacities"][0][:, 0] / (o * (1 - o))
-        return planes["means"][0].clone(), planes["quats"][0].clone(), d_scales, d_opacities, torch.stack([*planes["sh0"], *planes["shN"]][: self.sh.shape[1]], dim=1)
-
 
 @dataclass(frozen=True, eq=False)
 class Shot:
@@ -75,11 +56,12 @@ class Engine:
 
     def __init__(self, link: Link, backend: Backend, options: Options):
         self.link, self._backend, self._options = link, backend, options
-        self.lock = threading.RLock()
+        self.lock = link.lock
         self._parts: list = []  # what release() destroys, last first
         self._key: tuple | None = None
-        self._given: Splats | None = None  # whose numbers the planes hold
-        self._given_keys: dict[str, tuple] = {}
+        self._count = -1  # splats that the device knows of
+        self._given_keys: dict[str, tuple] = {}  # of the tensors that it reads
+        self._views: dict[str, Buffer] = {}  # what an engine has besides what draws
         self._structs: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
         self._out = self._d = torch.zeros(0)  # (height, width, 4) of `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
@@ -102,6 +84,7 @@ class Engine:
             self.give(splats, camera.width, camera.height, shot.call)
             for name, data in (("camera", camera_data(camera)), ("frame", frame_data(shot.sh_degree, shot.background, shot.near))):
                 self._structs[name].copy_(torch.from_numpy(np.frombuffer(data.tobytes(), np.float32).copy()), non_blocking=True)
+            self._splats.tell()
             self.link.run(self._forward, self._forward_rest, wait_for_first=bool(self._raster.room))
             if self._raster.room:  # pairs of tile and splat, whose number the device alone knows
                 counts = self._counts[0]
@@ -120,24 +103,25 @@ class Engine:
                 self.draw(splats, shot)
                 self._drawn = None
             self.link.enter()
+            loans = self._splats.lend(len(splats.means))
+            self._splats.tell()
             height, width = shot.camera.height, shot.camera.width
             if (height, width) != self._d.shape[:2]:
                 self._d.zero_()
             self._d[:height, :width, :3] = d_image
             self.link.run(self._backward)
-            n = len(splats.means)
-            return splats.gradients({name: self.link.get(self._parameters, trained.QUANTITIES[name], n) for name in _GIVEN})
+            return tuple(loans[f.name].tensor(getattr(splats, f.name).shape) for f in fields(splats))
 
     def _give(self, splats: Splats, call: object) -> None:
         before, keys = self._given_keys, splats.keys(call)
         self._given_keys = {}  # until all of it is there
-        for tensor, key in keys.items():
-            if key != before.get(tensor):
-                for name, planes in splats.planes(tensor).items():
-                    self.link.put(self._parameters, trained.QUANTITIES[name], planes)
-        if self._given is None or len(self._given.means) != len(splats.means):
-            self._parameters.set_count(len(splats.means))
-        self._given, self._given_keys = splats, keys
+        for name, key in keys.items():
+            if key != before.get(name):
+                self._splats.give(name, getattr(splats, name))
+        if self._count != len(splats.means):
+            self._count = len(splats.means)
+            self._splats.set_count(self._count)
+        self._given_keys = keys
 
     # -- buffers and commands
 
@@ -151,9 +135,8 @@ class Engine:
         self.release()
         device = self.link.device
         try:
-            self._parameters = self._part(Parameters(device, capacity, sh_degree, gradients="all", shared=self.link.shared))
-            self._begin_others(capacity)
-            self._raster = self._part(self._backend.rasterizer(device, self._parameters, width, height, self._options, sink=STORE))
+            self._splats = self._part(Given(self.link, capacity, sh_degree))
+            self._raster = self._part(self._backend.rasterizer(device, self._splats, width, height, self._options, sink=STORE_ROWS))
             sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 16 * width * height}
             self._views = {name: self._part(self.link.buffer(size, name)) for name, size in sizes.items()}
             self._structs = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
@@ -166,12 +149,6 @@ class Engine:
             self.release()
             raise
         self._key = capacity, sh_degree, width, height
-
-    def _begin_others(self, capacity: int) -> None:
-        """First values of what is trained besides what tensors are given for."""
-        for q in trained.of("splat"):
-            if q.name not in _GIVEN:
-                self._parameters.write(q.name, np.full((q.planes(self._parameters.sh_degree), capacity, q.width), q.first, np.float32))
 
     def _record(self) -> None:
         resources = {**self._raster.resources, **self._views}
@@ -198,10 +175,11 @@ class Engine:
         """Frees what it holds on the device."""
         with self.lock:
             self._out = self._d = torch.zeros(0)
-            self.link.forget()
+            self.link.settle()
             for part in reversed(self._parts):
                 part.destroy()
             self._parts = []
-            self._key = self._given = self._drawn = None
-            self._given_keys, self._structs = {}, {}
+            self._key = self._drawn = None
+            self._count = -1
+            self._given_keys, self._structs, self._views = {}, {}, {}
             self._counts = np.zeros(0)

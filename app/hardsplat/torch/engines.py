@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -15,15 +14,14 @@ from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.raster.parameters import Parameters
 from hardsplat.torch import cuda
 from hardsplat.torch.engine import Engine
-from hardsplat.torch.links import Copies, Link, Shared
-from hardsplat.trained import Quantity
+from hardsplat.torch.links import Copies, Link, Shared, Through
 
 log = logging.getLogger(__name__)
 _LOCK = threading.RLock()
 _engines: dict[tuple, Engine] = {}
+_links: dict[str, Link] = {}  # by torch device
 _devices: dict[str, tuple[Device, bool]] = {}  # by torch device; whether it was opened here
 _wanted: dict = {"device": None, "rasterizer": "auto", "options": {}}
 
@@ -50,11 +48,32 @@ def engine_for(where: torch.device, antialiased: bool) -> Engine:
     with _LOCK:
         key = str(where), antialiased
         if key not in _engines:
-            link = _link(where)
+            link = link_of(where)
             config = TrainConfig(**_wanted["options"], rasterizer=_wanted["rasterizer"], antialiased=antialiased)
             backend = BACKENDS[fastest(link.device, config)]  # before the format is named, which the tiled one does not have
             _engines[key] = Engine(link, backend, backend.options.of(replace(config, format="float32")))
         return _engines[key]
+
+
+def shared(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers in memory that `rasterization` reads in place instead of copying it: for parameters that an optimizer changes in place.
+
+    tensor: float32, of any shape; on a device that shares no memory with Vulkan, such as the CPU, it is returned as it is. Keeps `requires_grad`, not the graph.
+    Memory is shared with the device of the last `configure`. Raises UserError for another dtype.
+    """
+    if tensor.dtype != torch.float32:
+        raise UserError(f"shared: the tensor has dtype {tensor.dtype}, expected float32")
+    link = link_of(tensor.device)
+    with link.lock, torch.no_grad():
+        return link.shared(tensor.detach()).requires_grad_(tensor.requires_grad)
+
+
+def link_of(where: torch.device) -> Link:
+    """How tensors of that device reach a Vulkan device. Raises UserError where none can be had."""
+    with _LOCK:
+        if str(where) not in _links:
+            _links[str(where)] = _link(where)
+        return _links[str(where)]
 
 
 def _link(where: torch.device) -> Link:
@@ -66,22 +85,8 @@ def _link(where: torch.device) -> Link:
         if wanted is not None and "memory_fd" in (device := _device(str(where), wanted)).capabilities:
             return Shared(device, peer)
         log.warning("no Vulkan device shares memory with %s: its tensors are copied through the host", where)
-        return _Through(_device("cpu", _wanted["device"]), where)
+        return Through(_device("cpu", _wanted["device"]), where)
     raise UserError(f"tensors on {where}: hardsplat.torch takes CPU and CUDA tensors; call .cpu()")
-
-
-class _Through(Copies):
-    """Copies, for tensors of another GPU."""
-
-    def __init__(self, device: Device, where: torch.device):
-        super().__init__(device)
-        self.where = where
-
-    def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None:
-        super().put(parameters, quantity, [plane.cpu() for plane in planes])
-
-    def get(self, parameters: Parameters, quantity: Quantity, n: int) -> list[torch.Tensor]:
-        return [plane.to(self.where) for plane in super().get(parameters, quantity, n)]
 
 
 def _device(key: str, wanted) -> Device:
@@ -96,9 +101,10 @@ def close() -> None:
     with _LOCK:
         for engine in _engines.values():
             engine.release()
-            if isinstance(engine.link, Shared):
-                engine.link.close()
         _engines.clear()
+        for link in _links.values():
+            link.close()
+        _links.clear()
         for device, opened in _devices.values():
             if opened:
                 device.close()

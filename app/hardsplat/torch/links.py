@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from math import prod
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -13,46 +15,74 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.queue import Fence, SharedSemaphore, complete, submit
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.parameters import Parameters
-from hardsplat.trained import Quantity
+from hardsplat.torch.pool import Pool
+
+
+class Loan(Protocol):
+    """Memory of the device that results go to. address: where shaders find it."""
+
+    address: int
+
+    def tensor(self, shape: Sequence[int]) -> torch.Tensor: ...  # what is there after a run, float32; may be called once
 
 
 class Link(Protocol):
-    """shared: planes of Parameters must be allocated so."""
+    """lock: who uses it, or an engine on it, has it."""
 
     device: Device
-    shared: bool
+    lock: threading.RLock
 
-    def buffer(self, nbytes: int, name: str) -> Buffer: ...  # one that `tensor` can show
+    def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer: ...  # one that `tensor` can show or, addressed, that `put` can fill
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor: ...  # its first numbers, float32, in place
-    def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None: ...  # (n, width) each, for the first n items of the first planes
-    def get(self, parameters: Parameters, quantity: Quantity, n: int) -> list[torch.Tensor]: ...  # its gradient, (n, width) a plane, until the next run
+    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None: ...  # its first numbers are those of the tensor from now on
+    def address(self, tensor: torch.Tensor) -> int | None: ...  # where shaders find a tensor, if they can read it in place
+    def lend(self, nbytes: int, name: str) -> Loan: ...
+    def shared(self, tensor: torch.Tensor) -> torch.Tensor: ...  # the same numbers where `address` knows them, if there is such memory
     def enter(self) -> None: ...  # before tensors of shared memory are written
     # what tensors were given before comes first, what they are asked for next comes after. wait_for_first: until the first recorder is done
     def run(self, *recorders: Recorder, wait_for_first: bool = False) -> None: ...
-    def forget(self) -> None: ...  # before buffers that were shown, or planes that were put or got, are destroyed
+    def settle(self) -> None: ...  # waits for both sides: before buffers are destroyed
+    def close(self) -> None: ...
+
+
+class _Downloaded:
+    """A Loan that is copied."""
+
+    def __init__(self, buffer: Buffer):
+        self._buffer, self.address = buffer, buffer.address
+
+    def tensor(self, shape: Sequence[int]) -> torch.Tensor:
+        return torch.from_numpy(self._buffer.download(np.float32, prod(shape)).reshape(shape))
 
 
 class Copies:
     """For CPU tensors."""
 
-    shared = False
-
     def __init__(self, device: Device):
-        self.device = device
+        self.device, self.lock = device, threading.RLock()
+        self._lent: dict[str, Buffer] = {}  # by name; each loan ends before the next of that name
 
-    def buffer(self, nbytes: int, name: str) -> Buffer:
-        return Buffer(self.device, nbytes, name, host=True)
+    def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer:
+        return Buffer(self.device, nbytes, name, host=not addressed, addressed=addressed)
 
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
         return torch.from_numpy(buffer.array(np.float32)[: prod(shape)].reshape(shape))
 
-    def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None:
-        for buffer, plane in zip(parameters.buffers(quantity.name), planes):
-            buffer.upload(plane.numpy())
+    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
+        buffer.upload(tensor.numpy())
 
-    def get(self, parameters: Parameters, quantity: Quantity, n: int) -> list[torch.Tensor]:
-        return list(torch.from_numpy(parameters.read(quantity.d, n)))
+    def address(self, tensor: torch.Tensor) -> int | None:
+        return None
+
+    def lend(self, nbytes: int, name: str) -> Loan:
+        if name not in self._lent or self._lent[name].nbytes < nbytes:
+            if name in self._lent:
+                self._lent.pop(name).destroy()
+            self._lent[name] = Buffer(self.device, nbytes, name, addressed=True)
+        return _Downloaded(self._lent[name])
+
+    def shared(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor
 
     def enter(self) -> None:
         pass
@@ -60,51 +90,87 @@ class Copies:
     def run(self, *recorders: Recorder, wait_for_first: bool = False) -> None:
         complete(self.device, *recorders)
 
-    def forget(self) -> None:
+    def settle(self) -> None:
         pass
+
+    def close(self) -> None:
+        for buffer in self._lent.values():
+            buffer.destroy()
+        self._lent.clear()
+
+
+class Through(Copies):
+    """Copies, for tensors of another GPU."""
+
+    def __init__(self, device: Device, where: torch.device):
+        super().__init__(device)
+        self.where = where
+
+    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
+        super().put(buffer, tensor.cpu())
+
+    def lend(self, nbytes: int, name: str) -> Loan:
+        return _Moved(super().lend(nbytes, name), self.where)
+
+
+class _Moved:
+    def __init__(self, loan: Loan, where: torch.device):
+        self._loan, self._where, self.address = loan, where, loan.address
+
+    def tensor(self, shape: Sequence[int]) -> torch.Tensor:
+        return self._loan.tensor(shape).to(self._where)
 
 
 class Peer(Protocol):
     """Another API on the same GPU. A file descriptor that it is given is its own."""
 
-    def tensor(self, fd: int, nbytes: int) -> torch.Tensor: ...  # (nbytes // 4,) float32 in the memory of that descriptor
+    def map(self, fd: int, nbytes: int) -> object: ...  # memory of that descriptor, until the object and all tensors of it are gone
+    def pointer(self, mapping) -> int: ...  # where its first byte is, as `data_ptr` of tensors says it
+    def tensor(self, mapping, numbers: int, lease: object = None) -> torch.Tensor: ...  # its first numbers, float32; keeps the lease as long as anybody has the memory
     def semaphore(self, fd: int) -> object: ...
     def enter(self) -> None: ...  # what the calling thread does next comes after what others did
     def signal(self, semaphore) -> None: ...  # once what tensors were given is there
     def wait(self, semaphore) -> None: ...  # before tensors are used again
     def synchronize(self) -> None: ...  # waits, on the host, for what tensors were given
-    def free(self) -> None: ...  # memory that was imported: no tensor of it is used any more
     def close(self) -> None: ...
 
 
 class Shared:
     """For tensors of an API that maps the device's own memory. Where the device exports semaphores, each side waits for the other on the GPU, and the host for neither."""
 
-    shared = True
-
     def __init__(self, device: Device, peer: Peer):
-        self.device, self.peer = device, peer
-        self._seen: dict[int, tuple[Buffer, torch.Tensor]] = {}
+        self.device, self.peer, self.lock = device, peer, threading.RLock()
+        self._seen: WeakKeyDictionary[Buffer, torch.Tensor] = WeakKeyDictionary()
+        self._pool = Pool(device, peer)
         self._fence, self._flying = Fence(device), False
         self._semaphores = []
         if "semaphore_fd" in device.capabilities:
             self._semaphores = [SharedSemaphore(device) for _ in range(2)]
             self._theirs = [peer.semaphore(semaphore.fd()) for semaphore in self._semaphores]
 
-    def buffer(self, nbytes: int, name: str) -> Buffer:
-        return Buffer(self.device, nbytes, name, shared=True)
+    def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer:
+        return Buffer(self.device, nbytes, name, addressed=addressed, shared=True)
 
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
-        if id(buffer) not in self._seen:
-            self._seen[id(buffer)] = buffer, self.peer.tensor(buffer.fd(), buffer.allocated)
-        return self._seen[id(buffer)][1][: prod(shape)].view(shape)
+        if buffer not in self._seen:
+            self._seen[buffer] = self.peer.tensor(self.peer.map(buffer.fd(), buffer.allocated), buffer.nbytes // 4)
+        return self._seen[buffer][: prod(shape)].view(shape)
 
-    def put(self, parameters: Parameters, quantity: Quantity, planes: Sequence[torch.Tensor]) -> None:
-        for buffer, plane in zip(parameters.buffers(quantity.name), planes):
-            self.tensor(buffer, tuple(plane.shape)).copy_(plane)
+    def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
+        self.tensor(buffer, tuple(tensor.shape)).copy_(tensor)
 
-    def get(self, parameters: Parameters, quantity: Quantity, n: int) -> list[torch.Tensor]:
-        return [self.tensor(buffer, (n, quantity.width)) for buffer in parameters.buffers(quantity.d)]
+    def address(self, tensor: torch.Tensor) -> int | None:
+        return self._pool.address(tensor)
+
+    def lend(self, nbytes: int, name: str) -> Loan:
+        self.enter()
+        return self._pool.take(nbytes, name, self.settle)
+
+    def shared(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self.address(tensor) is not None:
+            return tensor
+        self.enter()
+        return self._pool.take(4 * tensor.numel(), "shared tensor", self.settle, most=1.25).tensor(tensor.shape).copy_(tensor)
 
     def enter(self) -> None:
         self.peer.enter()
@@ -114,7 +180,7 @@ class Shared:
             self.peer.synchronize()
             complete(self.device, *recorders)
             return
-        self._settle()
+        self._land()
         ours, back = (semaphore.handle for semaphore in self._semaphores)
         self.peer.signal(self._theirs[0])
         if wait_for_first:
@@ -124,23 +190,23 @@ class Shared:
         else:
             submit(self.device, recorders, wait=ours, signal=back)
         self.peer.wait(self._theirs[1])
-        self._settle()
+        self._land()
 
-    def _settle(self) -> None:
+    def _land(self) -> None:
         if self._flying:
             self._fence.wait()
             self._fence.reset()
             self._flying = False
 
-    def forget(self) -> None:
-        self._settle()
+    def settle(self) -> None:
+        self._land()
         self.peer.synchronize()  # which waits for what the device was given, too
         self.device.wait_idle()
-        self._seen.clear()
-        self.peer.free()
 
     def close(self) -> None:
-        self.forget()
+        self.settle()
+        self._pool.close()
+        self._seen.clear()
         self.peer.close()
         self._fence.destroy()
         for semaphore in self._semaphores:

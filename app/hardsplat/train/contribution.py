@@ -1,4 +1,4 @@
-"""What splats of a result are to the images of their training views: how much each contributes, and how opaque it is drawn."""
+"""What splats of a result are to the images of its training views: how much each contributes, in which directions, and how opaque it is drawn."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
@@ -16,6 +15,7 @@ from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
+from hardsplat.progress import Bar
 from hardsplat.train.result import find_model
 
 MOST_VIEWS = 100  # evenly spaced; more change the order of few splats
@@ -26,7 +26,20 @@ def contributions(
     gaussians: Gaussians, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, antialiased: bool = False, quiet: bool = True
 ) -> np.ndarray:
     """(N,) float64: sum over the pixels of all cameras of alpha times the transmittance in front. Raises UserError where no device can draw them."""
-    return sum((weight for weight, _ in _by_camera(gaussians, cameras, near, device, antialiased, quiet)), np.zeros(len(gaussians)))
+    return directions_seen(gaussians, 0, cameras, near, device, antialiased, quiet)[:, 0] / SH_C0
+
+
+def directions_seen(
+    gaussians: Gaussians, sh_degree: int, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, antialiased: bool = False, quiet: bool = True
+) -> np.ndarray:
+    """(N, (sh_degree + 1)^2) float64: sum over the pixels of all cameras of alpha times the transmittance in front times the SH basis in the direction of view.
+
+    It is the gradient of the sum of all pixels by the coefficients of one colour. Raises UserError where no device can draw the splats.
+    """
+    total = np.zeros((len(gaussians), (sh_degree + 1) ** 2))
+    for seen, _ in _by_camera(gaussians, sh_degree, cameras, near, device, antialiased, quiet):
+        total += seen
+    return total
 
 
 def classic_opacities(gaussians: Gaussians, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, quiet: bool = True) -> np.ndarray:
@@ -35,41 +48,47 @@ def classic_opacities(gaussians: Gaussians, cameras: Sequence[Camera], near: flo
     Splats that none of them shows keep theirs. Raises UserError where no device can draw them.
     """
     total, drawn = np.zeros(len(gaussians)), np.zeros(len(gaussians))
-    for weight, opacity in _by_camera(gaussians, cameras, near, device, True, quiet):
-        total += weight
-        drawn += weight * opacity
+    for seen, opacity in _by_camera(gaussians, 0, cameras, near, device, True, quiet):
+        total += seen[:, 0]
+        drawn += seen[:, 0] * opacity
     return np.where(total > 0, drawn / np.where(total > 0, total, 1), gaussians.opacities).astype(np.float32)
 
 
 def _by_camera(
-    gaussians: Gaussians, cameras: Sequence[Camera], near: float, device: str | Device | None, antialiased: bool, quiet: bool
+    gaussians: Gaussians, sh_degree: int, cameras: Sequence[Camera], near: float, device: str | Device | None, antialiased: bool, quiet: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """For each camera what every splat contributes to its pixels, (N,) float64, and the opacity that it is drawn with, (N,) float32, 0 where it is not."""
+    """For each camera what `directions_seen` sums, float32, and the opacity that every splat is drawn with, (N,) float32, 0 where it is not."""
     from hardsplat.api import Renderer
 
-    grey = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, np.zeros((len(gaussians), 1, 3), np.float32), check=False)
+    coefficients = (sh_degree + 1) ** 2
+    grey = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, np.zeros((len(gaussians), coefficients, 3), np.float32), check=False)
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
-        for camera in tqdm(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
+        for camera in Bar(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
             renderer.forward(grey, camera, near=near)
             d_image = np.zeros((camera.height, camera.width, 3), np.float32)
-            d_image[..., 0] = 1 / SH_C0
-            weight = renderer.backward(d_image)["sh"][:, 0, 0].astype(np.float64)
-            yield weight, renderer.resources["colors2d"].download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
+            d_image[..., 0] = 1
+            seen = renderer.backward(d_image)["sh"][..., 0]
+            yield seen, renderer.resources["colors2d"].download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
 
 
 def weights_of(result: Path, device: str | None = None, quiet: bool = True) -> Callable[[int, Gaussians], np.ndarray] | None:
     """Contributions of the splats of a result folder, as `hardsplat.convert` takes weights; None, with a note, where its scene or a device is missing."""
     try:
-        gaussians, cameras, config = _training(result, device)
-        weights = contributions(gaussians, cameras, config.near_plane, config.device, config.antialiased, quiet)
+        weights = directions_of(result, 0, device, quiet)[:, 0]
     except UserError as error:
         log.warning("splats are chosen by opacity and size, not by what they contribute to training views: %s", error)
         return None
     return lambda first, piece: weights[first : first + len(piece)]
 
 
+def directions_of(result: Path, sh_degree: int, device: str | None = None, quiet: bool = True) -> np.ndarray:
+    """`directions_seen` of the splats of a result folder by its training views. Raises UserError where its scene or a device is missing."""
+    gaussians, cameras, config = _training(result, device)
+    return directions_seen(gaussians, sh_degree, cameras, config.near_plane, config.device, config.antialiased, quiet)
+
+
 def classic_opacities_of(result: Path, device: str | None = None, quiet: bool = True) -> np.ndarray:
-    """`classic_opacities` of a result folder, by its training views. Raises UserError where its scene or a device is missing."""
+    """`classic_opacities` of the splats of a result folder by its training views. Raises UserError where its scene or a device is missing."""
     gaussians, cameras, config = _training(result, device)
     return classic_opacities(gaussians, cameras, config.near_plane, config.device, quiet)
 

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from hardsplat import contract
 from hardsplat.api import finished
@@ -24,9 +23,10 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.images import over
 from hardsplat.io.masks import kept, kept_pixels
-from hardsplat.io.scene import Scene, load_images, load_scene
+from hardsplat.io.scene import Scene, View, load_images, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import SAVED_NAME
+from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.parameters import Parameters
@@ -38,7 +38,7 @@ from hardsplat.train.loss import METRIC_PASSES, allocate_metrics, read_metrics, 
 from hardsplat.train.lpips import Lpips
 from hardsplat.train.photos import pack
 from hardsplat.train.report import check_folder, make_folder, write_json
-from hardsplat.train.result import find_model
+from hardsplat.train.result import find_model, home_of, run_of
 from hardsplat.variants.formats import FORMATS
 
 Colored = Callable[[np.ndarray], np.ndarray]
@@ -125,8 +125,7 @@ def evaluation_frame(config: TrainConfig) -> np.ndarray:
 def measure_all(
     device: Device,
     raster: Rasterizer,
-    scene: Scene,
-    indices: list[int],
+    views: Sequence[View],
     frame: np.ndarray,
     quiet: bool,
     photos: Iterable[np.ndarray] | None = None,
@@ -138,11 +137,10 @@ def measure_all(
     """Views one by one. The canvas must hold the largest of them. photos: of these views, where they have been read already. pictures: of all views, or else of the first alone.
 
     cameras: in the place of those of the views. fitted: also after a fit of colours, of images as their cameras made them by `colors`."""
-    views = [scene.views[i] for i in indices]
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
-        for i, (view, photo) in enumerate(zip(tqdm(views, desc="measuring", unit="view", leave=False, disable=quiet), photographs)):
+        for i, (view, photo) in enumerate(zip(Bar(views, desc="measuring", unit="view", leave=False, disable=quiet), photographs)):
             colored = partial(colors, number=view.number) if colors else None
             yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted, colored)
     finally:
@@ -187,14 +185,14 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     if config.data_dir is None:
         raise UserError(f"{ply}: no {SAVED_NAME} beside it says which scene it shows; add --data-dir SCENE")
     distance = Lpips(lpips) if lpips else None
-    out = Path(result_dir) if result_dir else ply.parent
+    out = Path(result_dir) if result_dir else home_of(ply)
     check_folder(out)
     scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode, config.undistort)
     if not scene.test:
         raise UserError(f"{config.data_dir}: no view is held out (--test-every {config.test_every}); nothing to measure")
     if config.intrinsics_opt:
-        scene = focused_scene(scene, load_intrinsics(ply.parent))
-    colors = CameraColors.load(ply.parent) if config.exposure != "none" else None
+        scene = focused_scene(scene, load_intrinsics(run_of(ply)))
+    colors = CameraColors.load(run_of(ply)) if config.exposure != "none" else None
     gaussians = load_splats(ply)
     make_folder(out)
     gpu = open_device(config.device)
@@ -204,7 +202,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     raster = backend.rasterizer(gpu, parameters, *canvas_of(scene), replace(backend.options.of(config), lens=lens), sink=None)
     frame = frame_data(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     measures, distances = [], []
-    for m in measure_all(gpu, raster, scene, scene.test, frame, config.quiet, fitted=True, colors=colors):
+    for m in measure_all(gpu, raster, scene.held_out, frame, config.quiet, fitted=True, colors=colors):
         measures.append(replace(m, image=None))
         if distance and m.image is not None:
             distances.append(distance(m.image, m.photo))
@@ -212,7 +210,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     table = {**summary(measures), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
     if pose_opt or config.pose_opt:
         cameras = _refined(gpu, config, gaussians, scene)
-        again = measure_all(gpu, raster, scene, scene.test, frame, config.quiet, cameras=cameras, fitted=True, colors=colors)
+        again = measure_all(gpu, raster, scene.held_out, frame, config.quiet, cameras=cameras, fitted=True, colors=colors)
         table["refined"] = summary([replace(m, image=None) for m in again])
     raster.destroy()
     parameters.destroy()

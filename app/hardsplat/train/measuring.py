@@ -43,13 +43,13 @@ class Measurements:
         run = self.run
         run.session.drain()
         with run.aside("measuring"):
-            return next(measure_all(run.device, run.session.raster, self._scene(), run.scene.test[:1], self._frame(), quiet=True), None)
+            return next(measure_all(run.device, run.session.raster, self._scene().held_out[:1], self._frame(), quiet=True), None)
 
     def psnr(self, indices: list[int]) -> list[float]:
         """PSNR of these views of the scene now, dB."""
         run = self.run
         with run.aside("measuring"):
-            measures = measure_all(run.device, run.session.raster, run.scene, indices, self._frame(), quiet=True, pictures=False)
+            measures = measure_all(run.device, run.session.raster, [run.scene.views[i] for i in indices], self._frame(), quiet=True, pictures=False)
             return [m.psnr for m in measures]
 
     def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
@@ -63,7 +63,7 @@ class Measurements:
                 self._busy, fitted = True, run.config.exposure != "none"
                 how: dict[str, Any] = {"photos": results.held_out(), "pictures": last, "fitted": fitted, "colors": self._colors()}
                 try:
-                    for m in measure_all(run.device, run.session.raster, self._scene(), run.scene.test, self._frame(), run.config.quiet, **how):
+                    for m in measure_all(run.device, run.session.raster, self._scene().held_out, self._frame(), run.config.quiet, **how):
                         if run.stopping.asked:
                             break
                         run.watchers.turn(run)

@@ -104,7 +104,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     settings["extent"], settings["noise_lr"] = extent, noise / extent**2
     settings["budget"], settings["first_step"], settings["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     settings["grow_absolute"], settings["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
-    settings["thinned"] = 1 - config.recycled if config.recycled else config.prune_to ** (1 / THINNINGS)
+    settings["thinned"] = config.prune_to ** (1 / THINNINGS)
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
         settings[name] = getattr(config, name)
     settings["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0

@@ -21,8 +21,8 @@ def find_model(result: str | Path, data_dir: str | Path | None = None, device: s
     """
     path = Path(result)
     path = path.parent if path.name == "ckpts" and path.is_dir() else path
-    file, folder = (path, path.parent) if path.suffix.lower() in readable() else (path / "splats.ply", path)
-    folder = folder.parent if folder.name == "ckpts" else folder  # the run of a checkpoint
+    file = path if path.suffix.lower() in readable() else path / "splats.ply"
+    folder = run_of(file)
     saved = folder / SAVED_NAME
     if not file.is_file() and newest(folder) and file.parent == path:
         raise UserError(f"{folder}: an interrupted run without splats.ply; resume it first: hardsplat train {shlex.quote(str(folder))} --resume")
@@ -30,3 +30,14 @@ def find_model(result: str | Path, data_dir: str | Path | None = None, device: s
         raise UserError(f"{file}: no such file; give a run folder of hardsplat train, or a .ply, or splats as {', '.join(readable()[1:])}")
     config = config_from_file(saved) if saved.is_file() else TrainConfig(antialiased=is_antialiased(file))
     return file, replace(config, data_dir=Path(data_dir) if data_dir else config.data_dir, device=device or config.device)
+
+
+def run_of(file: Path) -> Path:
+    """The result folder of splats or a checkpoint, if they are of a run."""
+    return file.parent.parent if file.parent.name == "ckpts" else file.parent
+
+
+def home_of(file: Path) -> Path:
+    """Where files made of a model go by default: beside it, and those of a checkpoint or of an earlier step into a folder named like it, so that those of the last step stay."""
+    folder = run_of(file)
+    return folder / file.stem if (folder / SAVED_NAME).is_file() and file.name != "splats.ply" else file.parent

@@ -49,7 +49,7 @@ class Results:
     # -- held-out photographs --------------------------------------------------------------------------------------------------
 
     def _read_held_out(self) -> list[Future] | None:
-        views = [self.scene.views[i] for i in self.scene.test]
+        views = self.scene.held_out
         size = sum(4 * v.camera.width * v.camera.height for v in views)
         if size > min(KEPT_BYTES, self.background.room):
             return None
@@ -59,7 +59,7 @@ class Results:
         """The held-out photographs in order, as View.load gives them. Raises UserError for one that cannot be read."""
         if self._photos is not None:
             return (photo.result() for photo in self._photos)
-        return load_images([self.scene.views[i] for i in self.scene.test], progress=False)
+        return load_images(self.scene.held_out, progress=False)
 
     def read(self, views: Sequence[View]) -> Iterator[np.ndarray]:
         """Photographs in order, which threads begin to read now, with a bar while they are waited for. Raises UserError for one that cannot be read."""

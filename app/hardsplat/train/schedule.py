@@ -52,12 +52,11 @@ def record_end(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
     recorder.run(run["end step"], threads=(1,))
 
 
-def rate_plan(first: float, last: float | None = None, until: int = 1, every: int = 1, sh_degree: int = 0, warm_up: int = 0, since: int = 0, shape: int = 0) -> np.ndarray:
+def rate_plan(first: float, last: float | None = None, until: int = 1, every: int = 1, sh_degree: int = 0, warm_up: int = 0, since: int = 0) -> np.ndarray:
     """The contract's RatePlan struct. last: the rate at step `until`, by default `first`, which it is until step `since`. A rate of 0 leaves its plane at rest."""
     data = np.zeros((), contract.dtype("RatePlan"))
     data["first"], data["last"] = first, first if last is None else last
     data["until"], data["every"], data["sh_degree"], data["warm_up"], data["since"] = until, every, sh_degree, warm_up, since
-    data["shape"] = shape
     return data
 
 
@@ -76,10 +75,9 @@ def rate_plans(config: TrainConfig, extent: float, frozen: bool = False) -> np.n
         first = np.float32(getattr(config, rate.setting) * scale)
         last = np.float32(getattr(config, rate.last) * scale) if rate.last else first * np.float32(config.rates_final)
         since = 0 if rate.last else int(config.rates_hold * config.max_steps)
-        shape = 0 if rate.last else ("exponential", "cosine", "linear").index(config.rates_shape)
         warm_up = getattr(config, rate.warm_up) if rate.warm_up else 0
         for k in range(q.planes(config.sh_degree)):
-            plans[place.plane + k] = rate_plan(float(first), float(last), config.max_steps, every, q.joins(k), warm_up, since, shape)
+            plans[place.plane + k] = rate_plan(float(first), float(last), config.max_steps, every, q.joins(k), warm_up, since)
     return plans
 
 

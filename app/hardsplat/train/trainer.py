@@ -24,6 +24,7 @@ from hardsplat.io.scene import Scene, load_scene
 from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
+from hardsplat.progress import Bar
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
 from hardsplat.train import averaging, overfit
@@ -75,7 +76,7 @@ class Run:
     ):
         self.config, self.log, self.stopping = config, Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
-        self.bar: tqdm | None = None
+        self.bar: Bar | None = None
         self.parts, self._open = parts or Parts("load"), False
         self._stopped = self._warned = False  # stopped: by a watcher
         self._averages = config.average_steps > 0
@@ -152,7 +153,7 @@ class Run:
     def train(self) -> dict:
         c, s = self.config, self.session
         self.parts.begin("training")
-        self.bar = bar = tqdm(total=c.max_steps, initial=s.step, unit="", desc=self.scene.name, disable=c.quiet, smoothing=0.05, bar_format=BAR, dynamic_ncols=True)
+        self.bar = bar = Bar(total=c.max_steps, initial=s.step, unit="", desc=self.scene.name, disable=c.quiet, smoothing=0.05, bar_format=BAR, dynamic_ncols=True)
         try:
             with self.stopping:
                 with self.log.training():

@@ -18,7 +18,7 @@ from hardsplat.page.export import MIN_OPACITY, Shown, Written, write_page
 from hardsplat.page.pack import MOST_SPLATS
 from hardsplat.setting import direction
 from hardsplat.train.evaluate import BACKGROUNDS
-from hardsplat.train.result import find_model
+from hardsplat.train.result import find_model, home_of
 
 log = logging.getLogger("hardsplat")
 NAME = "page.html"
@@ -48,7 +48,7 @@ def export(
         if value is not None and not low <= value <= high:
             raise UserError(f"{flag} {value}: expected a number of {low} to {high}")
     file, config = find_model(result, data_dir, device)
-    path = Path(output) if output else file.parent / NAME
+    path = Path(output) if output else home_of(file) / NAME
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{path}: a page ends in .html")
     gaussians = load_splats(file)

@@ -11,6 +11,7 @@ from PIL import Image, ImageDraw, ImageFont  # fonts, for which imageio has noth
 
 FIRST, LAST = 32, 126  # printable ASCII
 COLUMNS, ROWS = 96, 40
+LEGEND = 24 * "\0"  # in a line of text: the place of a palette
 
 
 @lru_cache
@@ -35,10 +36,22 @@ def packed(coverage: np.ndarray) -> np.ndarray:
     return np.concatenate([raw, np.zeros(-raw.size % 4, np.uint8)]).view("<u4")
 
 
+def panel(lines: Sequence[str]) -> list[str]:
+    """Lines of one width, with a space on both sides, so that their ground is a rectangle. None of no lines."""
+    width = min(COLUMNS, 2 + max(map(len, lines), default=0))
+    return [f" {line}".ljust(width)[:width] for line in lines]
+
+
+def bar_of(lines: Sequence[str]) -> tuple[int, int, int] | None:
+    """(column, row, characters) of the LEGEND in some lines; None where there is none."""
+    return next(((line.index(LEGEND), row, len(LEGEND)) for row, line in enumerate(lines) if LEGEND in line), None)
+
+
 def grid(lines: Sequence[str]) -> np.ndarray:
-    """The contract's `text` (ROWS, COLUMNS) uint32: codes, 0 beyond the end of a line. What is not ASCII becomes a question mark."""
+    """The contract's `text` (ROWS, COLUMNS) uint32: codes, 0 beyond the end of a line. What is not ASCII becomes a question mark, the LEGEND is left free."""
     out = np.zeros((ROWS, COLUMNS), np.uint32)
     for codes_of_line, line in zip(out, lines):
+        line = line.replace(LEGEND, " " * len(LEGEND))
         codes = np.array([ord(c) if FIRST <= ord(c) <= LAST else ord("?") for c in line[:COLUMNS]], np.uint32)
         codes_of_line[: len(codes)] = codes
     return out

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 from PIL import ImageColor  # names of colours
-from tqdm import tqdm
 
 from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory, UserError
@@ -22,10 +21,11 @@ from hardsplat.io.camera_path import CameraPath, read_camera_path
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.io.video import CODECS
+from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import frame_data
 from hardsplat.train.evaluate import BACKGROUNDS
-from hardsplat.train.result import find_model
+from hardsplat.train.result import find_model, run_of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.view.legend import UNITS, Legend
@@ -123,7 +123,7 @@ def _draw(painter: Painter, shots: list[Shot], modes: list[str], sink: Stills | 
     where, done = ", ".join(map(str, sink.written())), 0
     try:
         with sink:
-            for shot in tqdm(shots, desc="rendering", unit="frame", disable=quiet):
+            for shot in Bar(shots, desc="rendering", unit="frame", disable=quiet):
                 for name in modes:
                     image = painter.draw(name, shot.camera)
                     if name in sink.modes:
@@ -184,7 +184,7 @@ def _output(output, file: Path, path: str, transparent: bool, depth_raw: bool) -
     name = Path(path).stem if path not in (*VIEWS, *AROUND) else path
     stem = name if file.name == "splats.ply" else f"{file.stem}_{name}"
     stills = transparent or depth_raw or path in VIEWS
-    out = Path(output) if output else file.parent / (stem if stills else f"{stem}.mp4")
+    out = Path(output) if output else run_of(file) / (stem if stills else f"{stem}.mp4")
     if out.suffix and not is_video(out) and not out.is_dir():
         raise UserError(f"--output {out}: expected an ending of {', '.join(CODECS)}, or a folder for PNG, without ending")
     if is_video(out) and (transparent or depth_raw):

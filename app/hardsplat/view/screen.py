@@ -21,7 +21,7 @@ from hardsplat.raster.rows import HardwareOptions, Rows
 from hardsplat.raster.show import SCREEN_PASS, allocate_show, palette_data, record_show
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
-from hardsplat.view.overlay import COLUMNS, ROWS, atlas, grid, packed
+from hardsplat.view.overlay import COLUMNS, ROWS, atlas, bar_of, grid, packed, panel
 
 STEP = 128  # px by which the canvas grows with the window, so that dragging its edge rarely makes new pipelines
 SAMPLES = 65536  # numbers that the span of a palette is taken from
@@ -39,13 +39,15 @@ class Look:
 
 @dataclass(frozen=True)
 class Layout:
-    """What lies where: the render in the upper left of the window, px; each of its pixels `scale` px wide; the photograph and its share."""
+    """What lies where: the render in the upper left of the window, px; each of its pixels `scale` px wide; the photograph and its share; the frame that a photograph
+    beside the render shows of it, beyond which it is darker."""
 
     size: tuple[int, int]
     render: tuple[int, int]
     scale: int = 1
     photo: tuple[int, int, int, int] = (0, 0, 0, 0)
     share: float = 1.0
+    frame: tuple[int, int, int, int] = (0, 0, 0, 0)
 
 
 def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
@@ -131,7 +133,13 @@ class Screen:
         own["frame"].upload(frame_data(sh_degree, self.look.background, self.look.near_plane))
         data["size"], data["render"], data["scale"] = layout.size, layout.render, layout.scale
         data["photo_at"], data["photo_size"], data["photo_share"] = layout.photo[:2], layout.photo[2:], layout.share
+        data["frame_at"], data["frame_size"] = layout.frame[:2], layout.frame[2:]
         data["cell"], data["grid"] = self._cell, (COLUMNS, ROWS)
+        lines = panel(lines)
+        if bar := bar_of(lines):
+            width, height = self._cell
+            edge = max(1, height // 6)
+            data["legend_at"], data["legend_size"] = (bar[0] * width, bar[1] * height + edge), (bar[2] * width, height - 2 * edge)
         own["overlay"].upload(data)
         own["text"].upload(grid(lines))
 

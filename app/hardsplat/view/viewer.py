@@ -19,6 +19,7 @@ from hardsplat.io.images import save_png
 from hardsplat.raster.parameters import Parameters
 from hardsplat.view.controls import placed
 from hardsplat.view.inputs import HELP, Inputs
+from hardsplat.view.overlay import LEGEND
 from hardsplat.view.photographs import Photographs
 from hardsplat.view.screen import Layout, Look, Screen
 from hardsplat.view.window import Window
@@ -28,6 +29,7 @@ REFRESH = 1 / 30  # s between frames, at least
 RESTING, TOUCHED = 0.02, 0.5  # share of the GPU's time that frames may take while others use it, and while somebody moves the camera
 TOUCH = 0.5  # s that a touch lasts
 SETTLED = 0.1  # s without a change of size before the swapchain follows
+UNITS = {"depth": " world units", "count": " splats"}  # of numbers that a palette shows
 COARSE_MS = (50.0, 200.0)  # pictures that take longer than this are drawn in larger pixels while they move
 
 
@@ -154,14 +156,15 @@ class Viewer:
         point = None if i.point is None else i.points[i.point]
         beside = i.photo == "beside" and point is not None and point.photo is not None
         render = max(1, size[0] // 2) if beside else size[0], size[1]
-        photo = (0, 0, 0, 0)
+        photo = frame = (0, 0, 0, 0)
         if i.photo != "none" and point is not None and point.photo is not None:
             x, y, across, down = placed(point.camera, *render)
             if self._photograph(point, across, down):
                 photo = (x + render[0] if beside else x, y, across, down)
+                frame = (x, y, across, down) if beside else frame
         self.camera = i.controls.camera(*(-(-side // self._scale) for side in render))
         share = 0.5 if i.photo == "half over" else 1.0
-        self.screen.place(self.camera, self._degree(sh_degree), Layout(size, render, self._scale, photo, share), text)
+        self.screen.place(self.camera, self._degree(sh_degree), Layout(size, render, self._scale, photo, share, frame), text)
 
     def _photograph(self, point, width: int, height: int) -> bool:
         """Whether the photograph of this size is on the GPU."""
@@ -182,14 +185,15 @@ class Viewer:
         i = self.inputs
         if not i.text:
             return []
-        out = [*lines, f"frame {self.frame_ms:.1f} ms   {i.picture}   SH {self._degree(sh_degree)}   {self.screen.format}   {size[0]}x{size[1]}"]
+        spent = [f"{self.frame_ms:.1f} ms a frame"] if self.frame_ms else []
+        out = [*lines, "   ".join([i.picture, *spent, f"SH degree {self._degree(sh_degree)}", self.screen.format, f"{size[0]}x{size[1]}"])]
         if self._span and i.picture != "image":
-            out.append(f"{i.picture} {self._span[0]:.3g} to {self._span[1]:.3g}")
+            out.append(f"{i.picture} {self._span[0]:.3g} {LEGEND} {self._span[1]:.3g}{UNITS.get(i.picture, '')}")
         if i.point is not None:
             out.append(f"camera {i.point + 1} of {len(i.points)}: {i.points[i.point].name}")
         out += ["paused: space resumes"] * i.paused + [i.note] * bool(i.noted())
         if i.help:
-            return [*out, "", *(f"{keys:32}{what}" for keys, what in HELP)]
+            return [*out, "", *(f"{keys:{max(len(keys) for keys, _ in HELP) + 3}}{what}" for keys, what in HELP)]
         return [*out, "F1: keys"]
 
     def _capture(self, parameters: Parameters, sh_degree: int) -> None:

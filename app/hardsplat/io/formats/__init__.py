@@ -20,7 +20,7 @@ FILE_FORMATS = {  # of rows with the same suffix the first that holds the file r
     "npz": Format(".npz", "arrays with gsplat's names", "RDF", npz.read, npz.write, keeps_filter=True),
     "splat": Format(".splat", "32 bytes a splat, no SH", "RDF", splat.read, splat.write),
     "spz": Format(".spz", "SPZ of Niantic", "RUB", spz.read, spz.write, morton=True, keeps_filter=True),
-    "sog": Format(".sog", "SOG of PlayCanvas", "RDF", sog.read, sog.write, morton=True, keeps_filter=True),
+    "sog": Format(".sog", "SOG of PlayCanvas", "RDF", sog.read, sog.write, morton=True, keeps_filter=True, by_views=True),
     "glb": Format(".glb", "glTF with KHR_gaussian_splatting", "LUF", glb.read, glb.write, keeps_filter=True),
 }  # fmt: skip
 

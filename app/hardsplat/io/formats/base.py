@@ -40,6 +40,7 @@ class Splats:
 
     count: splats of all pieces together. sh_degree: 0 to 3, the same in every piece. pieces: a function that begins anew with each call.
     antialiased: they were trained with the 2D filter of Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
+    seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see hardsplat.train.contribution.directions_seen; None where it is unknown.
     """
 
     count: int
@@ -47,6 +48,7 @@ class Splats:
     pieces: Callable[[], Iterator[Gaussians]]
     antialiased: bool = False
     extra: tuple[str, ...] = ()
+    seen: np.ndarray | None = None
 
 
 def not_written(path: Path, splats: Splats) -> None:
@@ -62,6 +64,7 @@ class Format:
     R right, L left, U up, D down, F forward, B back. read: path -> Splats in that frame, after checks that take no memory. write:
     (path, Splats in that frame) -> None. holds: whether a file with this suffix is of this format, where formats share the suffix.
     morton: neighbours in space must be neighbours in the file for it to be small. keeps_filter: it can say that splats are antialiased.
+    by_views: it loses less where Splats.seen is known.
     """
 
     suffix: str
@@ -72,6 +75,7 @@ class Format:
     holds: Callable[[Path], bool] | None = None
     morton: bool = False
     keeps_filter: bool = False
+    by_views: bool = False
 
     @property
     def writes(self) -> bool:

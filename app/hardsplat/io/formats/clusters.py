@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
 import numpy as np
 
+T = TypeVar("T")
 _COARSE = 256  # cells of the tree's first level
 _PROBES = 2  # cells that are searched for a vector's nearest entry
 _CELLS = 1024  # of a histogram
+_ALONE = 1 << 18  # multiplications of a matrix product that OpenBLAS makes in one thread
+_CACHED = 1 << 18  # distances
+_THREADS = min(8, os.cpu_count() or 1)
+_LEAST = 1e-4  # of the mean, that every vector of a palette's sample weighs
 _TURNS = 8  # of Lloyd's iteration; later ones change little
 
 
@@ -36,33 +46,41 @@ def scalar_labels(values: np.ndarray, book: np.ndarray) -> np.ndarray:
 
 
 class Palette:
-    """At most `size` vectors that stand for all of a sample, in a tree of two levels, so that 60 000 are learned and searched in seconds.
+    """At most `size` vectors that stand for all of a sample, in a tree of two levels, so that 65 536 are learned and searched in seconds.
 
-    entries: (size, D) float32.
+    sample: (N, D). weights: (N,) how much the squared error of each counts, above 0; all the same by default. entries: (size, D) float32.
     """
 
-    def __init__(self, sample: np.ndarray, size: int, seed: int = 0):
+    def __init__(self, sample: np.ndarray, size: int, weights: np.ndarray | None = None, seed: int = 0):
         rng = np.random.default_rng(seed)
         sample = np.ascontiguousarray(sample, np.float32)
-        self._roots = _lloyd(_some(sample, 64 * _COARSE, rng), min(_COARSE, max(1, size // 8)), rng)
+        weights = np.ones(len(sample), np.float32) if weights is None else np.maximum(weights / max(weights.mean(), 1e-30), _LEAST).astype(np.float32)
+        some = _some(weights, 64 * _COARSE, rng)
+        self._roots = _lloyd(sample[some], np.ones(len(some), np.float32), min(_COARSE, max(1, size // 8)), rng)
         cell, squared = _nearest(sample, self._roots)
-        shares = _shares(np.bincount(cell, squared, len(self._roots)), np.bincount(cell, minlength=len(self._roots)), size)
-        order = np.argsort(cell, kind="stable")
-        members = np.split(order, np.cumsum(np.bincount(cell, minlength=len(self._roots)))[:-1])
-        leaves = [_lloyd(_some(sample[which], 32 * share, rng), share, rng) if share else np.empty((0, sample.shape[1]), np.float32) for which, share in zip(members, shares)]
+        numbers = np.bincount(cell, minlength=len(self._roots))
+        shares = _shares(np.bincount(cell, weights * squared, len(self._roots)), numbers, size)
+        members = np.split(np.argsort(cell, kind="stable"), np.cumsum(numbers)[:-1])
+
+        def leaf(k: int) -> np.ndarray:
+            which, own = members[k], np.random.default_rng([seed, k])
+            if not shares[k]:
+                return np.empty((0, sample.shape[1]), np.float32)
+            which = which[_some(weights[which], 32 * shares[k], own, weighted=False)]
+            return _lloyd(sample[which], weights[which], shares[k], own)
+
+        leaves = _side_by_side(leaf, range(len(members)))
         self.entries = np.concatenate(leaves)
         self._starts = np.concatenate([[0], np.cumsum([len(leaf) for leaf in leaves])])
 
     def labels(self, vectors: np.ndarray) -> np.ndarray:
         """(N,) the index of the nearest entry among those of the nearest cells."""
-        vectors = np.ascontiguousarray(vectors, np.float32)
-        distances = _distances(vectors, self._roots)
+        parts = np.array_split(np.ascontiguousarray(vectors, np.float32), _THREADS)
+        return np.concatenate(_side_by_side(self._labels, parts))
+
+    def _labels(self, vectors: np.ndarray) -> np.ndarray:
         probes = min(_PROBES, len(self._roots))
-        cells: np.ndarray = np.empty((len(vectors), probes), np.int64)
-        for i in range(probes):
-            cells[:, i] = distances.argmin(axis=1)
-            distances[np.arange(len(vectors)), cells[:, i]] = np.inf
-        cells = cells.ravel()
+        cells = _nearest_few(vectors, self._roots, probes).ravel()
         order = np.argsort(cells, kind="stable")
         ends = np.cumsum(np.bincount(cells, minlength=len(self._roots)))
         best, label = np.full(len(vectors), np.inf, np.float32), np.zeros(len(vectors), np.int64)
@@ -74,6 +92,11 @@ class Palette:
             nearer = squared < best[which]
             best[which[nearer]], label[which[nearer]] = squared[nearer], start + found[nearer]
         return label
+
+
+def _side_by_side(do: Callable[[T], np.ndarray], parts: Iterable[T]) -> list[np.ndarray]:
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(do, parts))
 
 
 def _shares(errors: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
@@ -91,39 +114,72 @@ def _shares(errors: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
     return share
 
 
-def _some(vectors: np.ndarray, number: int, rng: np.random.Generator) -> np.ndarray:
-    return vectors if len(vectors) <= number else vectors[rng.choice(len(vectors), number, replace=False)]
+def _some(weights: np.ndarray, number: int, rng: np.random.Generator, weighted: bool = True) -> np.ndarray:
+    """Rows, at most `number` of them; weighted: the more likely, the more they weigh."""
+    if len(weights) <= number:
+        return np.arange(len(weights))
+    if not weighted:
+        return rng.choice(len(weights), number, replace=False)
+    chance = weights.astype(np.float64)
+    return rng.choice(len(weights), number, replace=False, p=chance / chance.sum())
 
 
-def _lloyd(vectors: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
+def _lloyd(vectors: np.ndarray, weights: np.ndarray, size: int, rng: np.random.Generator) -> np.ndarray:
     """(size or fewer, D) cluster centres."""
     if len(vectors) <= size:
         return vectors.copy()
-    centres = _some(vectors, size, rng).copy()
+    centres = vectors[_some(weights, size, rng)]
     for _ in range(_TURNS):
         label, squared = _nearest(vectors, centres)
         number = np.bincount(label, minlength=size)
         order = np.argsort(label, kind="stable")
         used = np.flatnonzero(number)
         starts = np.concatenate([[0], np.cumsum(number)])[:-1]
-        centres[used] = np.add.reduceat(vectors[order], starts[used]) / number[used, None]
+        sums = np.add.reduceat((vectors * weights[:, None])[order], starts[used])
+        centres[used] = sums / np.bincount(label, weights, size)[used, None]
         empty = np.flatnonzero(number == 0)
-        centres[empty] = vectors[np.argsort(squared)[len(vectors) - len(empty) :]]  # those that are farthest from any
+        centres[empty] = vectors[np.argsort(weights * squared)[len(vectors) - len(empty) :]]  # those that are farthest from any
     return centres
 
 
 def _distances(vectors: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """(N, M) squared distances, less the square of each vector."""
-    return (centres**2).sum(axis=1) - 2 * vectors @ centres.T
+    """(N, M) squared distances, less the square of each row.
+
+    The product is made of so small ones that the library of linear algebra starts no threads for them, which would wait for one another most of the time.
+    """
+    few = max(1, _ALONE // max(1, centres.size))
+    whole = len(vectors) // few * few
+    out = np.empty((len(vectors), len(centres)), np.float32)
+    turned = np.ascontiguousarray(-2 * centres.T)
+    np.matmul(vectors[:whole].reshape(-1, few, vectors.shape[1]), turned, out=out[:whole].reshape(-1, few, len(centres)))
+    np.matmul(vectors[whole:], turned, out=out[whole:])
+    out += (centres**2).sum(axis=1)
+    return out
+
+
+def _blocks(vectors: np.ndarray, centres: np.ndarray) -> Iterator[slice]:
+    """Of vectors whose distances from all centres fit into a cache."""
+    block = max(1, _CACHED // max(1, len(centres)))
+    return (slice(at, at + block) for at in range(0, len(vectors), block))
 
 
 def _nearest(vectors: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(N,) index of the nearest centre, (N,) squared distance; in blocks, so that the distances of all never lie in memory together."""
+    """(N,) index of the nearest centre, (N,) squared distance."""
     label, squared = np.empty(len(vectors), np.int64), np.empty(len(vectors), np.float32)
-    block = max(1, (1 << 22) // max(1, len(centres)))
-    for at in range(0, len(vectors), block):
-        part = vectors[at : at + block]
-        distances = _distances(part, centres)
-        label[at : at + block] = distances.argmin(axis=1)
-        squared[at : at + block] = distances.min(axis=1) + (part**2).sum(axis=1)
+    for span in _blocks(vectors, centres):
+        distances = _distances(vectors[span], centres)
+        found = label[span] = distances.argmin(axis=1)
+        squared[span] = distances[np.arange(len(found)), found]
+    squared += (vectors**2).sum(axis=1)
     return label, squared
+
+
+def _nearest_few(vectors: np.ndarray, centres: np.ndarray, few: int) -> np.ndarray:
+    """(N, few) indices of the nearest centres, the nearest first."""
+    found = np.empty((len(vectors), few), np.int64)
+    for span in _blocks(vectors, centres):
+        distances = _distances(vectors[span], centres)
+        for i in range(few):
+            found[span, i] = nearest = distances.argmin(axis=1)
+            distances[np.arange(len(nearest)), nearest] = np.inf
+    return found

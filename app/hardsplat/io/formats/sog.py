@@ -158,11 +158,21 @@ def _palette(path: Path, archive: zipfile.ZipFile, meta: _Meta) -> np.ndarray:
 
 
 def write(path: Path, splats: Splats) -> None:
-    """Positions to 1/65535 of the scene's extent in ln(1 + |x|); scales and colours by codebooks of 256, SH bands by a palette. Small only in Morton order."""
-    low, high, sample = _surveyed(splats)
+    """Positions to 1/65535 of the scene's extent in ln(1 + |x|); scales and colours by codebooks of 256, SH bands by a palette. Small only in Morton order.
+
+    Where it is known from which directions splats are seen, the palette is for those that are seen most, and what it changes in the mean over these directions is made
+    up for by the colour of degree 0.
+    """
+    low, high, sample, sampled = _surveyed(splats)
     scales, sh0 = scalar_codebook(finite_log_scales(sample), _LEVELS["scales"]), scalar_codebook(sample.sh[:, 0], _LEVELS["sh0"])
     bands = sample.sh[:, 1:].reshape(len(sample), -1)
-    palette = Palette(bands, palette_size(splats.count)) if splats.sh_degree else None
+    palette = None
+    if splats.sh_degree:
+        weights = None if splats.seen is None else np.sqrt(np.maximum(splats.seen[sampled, 0], 0))
+        palette = Palette(bands, palette_size(splats.count), weights)
+        book = scalar_codebook(palette.entries, _LEVELS["shN"])
+        codes = scalar_labels(palette.entries, book)
+        entries = book[codes].reshape(len(codes), -1, 3)
 
     side = 4 * math.ceil(math.sqrt(splats.count) / 4)
     height = 4 * math.ceil(splats.count / side / 4)
@@ -171,17 +181,20 @@ def write(path: Path, splats: Splats) -> None:
     for g in splats.pieces():
         span = slice(at, at + len(g))
         at += len(g)
+        colors = g.sh[:, 0]
+        if palette:
+            labels = palette.labels(g.sh[:, 1:].reshape(len(g), -1))
+            images["shN_labels"][span, 0], images["shN_labels"][span, 1] = labels & 255, labels >> 8
+            if splats.seen is not None:
+                colors = colors + _in_the_mean(splats.seen[span], g.sh[:, 1:] - entries[labels])
         steps = np.rint((_logs(g.means) - low) / np.where(high > low, high - low, 1) * 65535).astype(np.uint16)
         images["means_l"][span], images["means_u"][span] = steps & 255, steps >> 8
         images["scales"][span] = scalar_labels(finite_log_scales(g), scales)
         which, others = smallest_three(g.quats)
         images["quats"][span, :3] = np.rint((others * math.sqrt(2) * 0.5 + 0.5) * 255)
         images["quats"][span, 3] = 252 + which
-        images["sh0"][span, :3] = scalar_labels(g.sh[:, 0], sh0)
+        images["sh0"][span, :3] = scalar_labels(colors, sh0)
         images["sh0"][span, 3] = np.rint(g.opacities * 255)
-        if palette:
-            labels = palette.labels(g.sh[:, 1:].reshape(len(g), -1))
-            images["shN_labels"][span, 0], images["shN_labels"][span, 1] = labels & 255, labels >> 8
 
     meta = {
         "version": 2,
@@ -197,11 +210,16 @@ def write(path: Path, splats: Splats) -> None:
         for name in list(images):
             _add(archive, name, images.pop(name).reshape(height, side, -1))
         if palette:
-            book = scalar_codebook(palette.entries, _LEVELS["shN"])
-            _add(archive, "shN_centroids", _palette_image(scalar_labels(palette.entries, book), splats.sh_degree))
+            _add(archive, "shN_centroids", _palette_image(codes, splats.sh_degree))
             files = ["shN_centroids.webp", "shN_labels.webp"]
             meta["shN"] = {"count": len(palette.entries), "bands": splats.sh_degree, "codebook": _listed(book), "files": files}
         archive.writestr("meta.json", json.dumps(meta, separators=(",", ":")), zipfile.ZIP_DEFLATED)
+
+
+def _in_the_mean(seen: np.ndarray, bands: np.ndarray) -> np.ndarray:
+    """(N, 3) the coefficient of degree 0 that equals coefficients (N, K - 1, 3) of higher degrees in the mean over the directions that splats are seen from."""
+    shares = seen[:, 1:] / np.where(seen[:, :1] > 0, seen[:, :1], np.inf)
+    return np.einsum("nk,nkc->nc", shares, bands)
 
 
 def _listed(book: np.ndarray) -> list[float]:
@@ -214,17 +232,18 @@ def palette_size(count: int) -> int:
     return min(_MOST_ENTRIES, max(64, count // 2))
 
 
-def _surveyed(splats: Splats) -> tuple[np.ndarray, np.ndarray, Gaussians]:
-    """Bounds of the logarithms of positions, and a random sample of the splats, with the largest and the most colourful of each piece."""
+def _surveyed(splats: Splats) -> tuple[np.ndarray, np.ndarray, Gaussians, np.ndarray]:
+    """Bounds of the logarithms of positions, and a random sample of the splats, with the largest and the most colourful of each piece; which these are."""
     rng, share = np.random.default_rng(0), min(1, _SAMPLE / splats.count)
-    low, high, sample = np.full(3, np.inf), np.full(3, -np.inf), []
+    low, high, sample, sampled = np.full(3, np.inf), np.full(3, -np.inf), [], []
     for g in splats.pieces():
         logs = _logs(g.means)
         low, high = np.minimum(low, logs.min(axis=0)), np.maximum(high, logs.max(axis=0))
         chosen = rng.random(len(g)) < share
         chosen[[*g.scales.argmax(axis=0), *g.sh[:, 0].argmin(axis=0), *g.sh[:, 0].argmax(axis=0)]] = True
         sample.append(g[chosen])
-    return low, high, Gaussians.concatenate(sample)
+        sampled.append(chosen)
+    return low, high, Gaussians.concatenate(sample), np.flatnonzero(np.concatenate(sampled))
 
 
 def _logs(means: np.ndarray) -> np.ndarray:

@@ -112,9 +112,6 @@ def _elections(what: str) -> tuple[ComputePass, ...]:
 
 def thinnings(config: TrainConfig) -> list[int]:
     """Steps after which splats are thinned out."""
-    if config.recycled:
-        begin, end = config.refine_start_iter, config.refine_stop_iter
-        return sorted({(round((begin + (end - begin) * share) / config.refine_every) + 1) * config.refine_every - 1 for share in (0.3, 0.5, 0.7, 0.85)})
     first, last = config.refine_stop_iter, min(config.prune_to_iter, config.max_steps - 1)
     if config.prune_to == 1.0 or last <= first:
         return []

@@ -1,0 +1,95 @@
+"""Splats on the device as tensors hold them: where their numbers are, and where their gradients go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from hardsplat import contract, trained
+from hardsplat.gpu.memory import Buffer
+from hardsplat.torch.links import Link, Loan
+
+# Tensors by name, and the quantity whose plane holds their numbers, see rows of hardsplat.raster.sinks.Sink.
+PLANES = {"means": "means", "quats": "quats", "scales": "log_scales", "opacities": "logit_opacities", "sh": "sh0"}
+
+
+class Given:
+    """What a rasterizer with the sink STORE_ROWS draws, see hardsplat.raster.rasterizer.Drawn.
+
+    Values are read where they lie, if the link shares that memory, and else from copies. Gradients go into memory that the link lends. Raises OutOfMemory.
+    """
+
+    def __init__(self, link: Link, capacity: int, sh_degree: int):
+        self.capacity, self.sh_degree, self._link = capacity, sh_degree, link
+        self._copies: dict[str, Buffer] = {}
+        self._fixed: dict[str, Buffer] = {}
+        try:
+            for name in ("counts", "indirect"):
+                self._fixed[name] = Buffer(link.device, contract.itemsize(name), name)
+            self._fixed["planes"] = link.buffer(contract.itemsize("planes"), "planes")
+        except BaseException:
+            self.destroy()
+            raise
+        self._table = np.zeros((), contract.dtype("Planes"))
+        self._told = b""  # what the device has of the table
+        self._fields: dict[str, np.ndarray] = {}
+        for kind, member in zip(trained.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")):
+            self._table[member] = trained.plane_count(kind)
+        names = {quantity: name for name, quantity in PLANES.items()}
+        for place in trained.places():
+            if place.quantity.name in names:
+                row = self._fields[names[place.quantity.name]] = self._table["at"][place.plane : place.plane + 1]
+                row["width"], row["quantity"] = place.quantity.width, place.index
+                row["source"] = trained.GRADIENTS[f"GRADIENT_{place.quantity.gradient.upper()}"]
+        self.set_count(0)
+
+    @property
+    def all(self) -> Mapping[str, Buffer]:
+        return self._fixed
+
+    @property
+    def counts(self) -> np.void:
+        """The contract's Counts as they are now; waits for the copy."""
+        return self._fixed["counts"].download(contract.dtype("Counts"))[0]
+
+    def set_count(self, n: int) -> None:
+        counts = np.zeros(1, contract.dtype("Counts"))
+        counts["splats"], counts["capacity"] = n, self.capacity
+        self._fixed["counts"].upload(counts)
+
+    def give(self, name: str, tensor: torch.Tensor) -> None:
+        """Has the device read a tensor, (n, ...) float32, from now on. Where it is copied, it must be given again after a change."""
+        row = self._fields[name]
+        if name == "sh":
+            row["width"] = 3 * tensor.shape[1]
+        address = self._link.address(tensor)
+        if address is None:
+            if name not in self._copies:
+                numbers = 3 * (self.sh_degree + 1) ** 2 if name == "sh" else int(row["width"][0])
+                self._copies[name] = self._link.buffer(4 * numbers * self.capacity, PLANES[name], addressed=True)
+            address = self._copies[name].address
+            self._link.put(self._copies[name], tensor)
+        row["value"] = address & 0xFFFFFFFF, address >> 32
+
+    def lend(self, n: int) -> dict[str, Loan]:
+        """By tensor, memory that the gradients of the first n splats go to from now on."""
+        loans = {}
+        for name, row in self._fields.items():
+            loan = loans[name] = self._link.lend(4 * n * int(row["width"][0]), trained.QUANTITIES[PLANES[name]].d)
+            row["gradient"] = loan.address & 0xFFFFFFFF, loan.address >> 32
+        return loans
+
+    def tell(self) -> None:
+        """Writes the table that shaders read, where it has changed."""
+        raw = self._table.tobytes()
+        if raw != self._told:
+            self._link.tensor(self._fixed["planes"], (len(raw) // 4,)).copy_(torch.from_numpy(np.frombuffer(raw, np.float32).copy()), non_blocking=True)
+            self._told = raw
+
+    def destroy(self) -> None:
+        for buffer in (*self._copies.values(), *self._fixed.values()):
+            buffer.destroy()
+        self._copies.clear()
+        self._fixed.clear()

@@ -1,0 +1,37 @@
+// <gradient> of optim/planes.comp for splats whose SH coefficients stand beside each other: what the backward passes left, 0 for splats that were not seen.
+#include "sh.glsl"
+#include "optim/written.glsl"
+BUFFER_d_colors(readonly)
+BUFFER_directions(readonly)
+
+const uint BASIS = 17u;  // numbers a splat, one more than there are, so that lanes write to different banks
+shared float basis[BASIS * GROUP];
+shared vec3 colors[GROUP];
+
+// The basis and dL/d color of every splat of the workgroup.
+void begin_gradients(Plane plane, uint first_item, uint items) {
+    if (plane.source != GRADIENT_SH) return;
+    uint bands = min(plane.width / 3u, (frame.sh_degree + 1u) * (frame.sh_degree + 1u));
+    for (uint t = gl_LocalInvocationID.x; t < GROUP; t += LANES) {
+        bool seen_one = visible(first_item + t, items);
+        vec3 n = seen_one ? directions[first_item + t] : vec3(0.0);
+        colors[t] = seen_one ? d_colors[first_item + t] : vec3(0.0);
+        [[unroll]] for (uint k = 0u; k < 16u; ++k) basis[BASIS * t + k] = k < bands ? sh_basis_of(k, n) : 0.0;
+    }
+    barrier();
+}
+
+vec4 gradients_of(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
+    if (plane.source == GRADIENT_PLANE) return written_gradients(plane, i, item, items);
+    uint g = 4u * i / plane.width, within = 4u * i - g * plane.width;
+    vec4 d;
+    g %= GROUP;  // workgroups begin at multiples of it
+    for (uint c = 0u; c < 4u; ++c) {
+        d[c] = basis[BASIS * g + within / 3u] * colors[g][within % 3u];
+        if (++within == plane.width) {
+            within = 0u;
+            ++g;
+        }
+    }
+    return d;
+}
