@@ -71,8 +71,8 @@ def trained(device: Device, scene: Path, changes: dict) -> str:
             session.densify()
     if session.strategy.resets:
         session.reset_opacity()
-    if "thin" in session._drawn.actions:
-        submit(device, [session._drawn.actions["thin"]])
+    for name in (n for n in ("thin", "resort") if n in session._drawn.actions):
+        submit(device, [session._drawn.actions[name]])
     session.run(2)
     state = session.snapshot()
     out = digest(*state.buffers.values(), *(b.records for b in batches))

@@ -53,6 +53,11 @@ def test_no_scene(error_of, tmp_path):
     assert "scene folder not found" in error_of("train", tmp_path / "file")
 
 
+def test_a_scene_is_near(error_of, scene):
+    for wrong in (scene.parent, scene / "images"):
+        assert f"but {scene} is a scene: hardsplat train " in error_of("train", str(wrong))
+
+
 @pytest.mark.parametrize("name", ["cameras.bin", "images.bin", "points3D.bin"])
 def test_model_files_missing_or_truncated(error_of, broken, name):
     path = broken / MODEL / name

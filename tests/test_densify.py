@@ -6,6 +6,7 @@ import pytest
 from hardsplat import contract
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.pipelines import build_all
+from hardsplat.raster.sort import BLOCK
 from hardsplat.train.refine import record_reset
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.published import record_densify
@@ -100,7 +101,7 @@ def assert_sizes(densifier: Densifier, splats: int, wanted: int) -> None:
     assert (counts["splats"], counts["wanted"], counts["capacity"]) == (splats, wanted, densifier.capacity)
     indirect = densifier.resources["indirect"].download(contract.dtype("Indirect"))[0]
     assert tuple(indirect["splat_groups"]) == (-(-splats // 256), 1, 1)
-    assert tuple(indirect["splat_blocks"]) == (-(-splats // 2048), 1, 1)
+    assert tuple(indirect["splat_blocks"]) == (-(-splats // BLOCK), 1, 1)
     assert (densifier.parameters.read("grow_stats", splats) == 0).all()
 
 

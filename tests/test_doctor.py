@@ -167,7 +167,7 @@ def test_bytes_per_splat():
     each = needs(3)
     totals = {name: need.total for name, need in each.items()}
     assert (totals["sh0"], totals["shN"], totals["adam_shN"], totals["adam_means"], totals["d_means"]) == (12, 15 * 12, 2 * 15 * 12, 24, 12)
-    assert totals["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and totals["digit_counts"] == pytest.approx(0.5)
+    assert totals["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and totals["digit_counts"] == pytest.approx(2.0)
     assert each["shN"].largest == 12 and each["shN"].addressed and not each["splats2d"].addressed
     assert "camera" not in each and "photos" not in each and "d_shN" not in each
     assert sum(needs(0)[name].total for name in trained.values()) == 56

@@ -379,13 +379,13 @@ def test_growth_in_several_reallocations(device, scene):
 
 def test_growth_ends_with_memory(device, scene, monkeypatch):
     """Where the device holds no more, host and GPU still agree on the number of splats."""
-    monkeypatch.setattr("hardsplat.train.session.fitting", lambda *_: 330)
+    monkeypatch.setattr("hardsplat.train.capacity.fitting", lambda *_: 330)
     session = open_session(device, settings(scene, **MCMC))
     for _ in range(4):
         session.run(1)
         session.densify()
         assert session.bound == session.count() <= 330
-    assert session.count() == 330 and "330" in session.growth_stopped
+    assert session.count() == 330 and "330" in session.room.stopped
     session.destroy()
 
 

@@ -32,10 +32,11 @@ def test_which_runs_set_views_apart():
     assert overfit.views_apart(TrainConfig(), 23) == []
 
 
-@pytest.mark.parametrize("gap, found", [(2.9, False), (3.1, True)])
+@pytest.mark.parametrize("gap, found", [(2.4, False), (2.9, True), (3.1, True), (3.6, True)])
 def test_the_gap_decides(gap, found):
     judged = overfit.judged(TrainConfig(), 7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])
     assert judged["regularized"] is found and judged["psnr_others"] - judged["psnr_apart"] == pytest.approx(gap)
+    assert judged["share"] == pytest.approx(np.clip(gap - 2.5, 0, 1))  # no jump that roundings decide on
 
 
 def test_a_run_that_learns_by_heart_is_regularized_from_there_on(on_device, scene, tmp_path, monkeypatch, capfd):

@@ -73,7 +73,7 @@ def finished(tmp_path):
 def test_it_holds_all_of_a_run(finished, drawn):
     path = write_report(finished())
     text = path.read_text()
-    for words in ("a scene", "GPU of the test", "driver 1.2.3", "21.00 dB", ">345<", "rig/b.jpg", "11.600 ms", "forward draw", "9.0 MiB", "float16", "project backward sink"):
+    for words in ("a scene", "GPU of the test", "driver 1.2.3", "21.00 dB", ">345<", "rig/b.jpg", "11.6 ms on", "forward draw", "9.0 MiB", "float16", "project backward sink"):
         assert words in text or words in "".join(parts(path)[1]), words
     assert 'class="changed" title="seed of view order, random start and splits"><td>seed</td><td>7' in text
     assert "Interrupted" not in text and "more in" not in text
@@ -276,7 +276,7 @@ def camera_at_origin() -> Camera:
     return Camera(np.eye(4), np.array([[60.0, 0, 32], [0, 60, 24], [0, 0, 1]]), 64, 48)
 
 
-def test_another_process_makes_the_same_report(finished, drawn):
+def test_other_processes_make_the_same_report(finished, drawn):
     """Processes have no fixtures, so this one draws its plots too."""
     files = []
     for n, make in enumerate((Apart, Maker)):
@@ -289,24 +289,31 @@ def test_another_process_makes_the_same_report(finished, drawn):
 
 
 @pytest.mark.parametrize("program", ["/nonexistent", "/bin/false", "/bin/true"])
-def test_without_that_process_the_report_is_made_here(finished, monkeypatch, program):
+def test_without_those_processes_the_report_is_made_here(finished, monkeypatch, program):
     monkeypatch.setattr("hardsplat.report.apart.sys.executable", program)
     folder = finished(names=("a.jpg",))
     assert handed_over(Apart(), folder) is None
     assert 'class="hs-data"' in (folder / "report.html").read_text() and (folder / "loss.png").is_file()
 
 
-def test_that_process_tells_what_cannot_be_written(finished):
+def test_those_processes_tell_what_cannot_be_written(finished):
     folder = finished(names=("a.jpg",))
     (folder / "loss.png").mkdir()
     with pytest.raises(UserError, match=r"cannot write .*loss\.png"):
         handed_over(Apart(), folder)
 
 
-def test_that_process_ends_with_its_parent(finished):
+@pytest.mark.parametrize("which", ["viewer", "plots"])
+def test_a_process_that_dies_leaves_its_work_to_this_one(finished, which):
+    folder, apart = finished(names=("a.jpg",)), Apart()
+    apart._processes[which].kill()
+    assert handed_over(apart, folder) is None
+    assert 'class="hs-data"' in (folder / "report.html").read_text()
+
+
+def test_those_processes_end_with_their_parent():
     """However it ends: what it waits for ends with it."""
-    apart = Apart()
-    process = apart._process
-    process.stdin.close()
-    assert process.wait(timeout=60) == 0
-    process.stdout.close()
+    for process in Apart()._processes.values():
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+        process.stdout.close()

@@ -9,6 +9,7 @@ from hardsplat import contract
 from hardsplat.gpu.memory import POISON, Buffer, allocate_all
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster import sort
 from hardsplat.raster.sort import BLOCK, record_sort, sort_bytes, sort_passes
 from hardsplat.variants.shapes import SHAPES
 
@@ -19,13 +20,13 @@ LARGEST = 300_000
 class Sorter:
     """The passes recorded once for one capacity, run on any number of keys."""
 
-    def __init__(self, device, capacity: int, command={}):
+    def __init__(self, device, capacity: int, command={}, lanes: int = 0):
         self.capacity = capacity
         self.resources = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")} | allocate_all(device, sort_bytes(capacity))
-        run = build_all(device, sort_passes(command))
+        run = build_all(device, sort_passes(command, lanes))
         self.recorder = Recorder(device, self.resources, timed=True)
         self.recorder.run(run["sizes"], threads=(1,))
-        record_sort(self.recorder, run)
+        record_sort(self.recorder, run, digits=sort._DIGITS, bits=sort._BITS)
         self.recorder.end()
 
     def __call__(self, keys: np.ndarray) -> np.ndarray:
@@ -122,6 +123,24 @@ def test_counts_that_grow_and_shrink_see_no_stale_scratch(fresh):
         np.testing.assert_array_equal(fresh(keys), expected(keys))
 
 
+def test_ranks_by_ballots(session_device, device, monkeypatch):
+    """Where subgroups are narrow, with shorter digits: a subgroup has a counter for every digit in shared memory."""
+    lanes = session_device.subgroup_size
+    if "subgroup_tiles" not in session_device.capabilities:
+        pytest.skip(f"{session_device.name} counts no ballots")
+    monkeypatch.setattr(sort, "WIDE", lanes)
+    monkeypatch.setattr(sort, "_DIGITS", 6)
+    monkeypatch.setattr(sort, "_BITS", 6)
+    sorter = Sorter(session_device, 20_000, lanes=lanes)
+    rng = np.random.default_rng(9)
+    for n in (1, BLOCK + 1, 20_000, 0):
+        for kind in KINDS:
+            sorter.poison()
+            keys = KINDS[kind](rng, n)
+            np.testing.assert_array_equal(sorter(keys), expected(keys), err_msg=f"{kind}, {n}")
+    sorter.destroy()
+
+
 def test_work_sizes(fresh):
     keys = depth_keys(np.random.default_rng(5), 3 * BLOCK + 1)
     visible = fresh(keys).size
@@ -129,6 +148,7 @@ def test_work_sizes(fresh):
     assert tuple(indirect["splat_groups"]) == (3 * BLOCK // 256 + 1, 1, 1)
     assert tuple(indirect["splat_blocks"]) == (4, 1, 1)
     assert tuple(indirect["visible_blocks"]) == (-(-visible // BLOCK), 1, 1)
+    assert tuple(indirect["visible_groups"]) == (-(-visible // 256), 1, 1)
     assert tuple(indirect["draw"]) == (6 * visible, 1, 0, 0)
 
 

@@ -7,16 +7,18 @@ import sys
 
 import numpy as np
 import pytest
+import vulkan as vk
 
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0
-from hardsplat.raster import running
+from hardsplat.gpu.queue import submit
+from hardsplat.raster import running, tiled
 from tests.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'")
 
-from hardsplat.torch import configure, engines, rasterization, shared  # noqa: E402
+from hardsplat.torch import configure, engines, links, rasterization, shared  # noqa: E402
 from hardsplat.torch.links import Shared  # noqa: E402
 
 PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
@@ -187,6 +189,102 @@ class Mapped:
 
     def enter(self): ...
     def close(self): ...
+
+
+class Semaphore:
+    """One that stays within Vulkan."""
+
+    def __init__(self, device):
+        self.device, self.handle = device, vk.vkCreateSemaphore(device.handle, vk.VkSemaphoreCreateInfo(), None)
+
+    def fd(self):
+        return self
+
+    def destroy(self):
+        vk.vkDestroySemaphore(self.device.handle, self.handle, None)
+
+
+class Signalling(Mapped):
+    """Waits and signals by semaphores, as CUDA does; then waits on the host, since tensors of the CPU are used next."""
+
+    def semaphore(self, fd):
+        return fd
+
+    def signal(self, semaphore):
+        submit(semaphore.device, [], signal=semaphore.handle)
+
+    def wait(self, semaphore):
+        submit(semaphore.device, [], wait=semaphore.handle)
+        semaphore.device.wait_idle()
+
+
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_semaphores_order_what_both_sides_do(shared_device, rasterizer, monkeypatch):
+    if "memory_fd" not in shared_device.capabilities or "semaphore_fd" in shared_device.capabilities or shared_device.physical.kind != "CPU":
+        pytest.skip("takes a driver on the CPU that exports memory")
+    scene = random_scene(4, 200, 48, 32, 2)
+    configure(shared_device, rasterizer)
+    wanted = step_of(tensors(scene), scene)
+    configure(shared_device, rasterizer)
+    monkeypatch.setattr(links, "SharedSemaphore", Semaphore)
+    monkeypatch.setattr(shared_device.capabilities, "names", {*shared_device.capabilities.names, "semaphore_fd"})
+    engines._links["cpu"] = Shared(shared_device, Signalling())
+    given = [shared(t).requires_grad_() for t in tensors(scene)]
+    for _ in range(3):
+        for found, expected in zip(step_of(given, scene), wanted):
+            assert relative_l2(found, expected) < 1e-5
+    engine = engines.engine_for(torch.device("cpu"), False)
+    assert len(engine.link._submissions) == 2
+    if rasterizer == "tiled":
+        lack_room(engine, monkeypatch)
+        for found, expected in zip(step_of(given, scene), wanted):
+            assert relative_l2(found, expected) < 1e-5
+    engines.close()
+
+
+def lack_room(engine, monkeypatch) -> None:
+    """Has an engine draw with room for 10 pairs of tile and splat, which it finds out afterwards."""
+    raster = engine._raster
+    monkeypatch.setattr(tiled, "ROOM", 1.0)
+    raster.room, small = 10, raster._pairs(10)
+    for name, buffer in small.items():
+        raster._own.pop(name).destroy()
+        raster._own[name] = buffer
+    raster.resources = {**raster.resources, **small}
+    engine._record_again()
+
+
+def test_images_are_complete_where_there_was_no_room(shared_device):
+    """Several views in a call, of which the first shows nothing; without gradients too."""
+    scene = random_scene(5, 300, 48, 32, 1)
+    configure(shared_device, "tiled")
+    given, (viewmats, Ks) = tensors(scene), cameras(scene, 0.0, 0.0, 0.2)
+    viewmats[0, 2, 3] -= 100
+    weight = torch.tensor(scene["weight"])
+
+    def found():
+        image = rasterization(*given, viewmats, Ks, 48, 32, sh_degree=1, render_mode="RGB+D")[0]
+        return [image.detach(), *torch.autograd.grad((image[..., :3] * weight).sum(), given)]
+
+    wanted = found()
+    engine = engines.engine_for(torch.device("cpu"), False)
+    with pytest.MonkeyPatch.context() as patch:
+        lack_room(engine, patch)
+        for few, many in zip(found(), wanted):
+            assert relative_l2(few, many) < 1e-5
+        assert engine._raster.room > 10 and not engine._short
+        lack_room(engine, patch)
+        with torch.no_grad():
+            assert torch.equal(rasterization(*given, viewmats, Ks, 48, 32, sh_degree=1, render_mode="RGB+D")[0], wanted[0])
+
+
+def step_of(given, scene) -> list:
+    """Image and gradients."""
+    for t in given:
+        t.grad = None
+    image = rasterization(*given, *cameras(scene), 48, 32, sh_degree=2)[0][0]
+    (image * torch.tensor(scene["weight"])).sum().backward()
+    return [image.detach(), *(t.grad for t in given)]
 
 
 @pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])

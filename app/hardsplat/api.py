@@ -21,6 +21,7 @@ from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gaussians import OWN, Gaussians
 from hardsplat.gpu.context import Device
+from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS, rasterizer_named
@@ -71,7 +72,7 @@ class Renderer:
             if self._opened:
                 self.device.close()
             raise
-        self._parts: list = []  # what _release() destroys, last first
+        self._parts = Owned()
         self._key: tuple | None = None
         self._rendered: tuple[Gaussians, list[Camera], bool] | None = None  # what the last forward() was given; whether it was a sequence of cameras
         self._drawn: Camera | None = None  # whose forward pass is still there for a backward pass
@@ -85,8 +86,8 @@ class Renderer:
             return
         self._release()
         try:
-            self.parameters = self._part(Parameters(self.device, capacity, sh_degree, gradients="all"))
-            self.raster = self._part(self._backend.rasterizer(self.device, self.parameters, width, height, replace(self._options, lens=lens), sink=STORE))
+            self.parameters = self._parts.add(Parameters(self.device, capacity, sh_degree, gradients="all"))
+            self.raster = self._parts.add(self._backend.rasterizer(self.device, self.parameters, width, height, replace(self._options, lens=lens), sink=STORE))
             self._record()
         except BaseException:
             self._release()
@@ -95,16 +96,12 @@ class Renderer:
 
     def _record(self) -> None:
         self.resources = self.raster.resources
-        self._forward = self._part(Recorder(self.device, self.resources, timed=True))
+        self._forward = self._parts.add(Recorder(self.device, self.resources, timed=True))
         self.raster.record_forward(self._forward)
-        self._backward = self._part(Recorder(self.device, self.resources, timed=True))
+        self._backward = self._parts.add(Recorder(self.device, self.resources, timed=True))
         self.raster.record_backward(self._backward)
         self._forward.end()
         self._backward.end()
-
-    def _part(self, part):
-        self._parts.append(part)
-        return part
 
     def forward(
         self, gaussians: Gaussians, camera: Camera | Sequence[Camera], sh_degree: int | None = None, background=(0.0, 0.0, 0.0), near: float = 0.01
@@ -152,8 +149,7 @@ class Renderer:
         self._forward.run_once()
         if self.raster.make_room():
             for recorder in (self._forward, self._backward):
-                self._parts.remove(recorder)
-                recorder.destroy()
+                self._parts.drop(recorder)
             self._record()
             self._forward.run_once()
         self._drawn = camera
@@ -220,7 +216,5 @@ class Renderer:
         self.close()
 
     def _release(self) -> None:
-        for part in reversed(self._parts):
-            part.destroy()
-        self._parts = []
+        self._parts.destroy()
         self._key = self._rendered = self._drawn = None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hardsplat.errors import UserError
+from hardsplat.config import TrainConfig
 from hardsplat.fit import raster as fit_raster
 from hardsplat.gpu import bandwidth, probe, shader
 from hardsplat.gpu.passes import ComputePass, DrawPass
@@ -19,14 +20,18 @@ from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, STORE_ROWS, adam
+from hardsplat.raster.sort import sort_passes
 from hardsplat.raster.stochastic import Perturbed
+from hardsplat.raster.tile_lists import counted_passes, digit_lists
 from hardsplat.raster.tile_rows import TiledRows
 from hardsplat.raster.weighed import Weighed
+from hardsplat.train.averaging import averaging_pass
 from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.intrinsics import INTRINSICS_PASS
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
 from hardsplat.train.poses import pose_passes
+from hardsplat.train.resort import resort_passes
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, schedule_passes
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
@@ -58,6 +63,8 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     projections += [fit_raster.Flat(sink) for sink in (fit_raster.STORE, fit_raster.ADAM)]
     for projection in projections:
         yield from projection.passes({})
+    for lanes in (8, 32):
+        yield from (*sort_passes(lanes=lanes), *(p for lists in (counted_passes, digit_lists) for p in lists({"TILES_X": 1, "TILES_Y": 1}, lanes)))
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)
@@ -68,7 +75,8 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     yield from (p for poses, intrinsics in itertools.product((False, True), repeat=2) for p in schedule_passes(poses, intrinsics))
     yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
-        yield from strategy.passes(moments, photo_bytes=4)
+        yield from (*strategy.passes(moments, photo_bytes=4), *resort_passes(moments, strategy.follows))
+    yield averaging_pass(TrainConfig(), STRATEGIES["none"])
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
         yield from mesh_passes(atomics, loss, 1, 1)
 

@@ -8,14 +8,12 @@ BUFFER_indirect(writeonly)
 BUFFER_order(writeonly)
 #include "sort/command.glsl"
 
-const uint BLOCK = GROUP * SORT_ROWS;
-
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g < counts.splats) order[g] = g;
     if (g == 0u) {
         counts.visible = counts.splats;
-        indirect.visible_blocks = fold((counts.splats + BLOCK - 1u) / BLOCK);
+        indirect.visible_groups = fold((counts.splats + GROUP - 1u) / GROUP);
         indirect.draw = draw_command(counts.splats);
     }
 }

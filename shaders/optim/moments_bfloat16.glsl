@@ -10,6 +10,9 @@
 
 #define MOMENT uint16_t
 #define FOUR_MOMENTS uvec2
+// As 32 bits, and back.
+#define bits_of(moment) uint(moment)
+#define moment_of(bits) MOMENT(bits)
 
 // 16 random bits for each of 4 + 4 moments.
 uvec4 rounding_noise(uvec4 key) { return random_bits(key); }

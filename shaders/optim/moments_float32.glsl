@@ -1,6 +1,9 @@
 // <moments>: as computed.
 #define MOMENT float
 #define FOUR_MOMENTS vec4
+// As 32 bits, and back.
+#define bits_of(moment) floatBitsToUint(moment)
+#define moment_of(bits) uintBitsToFloat(bits)
 
 uvec4 rounding_noise(uvec4 key) { return uvec4(0u); }
 FOUR_MOMENTS stored(vec4 moments, uvec2 noise) { return moments; }

@@ -7,8 +7,9 @@
 #include <lens>
 #include "gaussian2d.glsl"
 
-const uint LANES = 64u;
-layout(local_size_x = LANES) in;
+layout(local_size_x = 64) in;
+layout(local_size_x_id = 0) in;
+const uint LANES = gl_WorkGroupSize.x;  // at most GROUP
 layout(constant_id = 2) const bool ANTIALIASED = false;
 
 UNIFORM_planes

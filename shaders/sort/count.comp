@@ -1,4 +1,4 @@
-// Radix sort, step 1 of 3: how often each digit occurs in each block of keys.
+// Radix sort: how often each value of a digit occurs in each block of keys, for digits that nobody counted yet.
 #include "common.glsl"
 #include "contract/sort.glsl"
 
@@ -7,19 +7,16 @@ BUFFER_counts(readonly)
 BUFFER_keys(readonly)
 BUFFER_digit_counts(writeonly)
 #include "sort/keys.glsl"
-
-shared uint histogram[RADIX];
+#include "sort/histogram.glsl"
 
 void main() {
     uint t = gl_LocalInvocationID.x, block = group_index();
     if (block >= blocks_in_use()) return;
-    histogram[t] = 0u;
-    barrier();
+    begin_histogram();
     for (uint row = 0u; row < SORT_ROWS; ++row) {
         uint i = block * BLOCK + row * GROUP + t;
         uint key = i < key_count() ? keys[i] : NOT_VISIBLE;
-        if (is_in(i, key)) atomicAdd(histogram[digit_of(key)], 1u);
+        if (is_in(i, key)) count_digit(digit_of(key));
     }
-    barrier();
-    digit_counts[t * row_stride() + block] = histogram[t];
+    end_histogram(block);
 }

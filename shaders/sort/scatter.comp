@@ -1,5 +1,6 @@
-// Radix sort, step 3 of 3: moves keys and values behind all that sort before them, keeping the order of equal digits.
-// The rank among equal digits of a row of GROUP keys comes from one bit mask a digit, so it needs no subgroup size.
+// Radix sort, step 2 of 2: moves keys and values behind all that sort before them, keeping the order of equal digits, and counts the next digit where they go.
+// A segment of the workgroup, see <rank>, ranks its own neighbouring keys of the block without waiting for the others; then the segments' counts are added up. Keys are
+// put in order in shared memory first, so that neighbouring threads write to neighbouring places.
 #include "common.glsl"
 #include "contract/sort.glsl"
 
@@ -12,53 +13,65 @@ BUFFER_keys(readonly)
 BUFFER_order(readonly)
 BUFFER_keys_alt(writeonly)
 BUFFER_order_alt(writeonly)
-BUFFER_digit_counts(readonly)
+BUFFER_digit_counts(restrict)
 BUFFER_digit_totals(readonly)
 #include "sort/keys.glsl"
 #include "sort/command.glsl"
 #include "scan.glsl"
-
-const uint WORDS = GROUP / 32u;
-shared uint masks[WORDS * RADIX];  // who of the row has this digit; word by word, so that neighbouring digits lie in different banks
-shared uint next_place[RADIX];
+// SEGMENT threads; thread(); begin_ranks(), in_segment(digit, here): how many of the segment's keys of this digit come before this one
+#include <rank>
+shared uint sorted_keys[BLOCK], sorted_values[BLOCK], offsets[DIGITS];  // offsets: from the place within the block to that of all
 
 void main() {
     uint t = gl_LocalInvocationID.x, block = group_index(), visible;  // or the number of pairs
-    uint before = scan_group(digit_totals[t], visible);
+    uint before = scan_group(t < DIGITS ? digit_totals[t] : 0u, visible);
     if (block == 0u && t == 0u && FIRST) {
         counts.visible = visible;
         indirect.visible_blocks = fold((visible + BLOCK - 1u) / BLOCK);
+        indirect.visible_groups = fold((visible + GROUP - 1u) / GROUP);
         indirect.draw = draw_command(visible);
     }
     uint count = FIRST ? counts.splats : visible;
     if (block * BLOCK >= count) return;
-    next_place[t] = before + digit_counts[t * row_stride() + block];
-    for (uint w = 0u; w < WORDS; ++w) masks[w * RADIX + t] = 0u;
-    barrier();
-
+    if (t < DIGITS) before += digit_counts[row_of(t, TURN) + block];
+    uint segment = thread() / SEGMENT, first = block * BLOCK + segment * SEGMENT * SORT_ROWS + thread() % SEGMENT;
+    uint key[SORT_ROWS], value[SORT_ROWS], rank[SORT_ROWS];
     for (uint row = 0u; row < SORT_ROWS; ++row) {
-        uint i = block * BLOCK + row * GROUP + t;
-        uint key = i < count ? keys[i] : NOT_VISIBLE;
-        bool here = i < count && !(FIRST && key == NOT_VISIBLE);
-        uint digit = digit_of(key), rank = 0u, in_row = 0u;
-        if (here) atomicOr(masks[t / 32u * RADIX + digit], 1u << (t & 31u));
-        barrier();
-        if (here) {
-            for (uint w = 0u; w < WORDS; ++w) {
-                uint mask = masks[w * RADIX + digit];
-                in_row += bitCount(mask);
-                if (w < t / 32u) rank += bitCount(mask);
-                if (w == t / 32u) rank += bitCount(mask & ((1u << (t & 31u)) - 1u));
-            }
-            uint place = next_place[digit] + rank;
-            if (!LAST) keys_alt[place] = key;
-            order_alt[place] = FIRST ? i : order[i];
+        uint i = first + row * SEGMENT;
+        key[row] = i < count ? keys[i] : NOT_VISIBLE;
+        value[row] = FIRST ? i : i < count ? order[i] : 0u;
+    }
+    begin_ranks();
+    for (uint row = 0u; row < SORT_ROWS; ++row) {
+        bool here = first + row * SEGMENT < count && !(FIRST && key[row] == NOT_VISIBLE);
+        rank[row] = in_segment(segment, digit_of(key[row]), here);
+        if (!here) rank[row] = NOT_VISIBLE;
+    }
+    barrier();
+    uint own = 0u, within, keys_here;
+    if (t < DIGITS)
+        for (uint s = 0u; s < GROUP / SEGMENT; ++s) own += places[s << BITS | t];
+    within = scan_group(own, keys_here);
+    if (t < DIGITS) {
+        offsets[t] = before - within;
+        for (uint s = 0u; s < GROUP / SEGMENT; ++s) {
+            uint more = places[s << BITS | t];
+            places[s << BITS | t] = within;
+            within += more;
         }
-        barrier();
-        if (here && rank == in_row - 1u) {  // the last of its digit prepares the next row
-            next_place[digit] += in_row;
-            for (uint w = 0u; w < WORDS; ++w) masks[w * RADIX + digit] = 0u;
-        }
-        barrier();
+    }
+    barrier();
+    for (uint row = 0u; row < SORT_ROWS; ++row) {
+        if (rank[row] == NOT_VISIBLE) continue;
+        uint place = places[segment << BITS | digit_of(key[row])] + rank[row];
+        sorted_keys[place] = key[row];
+        sorted_values[place] = value[row];
+    }
+    barrier();
+    for (uint i = t; i < keys_here; i += GROUP) {
+        uint own_key = sorted_keys[i], place = offsets[digit_of(own_key)] + i;
+        if (!LAST) keys_alt[place] = own_key;
+        order_alt[place] = sorted_values[i];
+        if (NEXT) atomicAdd(digit_counts[row_of(next_digit_of(own_key), 1u - TURN) + place / BLOCK], 1u);
     }
 }

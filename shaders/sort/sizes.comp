@@ -11,10 +11,9 @@ const uint BLOCK = GROUP * SORT_ROWS;
 void main() {
     indirect.splat_groups = fold((counts.splats + GROUP - 1u) / GROUP);
     indirect.splat_blocks = fold((counts.splats + BLOCK - 1u) / BLOCK);
-    indirect.visible_blocks = fold(0u);
+    indirect.visible_blocks = indirect.visible_groups = fold(0u);
     indirect.draw = uvec4(0u, 1u, 0u, 0u);
     indirect.pair_blocks = fold(0u);
-    indirect.pair_groups = fold(1u);
     indirect.buckets = fold(0u);
     counts.visible = counts.pairs = counts.pairs_wanted = counts.pairs_wanted_high = 0u;
 }

@@ -1,5 +1,7 @@
-// The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone leaves every tile's splats in depth order.
-// A thread finds the splat of its pair by two binary searches: however many pairs one splat has, threads do alike.
+// The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone leaves every tile's splats in depth order; and counts for
+// that sort, see <histogram>. A workgroup has a block of pairs. It finds the splats that they are of, and where the pairs of each begin, by looking at all of them at
+// once; a thread then finds the splat of a pair among those: however many pairs one splat has, threads do alike.
+#extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
@@ -11,28 +13,65 @@ BUFFER_tile_reaches(readonly)
 BUFFER_pair_sums(readonly)
 BUFFER_pair_tiles(writeonly)
 BUFFER_pair_splats(writeonly)
+BUFFER_digit_counts(writeonly)
+#include "contract/sort.glsl"
+#include <histogram>
 
-const uint BLOCK = GROUP * SORT_ROWS;
+const uint MOST = 8u * GROUP;  // splats that a block of pairs is looked for among; of more, which touch nothing mostly, each thread asks memory
+shared uint firsts[MOST], found[2];
+
+// The first pair of a splat, counted from that of all.
+uint first_pair(uint rank) { return pair_sums[rank / GROUP] + tile_reaches[rank].first; }
+
+// The groups of splats that have the pairs `begin` and `last`: of the last group that begins at or before it, the number.
+uvec2 groups_with(uint begin, uint last, uint groups) {
+    uint t = gl_LocalInvocationID.x;
+    if (t < 2u) found[t] = 0u;
+    for (uint step = groups; step > 1u;) {
+        uint span = step;
+        step = (span + GROUP - 1u) / GROUP;
+        barrier();
+        uvec2 from = uvec2(found[0], found[1]);
+        barrier();
+        uvec2 at = from + t * step;
+        if (t * step < span && at.x < groups && pair_sums[at.x] <= begin) atomicMax(found[0], at.x);
+        if (t * step < span && at.y < groups && pair_sums[at.y] <= last) atomicMax(found[1], at.y);
+    }
+    barrier();
+    return uvec2(found[0], found[1]);
+}
 
 void main() {
-    uint blocks = (counts.visible + BLOCK - 1u) / BLOCK;
-    for (uint row = 0u; row < SORT_ROWS; ++row) {
-        uint pair = (group_index() * SORT_ROWS + row) * GROUP + gl_LocalInvocationID.x;
-        if (pair >= counts.pairs) return;
-        uint low = 0u, high = blocks;  // the last block with pair_sums <= pair
-        while (high - low > 1u) {
-            uint middle = (low + high) / 2u;
-            if (pair_sums[middle] <= pair) low = middle; else high = middle;
-        }
-        uint within = pair - pair_sums[low];
-        high = min((low + 1u) * BLOCK, counts.visible);
-        low *= BLOCK;  // the last of its splats with `first` <= within
-        while (high - low > 1u) {
-            uint middle = (low + high) / 2u;
-            if (tile_reaches[middle].first <= within) low = middle; else high = middle;
-        }
-        TileReach r = tile_reaches[low];
-        pair_tiles[pair] = tile_at(ellipse_of(tile_splats[low], r), within - r.first);
-        pair_splats[pair] = low;
+    uint t = gl_LocalInvocationID.x, begin = group_index() * BLOCK, behind = min(begin + BLOCK, counts.pairs);
+    if (begin >= counts.pairs) return;
+    uvec2 groups = groups_with(begin, behind - 1u, (counts.visible + GROUP - 1u) / GROUP);
+    uint base = groups.x * GROUP, ranks = min((groups.y + 1u) * GROUP, counts.visible) - base;
+    if (ranks <= MOST)
+        for (uint i = t; i < ranks; i += GROUP) firsts[i] = first_pair(base + i);
+    begin_tiles();
+    uint pairs[SORT_ROWS], low[SORT_ROWS];  // the last splat that begins at or before each pair
+    [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row) {
+        pairs[row] = begin + row * GROUP + t;
+        low[row] = 0u;
     }
+    for (uint span = ranks; span > 1u;) {
+        uint part = span / 2u;
+        [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row)
+            if ((ranks <= MOST ? firsts[low[row] + part] : first_pair(base + low[row] + part)) <= pairs[row]) low[row] += part;
+        span -= part;
+    }
+    TileSplat splats[SORT_ROWS];
+    TileReach reaches_of[SORT_ROWS];
+    [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row) {
+        splats[row] = tile_splats[base + low[row]];
+        reaches_of[row] = tile_reaches[base + low[row]];
+    }
+    [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row) {
+        if (pairs[row] >= behind) continue;
+        uint rank = base + low[row], tile = tile_at(ellipse_of(splats[row], reaches_of[row]), pairs[row] - pair_sums[rank / GROUP] - reaches_of[row].first);
+        pair_tiles[pairs[row]] = tile;
+        pair_splats[pairs[row]] = rank;
+        count_tile(tile);
+    }
+    end_tiles(group_index());
 }

@@ -36,6 +36,16 @@ void visit_two(uint i, uint k) {
     }
 }
 
+void visit_four(uvec4 i, uint count) {
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
+        vec4 alphas = vec4(alpha_at(i.x, j), alpha_at(i.y, j), alpha_at(i.z, j), alpha_at(i.w, j));
+        blend(j, alphas.x, conic_color_of(i.x).yzw);
+        blend(j, alphas.y, conic_color_of(i.y).yzw);
+        blend(j, alphas.z, conic_color_of(i.z).yzw);
+        if (count > 3u) blend(j, alphas.w, conic_color_of(i.w).yzw);
+    }
+}
+
 void main() {
     if (!take_share()) return;
     ivec2 size = imageSize(target), first = ivec2(first_pixel());

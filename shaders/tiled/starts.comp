@@ -9,8 +9,8 @@ BUFFER_pair_tiles(readonly)
 BUFFER_tile_starts(writeonly)
 
 void main() {
-    uint i = group_index() * GROUP + gl_LocalInvocationID.x;
-    if (i > counts.pairs) return;
-    uint from = i > 0u ? pair_tiles[i - 1u] + 1u : 0u, to = i < counts.pairs ? pair_tiles[i] : TILES;
-    for (uint tile = from; tile <= to; ++tile) tile_starts[tile] = i;
+    for (uint i = group_index() * GROUP * SORT_ROWS + gl_LocalInvocationID.x, row = 0u; row < SORT_ROWS && i <= counts.pairs; ++row, i += GROUP) {
+        uint from = i > 0u ? pair_tiles[i - 1u] + 1u : 0u, to = i < counts.pairs ? pair_tiles[i] : TILES;
+        for (uint tile = from; tile <= to; ++tile) tile_starts[tile] = i;
+    }
 }

@@ -1,4 +1,4 @@
-// The pairs of all sort blocks of visible splats -> those before each block, behind the last their sum, and work sizes. One workgroup.
+// The pairs of every GROUP visible splats -> those before each GROUP, behind the last their sum, and work sizes. One workgroup.
 // Pairs beyond the buffers are dropped: the farthest ones.
 #include "common.glsl"
 #include "contract/tiles.glsl"
@@ -13,7 +13,7 @@ BUFFER_pair_tiles(readonly)
 BUFFER_pair_sums(restrict)
 #include "scan.glsl"
 
-const uint BLOCK = GROUP * SORT_ROWS;
+const uint BLOCK = GROUP * SORT_ROWS, EACH = 8u;  // sums of a thread
 
 // Sums of pairs in two words, low and high: many large splats on many tiles make more than 2^32.
 uvec2 add(uvec2 sum, uint value) {
@@ -22,27 +22,34 @@ uvec2 add(uvec2 sum, uint value) {
 }
 uint saturated(uvec2 sum) { return sum.y > 0u ? 0xFFFFFFFFu : sum.x; }
 
-// `sum` and what was scanned as low and high 16 bits apart, so that GROUP of them fit 32 bits.
+// `sum` and what was scanned as low and high 16 bits apart, so that EACH * GROUP of them fit 32 bits.
 uvec2 add_halves(uvec2 sum, uint low, uint high) {
     return add(add(uvec2(sum.x, sum.y + (high >> 16u)), low), high << 16u);
 }
 
 void main() {
-    uint t = gl_LocalInvocationID.x, blocks = (counts.visible + BLOCK - 1u) / BLOCK, low_total, high_total;
+    uint t = gl_LocalInvocationID.x, groups = (counts.visible + GROUP - 1u) / GROUP, low_total, high_total;
     uvec2 before = uvec2(0u);
-    for (uint start = 0u; start < blocks; start += GROUP) {
-        uint block = start + t, value = block < blocks ? pair_sums[block] : 0u;
-        uint low = scan_group(value & 0xFFFFu, low_total), high = scan_group(value >> 16u, high_total);
-        if (block < blocks) pair_sums[block] = saturated(add_halves(before, low, high));
+    for (uint start = 0u; start < groups; start += EACH * GROUP) {
+        uint first = start + EACH * t, values[EACH], low = 0u, high = 0u, used = min((groups - start + EACH - 1u) / EACH, GROUP);
+        for (uint i = 0u; i < EACH; ++i) {
+            values[i] = first + i < groups ? pair_sums[first + i] : 0u;
+            low += values[i] & 0xFFFFu;
+            high += values[i] >> 16u;
+        }
+        uvec2 running = add_halves(before, scan_group(low, used, low_total), scan_group(high, used, high_total));
+        for (uint i = 0u; i < EACH && first + i < groups; ++i) {
+            pair_sums[first + i] = saturated(running);
+            running = add(running, values[i]);
+        }
         before = add_halves(before, low_total, high_total);
     }
     if (t > 0u) return;
-    pair_sums[blocks] = saturated(before);
+    pair_sums[groups] = saturated(before);
     uint pairs = min(saturated(before), uint(pair_tiles.length()));
     counts.pairs = pairs;
     counts.pairs_wanted = before.x;
     counts.pairs_wanted_high = before.y;
-    indirect.pair_blocks = fold((pairs + BLOCK - 1u) / BLOCK);
-    indirect.pair_groups = fold(pairs / GROUP + 1u);
+    indirect.pair_blocks = fold(pairs / BLOCK + 1u);
     indirect.buckets = fold((pairs / BUCKET + TILES) * PARTS);
 }

@@ -5,7 +5,7 @@
 
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
-layout(constant_id = 14) const bool BY_TWO = false;  // splats are visited two at a time, where there are as many
+layout(constant_id = 14) const uint AT_ONCE = 1u;   // splats that are visited together, where there are as many: 1, 2 or 4
 layout(constant_id = 9) const bool BY_PAIR = false;  // sums are kept by pair, not by splat
 
 BUFFER_tile_starts(readonly)
@@ -22,7 +22,9 @@ shared uint finished_subgroups;
 uint tile, begin, end;      // of this workgroup: its tile, and its pairs
 void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
 void visit(uint i);         // splat i of the batch, at this lane's pixels
-void visit_two(uint i, uint k);  // splat i and then splat k, whose latencies hide each other
+// Several, one behind the other, whose latencies hide each other.
+void visit_two(uint i, uint k);
+void visit_four(uvec4 i, uint count);  // 3 or 4
 bool finished();            // whether they take no more splats
 vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
 vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
@@ -72,13 +74,22 @@ void walk() {
                 for (uint bits = touching[w]; bits != 0u;) {
                     uint nearer = chunk + 32u * w + uint(findLSB(bits));
                     bits &= bits - 1u;
-                    if (!BY_TWO || bits == 0u) {
+                    if (AT_ONCE == 1u || bits == 0u) {
                         visit(nearer);
                         continue;
                     }
-                    uint farther = chunk + 32u * w + uint(findLSB(bits));
+                    uvec4 several = uvec4(nearer);
+                    several.y = chunk + 32u * w + uint(findLSB(bits));
                     bits &= bits - 1u;
-                    visit_two(nearer, farther);
+                    if (AT_ONCE == 2u || bits == 0u) {
+                        visit_two(several.x, several.y);
+                        continue;
+                    }
+                    several.z = chunk + 32u * w + uint(findLSB(bits));
+                    bits &= bits - 1u;
+                    if (bits != 0u) several.w = chunk + 32u * w + uint(findLSB(bits));
+                    visit_four(several, bits != 0u ? 4u : 3u);
+                    bits &= bits - 1u;
                 }
             done = subgroupAll(finished());
             if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);

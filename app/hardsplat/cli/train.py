@@ -1,5 +1,6 @@
 """`hardsplat train`."""
 
+import shlex
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -86,8 +87,18 @@ def require_scene(config):
     is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json", "transforms_train.json"))
     if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
         raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")
+    if not (config.resume or _has_poses(config.data_dir)) and (near := _scene_near(config.data_dir)):
+        raise UserError(f"{config.data_dir}: no camera poses are in this folder, but {near} is a scene: hardsplat train {shlex.quote(str(near))}")
     if not (config.resume or _has_poses(config.data_dir)) and (found := _photographs(config.data_dir)):
         raise UserError(f"{config.data_dir}: {found} without camera poses; add --sfm to find them first (hardsplat sfm {config.data_dir} does that alone)")
+
+
+def _scene_near(path):
+    """The scene whose images a folder holds, or the first one that lies in it; None where there is neither."""
+    if not path.is_dir():
+        return None
+    inside = [folder for folder in sorted(path.iterdir()) if folder.is_dir() and _has_poses(folder)]
+    return path.parent if path.name.startswith("images") and _has_poses(path.parent) else next(iter(inside), None)
 
 
 def _photographs(path):

@@ -5,7 +5,10 @@ from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
 DRAW = Subsystem(
     "draw",
     "per-pixel state of draws",
-    buffers=(BufferSpec(45, "blocks", "uvec4", ("segments", "pixels"), "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),),
+    buffers=(
+        BufferSpec(45, "blocks", "uvec4", ("segments", "pixels"), "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
+        BufferSpec(67, "fronts", "float", ("pixels",), "transmittance behind the stretches of the forward draw so far"),
+    ),
     images=(
         ImageSpec(46, "layers", "`target` of each depth segment by itself, one below the other, nearest first"),
         ImageSpec(47, "state", "what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other"),

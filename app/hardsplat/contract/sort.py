@@ -7,8 +7,8 @@ SORT = Subsystem(
     "keys and order of splats",
     constants={
         "NOT_VISIBLE": Constant(0xFFFFFFFF, "uint", "depth key of a culled splat"),
-        "SORT_ROWS": Constant(8, "uint", "keys per thread of a sort block: 2048 keys a block"),
-        "RADIX": Constant(256, "uint", "8-bit digits, 4 passes over a 32-bit key"),
+        "SORT_ROWS": Constant(4, "uint", "keys per thread of a sort block: 1024 keys a block"),
+        "RADIX": Constant(256, "uint", "digits of at most 8 bits, 4 of them in a 32-bit key"),
         "MESH_SPLATS": Constant(32, "uint", "splats of a mesh workgroup, one a thread: 128 vertices and 64 triangles, below every limit Vulkan guarantees"),
     },
     buffers=(
@@ -16,7 +16,7 @@ SORT = Subsystem(
         BufferSpec(21, "keys_alt", "uint", ("splats",), "sort scratch"),
         BufferSpec(22, "order", "uint", ("splats",), "visible splats, nearest first"),
         BufferSpec(23, "order_alt", "uint", ("splats",), "sort scratch"),
-        BufferSpec(24, "digit_counts", "uint", (256, "sort blocks"), "keys per digit and block, then their running sums"),
+        BufferSpec(24, "digit_counts", "uint", (2, 256, "sort blocks"), "keys per digit and block, then their running sums; for this digit and for the next"),
         BufferSpec(25, "digit_totals", "uint", (256,), "keys per digit"),
     ),
     uses=("core",),

@@ -125,7 +125,7 @@ class Run:
                         self.preview.turn(session)
                     if self.on_frame:
                         session.drain()
-                        self.on_frame(session.step, session.resources["target"])
+                        self.on_frame(session.step, session.target)
                 session.drain()
             metrics = self._finish(time.perf_counter() - started)
             if stopping.asked:

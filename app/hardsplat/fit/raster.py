@@ -22,11 +22,10 @@ from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.hardware import HardwareRasterizer
 from hardsplat.raster.projection import Plain, allocate_drawn
-from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.sinks import Sink
-from hardsplat.raster.sort import BLOCK, RADIX, SORT_PASSES
+from hardsplat.raster.sort import RADIX, SORT_PASSES
 from hardsplat.raster.tile_lists import count_pass
 from hardsplat.raster.tile_rows import TiledOptions
 from hardsplat.raster.tiled import TiledRasterizer
@@ -143,7 +142,7 @@ class WalkRasterizer:
         passes = [*self.projection.passes(), *walk_passes(row, backward, atomics, width, height, lanes, pixels)]
         self.pipelines = build_all(device, passes)
         capacity, target = parameters.capacity, FORMATS["float32"]
-        areas = {"tile_splats": capacity, "tile_reaches": capacity, "pair_sums": -(-capacity // BLOCK) + 1}
+        areas = {"tile_splats": capacity, "tile_reaches": capacity, "pair_sums": -(-capacity // contract.CONSTANTS["GROUP"]) + 1}
         own: dict[str, Buffer | Image] = {**allocate_all(device, {name: n * contract.itemsize(name) for name, n in areas.items()})}
         self._own = own
         try:
@@ -158,7 +157,7 @@ class WalkRasterizer:
     def record_forward(self, recorder: Recorder, picture: str = "image", rest: Recorder | None = None) -> None:
         """blobs, camera, counts -> target. There is no other picture than the image, and there are no pairs to be counted."""
         self.projection.record_forward(recorder, self.pipelines)
-        recorder.run(self.pipelines["tile count"], indirect="visible_blocks")
+        recorder.run(self.pipelines["tile count"], indirect="visible_groups")
         self._draw(recorder, self.pipelines["draw"])
 
     def record_backward(self, recorder: Recorder) -> None:
@@ -188,7 +187,10 @@ def rasterizer_of(device: Device, wanted: str) -> str:
     return name_of(FIT_RASTERS, row)
 
 
-def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink) -> Rasterizer:
+FlatRasterizer = WalkRasterizer | TiledRasterizer | HardwareRasterizer  # behind a projection that is a Flat
+
+
+def open_rasterizer(device: Device, parameters: BlobBuffers, width: int, height: int, options: FitOptions, sink: Sink) -> FlatRasterizer:
     """What `options` name. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated."""
     name = rasterizer_of(device, options.rasterizer)
     row = FIT_RASTERS[name]

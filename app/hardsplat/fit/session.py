@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
-from hardsplat.fit.raster import ADAM, FitOptions, open_rasterizer, rasterizer_of
+from hardsplat.fit.raster import ADAM, FitOptions, Flat, open_rasterizer, rasterizer_of
 from hardsplat.footprint import by_purpose
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, buffer_in
+from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
@@ -60,7 +63,7 @@ class FitSession(BatchedSession):
         self.background = np.full(3, float(config.background == "white"))
         self.spacing = float(np.sqrt(self.width * self.height / capacity))
         self._pairs = PairRoom()
-        self._parts: list = []
+        self._parts = Owned()
         self._recorded = Recordings(device, {})
         try:
             self._allocate(capacity, pack(photo))
@@ -68,31 +71,27 @@ class FitSession(BatchedSession):
             self.destroy()
             raise
 
-    def _part(self, part):
-        self._parts.append(part)
-        return part
-
     def _allocate(self, capacity: int, words: np.ndarray) -> None:
         device = self.device
-        self.blobs = self._part(BlobBuffers(device, capacity, ("adam_blobs",)))
+        self.blobs = self._parts.add(BlobBuffers(device, capacity, ("adam_blobs",)))
         self.rasterizer = rasterizer_of(device, self.config.rasterizer)
         options = FitOptions(**{name: getattr(self.config, name) for name in FitOptions.__dataclass_fields__})
-        self.raster = self._part(open_rasterizer(device, self.blobs, self.width, self.height, options, ADAM))
-        self._shared = {}
+        self.raster = self._parts.add(open_rasterizer(device, self.blobs, self.width, self.height, options, ADAM))
+        self._shared: dict[str, Buffer | Image] = {}
         for name, n, host in (("views", 1, False), ("schedule", HISTORY, True), ("history", HISTORY, True)):
-            self._shared[name] = self._part(Buffer(device, n * contract.itemsize(name), name, host))
+            self._shared[name] = self._parts.add(Buffer(device, n * contract.itemsize(name), name, host))
         for name, values in told(self.config, self.spacing).items():
-            self._shared[name] = self._part(Buffer(device, values.nbytes, name))
+            self._shared[name] = self._parts.add(Buffer(device, values.nbytes, name))
             self._shared[name].upload(values)
         allocate = allocate_squared if self.config.loss == "l2" else allocate_loss
-        self._shared["photos"] = self._part(Buffer(device, words.nbytes, "photos"))
+        self._shared["photos"] = self._parts.add(Buffer(device, words.nbytes, "photos"))
         compared = allocate(device, self.width, self.height)
         self._shared |= compared
-        self._parts += compared.values()
+        self._parts.add_all(compared.values())
         self._shared["photos"].upload(words)
         self._shared["views"].upload(canvas_data(self.width, self.height))
-        self._shared["schedule"].fill(0)  # always the one view
-        self._batches = self._part(Batches(device, self._shared["history"], self._on_batch))
+        buffer_in(self._shared, "schedule").fill(0)  # always the one view
+        self._batches = self._parts.add(Batches(device, buffer_in(self._shared, "history"), self._on_batch))
         self._record()
 
     def _record(self) -> None:
@@ -114,7 +113,8 @@ class FitSession(BatchedSession):
             record_begin(recorder, run)
             self.raster.record_forward(recorder)
 
-        self._begin = recorded(lambda r: self.raster.projection.record_begin(r, self.raster.pipelines))
+        projection = cast(Flat, self.raster.projection)
+        self._begin = recorded(lambda r: projection.record_begin(r, self.raster.pipelines))
         self._draw = recorded(draw)
         self._measure = recorded(lambda r: record_metrics(r, run, self.width, self.height))
         self._batches.record(recorded, step)
@@ -167,11 +167,17 @@ class FitSession(BatchedSession):
         self._batches.submit(self.step, steps, self.raster.room)
         self.step += steps
 
+    @property
+    def target(self) -> Image:
+        """What was drawn last."""
+        found = self.resources["target"]
+        assert isinstance(found, Image)
+        return found
+
     def destroy(self) -> None:
         self.device.wait_idle()
-        for part in (self._recorded, *reversed(self._parts)):
-            part.destroy()
-        self._parts = []
+        self._recorded.destroy()
+        self._parts.destroy()
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""

@@ -34,17 +34,16 @@ class Fence:
     def __init__(self, device: Device):
         self.device = device
         self.handle = vk.vkCreateFence(device.handle, vk.VkFenceCreateInfo(), None)
+        self._handles = vk.ffi.new("VkFence[]", [self.handle])
 
     def wait(self) -> None:
         """Waits in slices: Python answers Ctrl-C only between calls."""
-        while True:
-            try:
-                vk.vkWaitForFences(self.device.handle, 1, [self.handle], True, _SLICE_NS)
-                break
-            except vk.VkTimeout:
-                pass
-            except vk.VkErrorDeviceLost:
-                raise DeviceLost(f"{self.device.name} stopped answering") from None
+        while (result := vk.lib.vkWaitForFences(self.device.handle, 1, self._handles, True, _SLICE_NS)) == vk.VK_TIMEOUT:
+            pass
+        if result == vk.VK_ERROR_DEVICE_LOST:
+            raise DeviceLost(f"{self.device.name} stopped answering")
+        if result != vk.VK_SUCCESS:
+            raise vk.exception_codes[result]
         self.device.check_validation()
 
     def done(self) -> bool:
@@ -57,7 +56,7 @@ class Fence:
         return True
 
     def reset(self) -> None:
-        vk.vkResetFences(self.device.handle, 1, [self.handle])
+        vk.lib.vkResetFences(self.device.handle, 1, self._handles)
 
     def destroy(self) -> None:
         """May be called again."""
@@ -83,24 +82,40 @@ class SharedSemaphore:
         vk.vkDestroySemaphore(self.device.handle, self.handle, None)
 
 
+class Submission:
+    """Recorded command buffers, which go to the queue in order as often as wanted; the same one may appear many times.
+
+    signal: a semaphore for who takes the outcome. wait: one that they wait for. Must not outlive any of them. What Vulkan is told is written once, since the package
+    takes longer for that than the driver for the rest.
+    """
+
+    def __init__(self, device: Device, commands: Sequence, signal=None, wait=None):
+        self.device = device
+        handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
+        waits, stages = ([], []) if wait is None else ([wait], [ALL])
+        self._info = vk.VkSubmitInfo(
+            pWaitSemaphores=waits,
+            pWaitDstStageMask=stages,
+            commandBufferCount=len(commands),
+            pCommandBuffers=handles,
+            pSignalSemaphores=[] if signal is None else [signal],
+        )
+
+    def submit(self, fence: Fence | None = None) -> None:
+        """Raises DeviceLost, OutOfMemory."""
+        result = vk.lib.vkQueueSubmit(self.device.queue, 1, vk.ffi.addressof(self._info), fence.handle if fence else vk.ffi.NULL)
+        if result == vk.VK_ERROR_DEVICE_LOST:
+            raise DeviceLost(f"{self.device.name} stopped answering")
+        if result in (vk.VK_ERROR_OUT_OF_DEVICE_MEMORY, vk.VK_ERROR_OUT_OF_HOST_MEMORY):
+            raise OutOfMemory(f"{self.device.name} ran out of memory while running")
+        if result != vk.VK_SUCCESS:
+            raise vk.exception_codes[result]
+        self.device.check_validation()
+
+
 def submit(device: Device, commands: Sequence, fence: Fence | None = None, signal=None, wait=None) -> None:
-    """Queues recorded command buffers in order; the same one may appear many times. signal: a semaphore for who takes the outcome. wait: one that they wait for."""
-    handles = vk.ffi.new("VkCommandBuffer[]", [getattr(c, "commands", c) for c in commands])
-    waits, stages = ([], []) if wait is None else ([wait], [ALL])
-    info = vk.VkSubmitInfo(
-        pWaitSemaphores=waits,
-        pWaitDstStageMask=stages,
-        commandBufferCount=len(commands),
-        pCommandBuffers=handles,
-        pSignalSemaphores=[] if signal is None else [signal],
-    )
-    try:
-        vk.vkQueueSubmit(device.queue, 1, [info], fence.handle if fence else None)
-    except vk.VkErrorDeviceLost:
-        raise DeviceLost(f"{device.name} stopped answering") from None
-    except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
-        raise OutOfMemory(f"{device.name} ran out of memory while running") from None
-    device.check_validation()
+    """Queues recorded command buffers once, see Submission."""
+    Submission(device, commands, signal, wait).submit(fence)
 
 
 def begin(device: Device, commands=None):

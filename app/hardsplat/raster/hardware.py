@@ -31,6 +31,7 @@ from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
 from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
+from hardsplat.raster.sort import ranking_lanes
 from hardsplat.raster.stretches import record_stretches, stretched
 from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
@@ -123,7 +124,7 @@ def first(device: Device, options: HardwareOptions) -> HardwareOptions:
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
     rows = rows_of(device, options) if options.gradient == "order-free" else Rows.first(device, options)
-    return {source for p in all_passes(Perspective(1, STORE), rows, 1, 1, 1, rows.segments) for source in p.sources()}
+    return {source for p in all_passes(Perspective(1, STORE, lanes=ranking_lanes(device)), rows, 1, 1, 1, rows.segments) for source in p.sources()}
 
 
 def segments_of(device: Device, rows: Rows, wanted: int, height: int) -> int:
@@ -183,6 +184,7 @@ class HardwareRasterizer:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
             if "draw stretches" in self.pipelines:
                 own["open_pixels"] = DepthImage(device, *tall, "open_pixels")
+                own["fronts"] = Buffer(device, self.width * self.height * contract.itemsize("fronts"), "fronts")
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)

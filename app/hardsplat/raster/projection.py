@@ -17,6 +17,7 @@ from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.variants.lenses import LENSES
 from hardsplat.variants.pictures import PICTURES
 
+BACKWARD_LANES = 64  # of a workgroup of project backward, for GROUP splats
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")  # what the projection is made of, but for colour
 P = TypeVar("P", bound=ComputePass | DrawPass)
 
@@ -108,6 +109,7 @@ class Perspective(Plain):
     antialiased: bool = False
     lens: str = "pinhole"  # a variant of LENSES
     in_order: bool = True
+    lanes: int = 0  # as of sort_passes
 
     @property
     def differentiates(self) -> bool:
@@ -120,7 +122,7 @@ class Perspective(Plain):
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         kept = self.sink is not None and picture == "image"
         forward = project_forward(self.sh_planes, self.antialiased, picture, kept, self.lens, self._rows)
-        return [*sort_passes(command)[: None if self.in_order else 1], forward, *(self._backward_passes(self.sink) if self.sink else [])]
+        return [*sort_passes(command, self.lanes)[: None if self.in_order else 1], forward, *(self._backward_passes(self.sink) if self.sink else [])]
 
     def _backward_passes(self, sink: Sink) -> list[ComputePass]:
         gradients, stats = trained.gradients("splat"), ("grow_stats",) if sink.grows else ()
@@ -133,7 +135,7 @@ class Perspective(Plain):
                 shader="project/backward.comp",
                 reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *directions(self._rows), *stats, *depths),
                 writes=("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
-                spec={"ANTIALIASED": self.antialiased},
+                spec={"ANTIALIASED": self.antialiased, "LOCAL_SIZE": BACKWARD_LANES},
                 slots={
                     "stats": f"project/stats_{'grow' if sink.grows else 'none'}.glsl",
                     "listing": f"project/listing_{listing}.glsl",

@@ -25,7 +25,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.options import Stochastic
 from hardsplat.raster.projection import GEOMETRY, Draws, P, Perspective, allocate_drawn, bound, project_forward
 from hardsplat.raster.sinks import Sink, record_splats, splats_pass
-from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
+from hardsplat.raster.sort import ranking_lanes, record_sort, sort_bytes, sort_passes
 from hardsplat.variants.gradients import GRADIENTS
 from hardsplat.variants.lenses import LENSES
 
@@ -50,7 +50,7 @@ class Perturbed(Perspective):
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         forward = project_forward(self.sh_planes, self.antialiased, picture, kept=False, lens=self.lens)
-        return [*sort_passes(command), forward, *self._perturb_passes(), *([self._estimate_pass(self.sink)] if self.sink else [])]
+        return [*sort_passes(command, self.lanes), forward, *self._perturb_passes(), *([self._estimate_pass(self.sink)] if self.sink else [])]
 
     def image(self, p: P, word: str) -> P:
         return bound(p, word.strip(), _MINUS if word == " minus" else _COVER)
@@ -111,4 +111,7 @@ def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: b
     """Of 3D splats, with gradients as the options of a rasterizer say. lens: a variant of LENSES. in_order: sorted by depth, as those with stochastic gradients always are."""
     if estimator and sink and (missing := device.capabilities.missing(GRADIENTS["stochastic"].needs)):
         raise UserError(f"--gradient stochastic: {device.name} lacks {', '.join(missing)}; use --gradient order-free")
-    return Perturbed(sh_planes, sink, antialiased, lens, estimator=estimator) if estimator and sink else Perspective(sh_planes, sink, antialiased, lens, in_order)
+    lanes = ranking_lanes(device)
+    if estimator and sink:
+        return Perturbed(sh_planes, sink, antialiased, lens, lanes=lanes, estimator=estimator)
+    return Perspective(sh_planes, sink, antialiased, lens, in_order, lanes)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.variants.shapes import LIST
 
 if TYPE_CHECKING:
     from hardsplat.raster.rows import Rows
@@ -27,29 +28,29 @@ def firsts(segments: int) -> list[int]:
 
 
 def stretched(rows: Rows, segments: int) -> bool:
-    """Whether the forward draw goes by stretches: it needs segments, and a command that can begin anywhere in the list of splats."""
-    return segments > 1 and not rows.blending.ordered and not rows.shape.draw.vertex.endswith(".mesh")
+    """Whether the forward draw goes by stretches: it needs segments, and a command that can begin anywhere in the list of splats (where a shader makes the outlines it cannot)."""
+    return segments > 1 and not rows.blending.ordered and rows.shape.draw == LIST
 
 
 def stretch_passes(draw: DrawPass, segments: int) -> list[ComputePass | DrawPass]:
     """draw: that of all segments at once, of which the first stretch is drawn too."""
     begins = firsts(segments)
     spec = {"SEGMENTS": segments}
-    vertices = 1 if draw.topology == "points" else draw.spec["VERTICES"]
     ends = {f"END_{k}": begins[k + 1] if k + 1 < len(begins) else segments for k in range(MOST)}
-    out: list[ComputePass | DrawPass] = [ComputePass("draw stretches", "draw/stretches.comp", ("counts",), ("indirect",), {**spec, **ends, "DRAW_VERTICES": vertices})]
+    out: list[ComputePass | DrawPass] = [ComputePass("draw stretches", "draw/stretches.comp", ("counts",), ("indirect",), {**spec, **ends, "DRAW_VERTICES": draw.spec["VERTICES"]})]
     for k, begin in enumerate(begins[1:], 1):
-        test = DepthTest("open_pixels", "less or equal", clear=1.0 if k == 1 else None)
-        end = ends[f"END_{k}"]
+        front = {**spec, "BEGIN": begins[k - 1], "END": begin}
+        size = {name: draw.spec[name] for name in ("CANVAS_WIDTH", "CANVAS_HEIGHT")}
+        out.append(ComputePass(f"draw front {k}", "draw/front.comp", ("layers", "fronts"), ("fronts",), front))
         out.append(
             DrawPass(
                 name=f"draw open {k}",
                 vertex="draw/rows.vert",
                 fragment="draw/open.frag",
-                reads=("layers", *(("open_pixels",) if k > 1 else ())),
+                reads=("fronts", *(("open_pixels",) if k > 1 else ())),
                 writes=("open_pixels",),
-                depth=test,
-                spec={**spec, "BEGIN": begin, "END": end},
+                depth=DepthTest("open_pixels", "less or equal", clear=1.0 if k == 1 else None),
+                spec={**spec, **size, "BEGIN": begin, "END": ends[f"END_{k}"]},
             )
         )
         seen = DepthTest("open_pixels", "less", writes=False)
@@ -63,5 +64,6 @@ def record_stretches(recorder: Recorder, run: Mapping[str, Pipeline], size: tupl
     recorder.run(run["draw stretches"], threads=(1,))
     recorder.run(run["draw"], indirect="stretch_0", extent=tall)
     for k in range(1, len(firsts(segments))):
+        recorder.run(run[f"draw front {k}"], threads=size)
         recorder.run(run[f"draw open {k}"], threads=(6,), extent=tall)
         recorder.run(run[f"draw stretch {k}"], indirect=f"stretch_{k}", extent=tall)

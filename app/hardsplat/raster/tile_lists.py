@@ -1,7 +1,7 @@
 """Which splats every tile has, nearest first: two ways to list them.
 
-In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them by tile alone keeps it. Twelve passes and ten or eleven. It drops
-the farthest pairs where there is no room for all, and knows a pair by the rank of its splat, which gathered gradients go by.
+In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them by tile alone keeps it: at once on canvases of up to MOST_COUNTED tiles,
+by two digits on larger ones. It drops the farthest pairs where there is no room for all, and knows a pair by the rank of its splat, which gathered gradients go by.
 Local: pairs of tile and splat go to their tiles in any order, and every tile sorts its own by depth in shared memory. Four passes, for devices with narrow subgroups:
 a CPU takes 22 ms a step for 31, an H200 1.50 ms for 1.42 (docs/results/speed.md).
 """
@@ -14,11 +14,11 @@ from hardsplat import contract
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.projection import Projection
-from hardsplat.raster.sort import BLOCK, RADIX, digit_passes, record_sort
+from hardsplat.raster.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort
 from hardsplat.variants.tile_backwards import TileBackward
 
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
-WIDE = 32  # lanes of a subgroup from which the sort of all pairs is faster
+MOST_COUNTED = 0  # tiles
 _PACKED = ("tile_splats", "tile_reaches")
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
@@ -28,9 +28,16 @@ def grid(width: int, height: int) -> tuple[int, int]:
     return -(-width // TILE), -(-height // TILE)
 
 
-def digits(tiles: int) -> int:
-    """8-bit passes that sort tile numbers."""
-    return max(1, -(-(tiles - 1).bit_length() // 8))
+def digits(tiles: int) -> tuple[int, int]:
+    """How many digits sort tile numbers, and their bits: as few digits as there can be, alike in length."""
+    length = max(1, (tiles - 1).bit_length())
+    n = -(-length // 8)
+    return n, -(-length // n)
+
+
+def is_counted(tiles: int) -> bool:
+    """Whether every block of pairs counts every tile: a table whose rows are blocks, and as many counters in shared memory."""
+    return tiles <= MOST_COUNTED
 
 
 def is_local(row: TileBackward, lanes: int) -> bool:
@@ -62,15 +69,44 @@ def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, in
             ),
             count_pass(width, height, in_order, lists=False),
         ]
-    n = digits(across * down)
+    total = ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed)
+    return [total, *(counted_passes(tiles, lanes) if is_counted(across * down) else digit_lists(tiles, lanes))]
+
+
+def _emit(tiles: Mapping[str, int], histogram: str, spec: Mapping[str, int], bind: Mapping[str, str]) -> ComputePass:
+    """histogram: what the pass that follows counts by."""
+    writes, slots = ("pair_tiles", "pair_splats", "digit_counts"), {"histogram": f"tiled/histogram_{histogram}.glsl"}
+    return ComputePass("tile emit", "tiled/emit.comp", ("counts", *_PACKED, "pair_sums"), writes, {**tiles, **spec}, slots, bind={"digit_counts": "pair_digits", **bind})
+
+
+def _order(tiles: Mapping[str, int], counted: bool) -> ComputePass:
+    return ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order", "tile_starts"), spec={**tiles, "COUNTED": counted})
+
+
+def counted_passes(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
+    """Pairs sorted by tile at once: a block of them counts every tile."""
+    spec = {**tiles, "LANES": lanes, "BITS": max(1, (tiles["TILES_X"] * tiles["TILES_Y"] - 1).bit_length())}
+    table, other = {"digit_counts": "pair_digits"}, {"pair_splats": "pair_splats_alt", "pair_splats_alt": "pair_splats"}
+    reads = ("counts", "pair_tiles", "pair_splats", "digit_counts", "tile_starts")
+    return [
+        _emit(tiles, "tiles", {}, {"pair_splats": "pair_splats_alt"}),
+        ComputePass("tile column sums", "tiled/column_sums.comp", ("counts", "digit_counts"), ("digit_counts", "tile_starts"), tiles, bind=table),
+        _order(tiles, counted=True),
+        ComputePass("tile place", "tiled/place.comp", reads, ("pair_splats_alt",), spec, bind={**table, **other}, full_subgroups=True),
+    ]
+
+
+def digit_lists(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
+    """Pairs sorted by the digits of their tiles, of any number."""
+    n, bits = digits(tiles["TILES_X"] * tiles["TILES_Y"])
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
+    sort = {"bind": _SORTED, "keys": True, "lanes": lanes, "bits": bits, "PAIRS": True}
     return [
-        ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed),
-        ComputePass("tile emit", "tiled/emit.comp", reads=("counts", *_PACKED, "pair_sums"), writes=("pair_tiles", "pair_splats"), spec=tiles, bind=other),
-        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, bind=_SORTED, swapped=(n - digit) % 2 == 1, keys=True, PAIRS=True)),
+        _emit(tiles, "digits", {"BITS": bits}, other),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
+        _order(tiles, counted=False),
     ]
 
 
@@ -79,20 +115,33 @@ def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[
     across, down = grid(width, height)
     tiles = across * down
     sizes = {"tile_splats": capacity, "tile_reaches": capacity, "tile_starts": tiles + 1, "tile_order": tiles}
-    sizes |= {"pair_sums": -(-capacity // BLOCK) + 1} if in_order else {"tile_changes": (across + 1) * down, "tile_cursors": tiles}
+    sizes |= {"pair_sums": -(-capacity // GROUP) + 1} if in_order else {"tile_changes": (across + 1) * down, "tile_cursors": tiles}
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
-def pair_bytes(in_order: bool, room: int) -> dict[str, int]:
+def pair_bytes(in_order: bool, room: int, tiles: int) -> dict[str, int]:
     """Bytes of so many pairs, by buffer."""
     sizes = {"pair_splats": room}
-    sizes |= {"pair_tiles": room, "pair_tiles_alt": room, "pair_splats_alt": room, "pair_digits": RADIX * -(-room // BLOCK)} if in_order else {"pair_keys": room}
+    if not in_order:
+        sizes |= {"pair_keys": room}
+    elif is_counted(tiles):
+        sizes |= {"pair_tiles": room, "pair_splats_alt": room, "pair_digits": tiles * (room // BLOCK + 1)}
+    else:
+        sizes |= {"pair_tiles": room, "pair_tiles_alt": room, "pair_splats_alt": room, "pair_digits": 2 * RADIX * (room // BLOCK + 1)}
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
+
+
+def most_pairs(in_order: bool, reach: int, tiles: int) -> int:
+    """Pairs whose buffers a descriptor of so many bytes reaches."""
+    if not in_order:
+        return reach // contract.itemsize("pair_keys")
+    most = reach // contract.itemsize("pair_splats")
+    return min(most, (reach // (tiles * contract.itemsize("pair_digits")) - 1) * BLOCK) if is_counted(tiles) else most
 
 
 def record_counts(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, count: str) -> None:
     """Projected splats -> how many pairs there are, and where those of each splat or tile begin. count: the pass that packs the splats."""
-    recorder.run(run[count], indirect="visible_blocks" if projection.in_order else "splat_groups")
+    recorder.run(run[count], indirect="visible_groups" if projection.in_order else "splat_groups")
     recorder.run(run["tile sum" if projection.in_order else "tile starts"], threads=(GROUP,))
 
 
@@ -103,11 +152,16 @@ def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Pr
         recorder.run(run["tile sort"], threads=(tiles * GROUP,))
         return
     recorder.run(run["tile emit"], indirect="pair_blocks")
-    record_sort(recorder, run, "tile sort", digits(tiles), first="pair_blocks", others="pair_blocks")
-    recorder.run(run["tile starts"], indirect="pair_groups")
+    if is_counted(tiles):
+        recorder.run(run["tile column sums"], threads=(-(-tiles // 8) * GROUP,))
+        recorder.run(run["tile order"], threads=(GROUP,))
+        recorder.run(run["tile place"], indirect="pair_blocks")
+        return
+    record_sort(recorder, run, "tile sort", *digits(tiles), first="pair_blocks", others="pair_blocks")
+    recorder.run(run["tile starts"], indirect="pair_blocks")
     recorder.run(run["tile order"], threads=(GROUP,))
 
 
 def record_packed(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, image: str = "") -> None:
     """Splats whose colours alone are others than those that were listed, or those of another image."""
-    recorder.run(run[f"tile count{image}" if projection.in_order else "tile pack"], indirect="visible_blocks" if projection.in_order else "splat_groups")
+    recorder.run(run[f"tile count{image}" if projection.in_order else "tile pack"], indirect="visible_groups" if projection.in_order else "splat_groups")

@@ -19,6 +19,7 @@ TILE = contract.CONSTANTS["TILE"]
 # in nine sums over the subgroup, fewer and larger ones pay.
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
+AT_ONCE = 2  # splats that the forward pass visits together
 PARTS = 1  # workgroups that walk a tile together
 
 
@@ -51,7 +52,7 @@ def passes(
     rows: TiledRows, width: int, height: int, sh_planes: int, sink: Sink | None, lanes: int, threshold: int = 8, antialiased: bool = False, picture: str = "image"
 ) -> list[ComputePass]:
     """Every pass of a frame of 3D splats, forward and, unless the sink is None, backward, on a canvas of width x height px, for subgroups of `lanes`."""
-    return all_passes(Perspective(sh_planes, sink, antialiased, in_order=not is_local(rows.tile_backward, lanes)), rows, width, height, lanes, threshold, picture)
+    return all_passes(Perspective(sh_planes, sink, antialiased, in_order=not is_local(rows.tile_backward, lanes), lanes=lanes), rows, width, height, lanes, threshold, picture)
 
 
 def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lanes: int, threshold: int, picture: str = "image") -> list[ComputePass]:
@@ -68,7 +69,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height, around.in_order)
-    spec = {**walk, **share, "BY_TWO": True}
+    spec = {**walk, **share, "AT_ONCE": AT_ONCE}
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
     backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink) if around.differentiates and around.sink else []

@@ -1,6 +1,7 @@
-"""The report of a run, made by a process of its own: plots and viewers are much Python, for which the threads that measure and write files would have to wait.
+"""The report of a run, made by two processes of its own, one for plots and page, one for the viewer: they are much Python, for which the threads that measure and
+write files would have to wait, and each other.
 
-The process is started while the run trains, imports what it needs, and waits for calls of Maker's methods, which it gets through a pipe. It ends with its parent.
+The processes are started while the run trains, import what they need, and wait for calls of Maker's methods, which they get through pipes. They end with their parent.
 """
 
 from __future__ import annotations
@@ -10,71 +11,80 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+import numpy as np
+
 from hardsplat.errors import UserError
 
+SWITCHING = 5e-4  # s until Python hands over to a thread that waits for it
 _PIPE_BYTES = 1 << 20
+_FAILED = (OSError, EOFError, ValueError, AttributeError, pickle.PickleError)  # of a process that could not be started or died
+_ASKED = ("html", "page")  # whose outcome is sent back
 log = logging.getLogger("hardsplat")
 
 
 class Apart:
-    """A Maker in another process, with the same methods. Where that process cannot be started or fails, this one makes the report."""
+    """A Maker in other processes, with the same methods. Where one cannot be started or fails, this one makes the report."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[str, tuple]] = []
-        self._process = _start()
+        self._processes = {"viewer": _start("viewer"), "plots": _start("plots")}
 
     def viewer(self, *args) -> None:
-        self._call("viewer", *args)
+        self._call("viewer", "viewer", *args)
 
     def picture(self, *args) -> None:
-        self._call("picture", *args)
+        self._call("viewer", "picture", *args)
 
     def plots(self, *args) -> None:
-        self._call("plots", *args)
+        self._call("plots", "plots", *args)
 
-    def report(self, *args) -> str | None:
+    def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
         """See Maker.report. Waits."""
-        self._call("report", *args)
         try:
-            done, outcome = self._answer()
-        except (OSError, EOFError, pickle.UnpicklingError, AttributeError):  # no process, or one that died
-            log.debug("the process for the report failed; it is made here")
-            return self._here()
+            self._send("plots", "draw", folder, metrics)
+            self._send("viewer", "html")
+            html = self._answer("viewer")
+            self._send("plots", "page", folder, metrics, comparisons, html)
+            return self._answer("plots")
+        except _FAILED as error:
+            log.info("note: the process that was to make the report failed (%s); it is made here", type(error).__name__)
+            return self._here(folder, metrics, comparisons)
+
+    def _call(self, process: str, *call: Any) -> None:
+        self._calls.append((call[0], call[1:]))
+        with suppress(*_FAILED):  # told by `report`
+            self._send(process, *call)
+
+    def _send(self, process: str, *call: Any) -> None:
+        pipe = self._processes[process].stdin  # type: ignore[union-attr]  # None raises AttributeError
+        pickle.dump(call, pipe, protocol=5)  # type: ignore[arg-type]
+        pipe.flush()  # type: ignore[union-attr]
+
+    def _answer(self, process: str) -> str | None:
+        done, outcome = pickle.load(self._processes[process].stdout)  # type: ignore[union-attr,arg-type]
         if not done:
             raise UserError(outcome)
         return outcome
 
-    def _call(self, *call: Any) -> None:
-        self._calls.append((call[0], call[1:]))
-        if self._process:
-            try:
-                pickle.dump(call, self._process.stdin, protocol=5)  # type: ignore[arg-type]
-                self._process.stdin.flush()  # type: ignore[union-attr]
-            except (OSError, ValueError):
-                self.close()
-
-    def _answer(self) -> tuple[bool, str | None]:
-        return pickle.load(self._process.stdout)  # type: ignore[union-attr,arg-type]  # None raises AttributeError
-
-    def _here(self) -> str | None:
+    def _here(self, *args) -> str | None:
         from hardsplat.report.maker import Maker
 
         maker = Maker()
         try:
-            for name, args in self._calls:
-                outcome = getattr(maker, name)(*args)
+            for name, given in self._calls:
+                getattr(maker, name)(*given)
+            return maker.report(*args)
         finally:
             maker.close()
-        return outcome
 
     def close(self) -> None:
-        """Ends the process. May be called again."""
-        process, self._process = self._process, None
-        if process:
+        """Ends the processes. May be called again."""
+        for process in filter(None, self._processes.values()):
             process.kill()
             for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):
@@ -82,14 +92,13 @@ class Apart:
             process.wait()
 
 
-def _start() -> subprocess.Popen | None:
+def _start(part: str) -> subprocess.Popen | None:
     """python -P: no module of the current folder takes the place of another. A session of its own, so that the parent alone answers Ctrl-C."""
     source = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([source, *filter(None, sys.path)])}  # it imports what this one would, however that came about
+    command = [sys.executable, "-P", "-m", __name__, part]
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True
-        )
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True)
     except OSError:
         return None
     with suppress(ImportError, OSError, AttributeError):  # Linux alone
@@ -99,25 +108,26 @@ def _start() -> subprocess.Popen | None:
     return process
 
 
-def serve(calls: IO[bytes], answers: IO[bytes]) -> None:
-    """What the process does: calls until `report`, whose outcome is the answer. EOFError at the end of `calls`."""
+def serve(part: str, calls: IO[bytes], answers: IO[bytes]) -> None:
+    """What a process does: calls, until there are no more, which raises EOFError."""
     from hardsplat.report.maker import Maker
 
+    sys.setswitchinterval(SWITCHING)
     maker = Maker()
-    maker.warm()
+    if part == "plots":
+        maker.warm()
     while True:
         name, *args = pickle.load(calls)
         try:
             answer = True, getattr(maker, name)(*args)
         except UserError as error:
             answer = False, str(error)
-        if name == "report":
+        if name in _ASKED:
             pickle.dump(answer, answers)
             answers.flush()
-            return
 
 
 if __name__ == "__main__":
     with suppress(EOFError, OSError):
-        serve(sys.stdin.buffer, sys.stdout.buffer)
+        serve(sys.argv[1], sys.stdin.buffer, sys.stdout.buffer)
     os._exit(0)  # what threads may still be at is for nobody

@@ -19,51 +19,74 @@ _PATIENCE = 60.0  # s that the viewer waits for its picture; whoever hands over 
 
 
 class Maker:
-    """`viewer`, `picture`, `plots` return at once; `report` waits for them and writes the files. All of them are called in one thread."""
+    """`viewer` and `plots` begin what `html` and `page` wait for. All methods are called in one thread."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(2, "report")
+        self._drawing, self._choosing = ThreadPoolExecutor(1, "plots"), ThreadPoolExecutor(1, "viewer")
         self._picture: Future[np.ndarray | None] = Future()
         self._viewer: Future[str | None] | None = None
         self._plots: Future[dict[str, str]] | None = None
+        self._drawn: Future[None] | None = None
 
-    def warm(self) -> None:
-        """Imports what draws plots, and draws one of each kind: the first ones take a second, for which nobody has to wait while a run trains."""
-        self._threads.submit(_warm)
+    # -- the viewer
 
     def viewer(self, planes: Mapping[str, np.ndarray], shown: Shown) -> None:
         """Begins with the viewer of these splats (see `for_viewer`). The picture of its first view is that of `picture`."""
-        self._viewer = self._threads.submit(lambda: viewer_of(Gaussians.from_planes(planes), shown, lambda: self._picture.result(_PATIENCE)))
+        self._viewer = self._choosing.submit(lambda: viewer_of(Gaussians.from_planes(planes), shown, lambda: self._picture.result(_PATIENCE)))
 
     def picture(self, image: np.ndarray | None) -> None:
         """(H, W, 3) uint8, what the viewer's first camera sees; None where that is not known."""
         self._picture.set_result(image)
 
-    def plots(self, metrics: dict) -> None:
-        """Begins with those plots that do without the last measurement. metrics: as `report` will be given them, but for that."""
-        self._plots = self._threads.submit(early_plots, metrics)
-
-    def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
-        """Writes loss.png and report.html. comparisons: see Made. What kept the page from being written, or None. Raises UserError where loss.png cannot be written."""
+    def html(self) -> str | None:
+        """The viewer as HTML; None where there is none, because no splat is left or none was handed over."""
         if not self._picture.done():
             self._picture.set_result(None)
-        page = self._threads.submit(self._page, folder, metrics, comparisons)
+        return self._viewer.result() if self._viewer else None
+
+    # -- plots and the page
+
+    def warm(self) -> None:
+        """Imports what draws plots, and draws one of each kind: the first ones take a second, for which nobody has to wait while a run trains."""
+        self._drawing.submit(_warm)
+
+    def plots(self, metrics: dict) -> None:
+        """Begins with those plots that do without the last measurement. metrics: as `draw` will be given them, but for that."""
+        self._plots = self._drawing.submit(early_plots, metrics)
+
+    def draw(self, folder: Path, metrics: dict) -> None:
+        """Begins with loss.png."""
+        self._drawn = self._drawing.submit(lambda: save_plots(folder, metrics))
+
+    def page(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]], html: str | None) -> str | None:
+        """Writes report.html. comparisons: see Made. What kept the page from being written, or None. Raises UserError where loss.png cannot be written."""
         try:
-            save_plots(folder, metrics)
+            if self._drawn:
+                self._drawn.result()
         finally:
-            note = page.result()
+            note = self._page(folder, metrics, comparisons, html)
         return note
 
-    def _page(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
+    def _page(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]], html: str | None) -> str | None:
         try:
-            plots = self._plots.result() if self._plots else {}
-            run.write_report(folder, Made(metrics, comparisons, self._viewer.result() if self._viewer else None, plots))
+            run.write_report(folder, Made(metrics, comparisons, html, self._plots.result() if self._plots else {}))
         except Exception as error:  # whatever it is: nothing that was trained depends on the page
             return f"{folder / NAME} was not written: {str(error) or type(error).__name__}"
         return None
 
+    def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
+        """`draw` and `page` with the viewer that was begun."""
+        self.draw(folder, metrics)
+        try:
+            html = self.html()
+        except Exception as error:  # whatever it is, as below
+            html = None
+            run.log.info("note: the report has no view in 3D: %s", str(error) or type(error).__name__)
+        return self.page(folder, metrics, comparisons, html)
+
     def close(self) -> None:
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._drawing, self._choosing):
+            threads.shutdown(wait=True, cancel_futures=True)
 
 
 def for_viewer(planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]) -> dict[str, np.ndarray]:
@@ -71,8 +94,8 @@ def for_viewer(planes: Mapping[str, np.ndarray], cameras: Sequence[Camera]) -> d
     own = {name: planes[name] for name in OWN if name != "shN"} | {"shN": planes["shN"][:3]}
     if own["means"].shape[1] <= MOST_SHOWN:
         return own
-    rows = foremost(Gaussians.from_planes(own), cameras, MOST_SHOWN)
-    return {name: values[:, rows] for name, values in own.items()}
+    chosen = foremost(Gaussians.from_planes(own), cameras, MOST_SHOWN)
+    return {name: values[:, chosen] for name, values in own.items()}
 
 
 def save_plots(folder: Path, metrics: dict) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from hardsplat.errors import UserError
 from hardsplat.option import checked, option
 
-CAMERA_MODELS = ("SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "FULL_OPENCV", "SIMPLE_RADIAL_FISHEYE", "RADIAL_FISHEYE", "OPENCV_FISHEYE")
+CAMERA_MODELS = ("auto", "SIMPLE_PINHOLE", "PINHOLE", "SIMPLE_RADIAL", "RADIAL", "OPENCV", "FULL_OPENCV", "SIMPLE_RADIAL_FISHEYE", "RADIAL_FISHEYE", "OPENCV_FISHEYE")
 CAMERA_MODES = ("auto", "single", "per-folder", "per-image")
 METHODS = ("auto", "exhaustive", "sequential", "retrieval")
 MAPPERS = ("auto", "incremental", "global")
@@ -29,7 +29,10 @@ class Cameras:
     """cameras"""
 
     camera_model: str = option(
-        "SIMPLE_RADIAL", "lens model, by COLMAP's name; OPENCV for action cameras, OPENCV_FISHEYE for fisheye lenses", choices=CAMERA_MODELS, aka="camera_type"
+        "auto",
+        "lens model, by COLMAP's name; auto: SIMPLE_RADIAL, or without distortion where there is none; OPENCV for action cameras, OPENCV_FISHEYE for fisheyes",
+        choices=CAMERA_MODELS,
+        aka="camera_type",
     )
     camera_mode: str = option(
         "auto", "photographs that share a camera; auto: same device, focal length and size by EXIF, or else same folder and size", choices=CAMERA_MODES, aka="single_camera"

@@ -1,4 +1,4 @@
-"""Poses and points from verified matches: COLMAP's mappers, a robust last adjustment, colours, and the files of the model."""
+"""Poses and points from verified matches: COLMAP's mappers, colours, and the files of the model."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ SMALLEST_MODEL = 3  # photographs
 MODELS = 10  # tried where photographs do not connect
 _TRIALS = 3000, 1.0  # RANSAC's most trials, and how many it takes over those it needs; with COLMAP's 10 000 and 3.0 it finds the same in thrice the time
 _ANGLE = 16.0  # degrees, COLMAP's default
-_SWEEPS, _SWEEPS_OF_MANY = 50, 15  # most iterations of each last adjustment
-_SETTLED = 1e-6  # relative change of the cost at which they end
-_TWO_VIEW_ANGLE = 3.0  # degrees between the two rays to a point that two photographs see
-_MISSED = 3.0  # median residuals, beyond which an observation is dropped then
-_MIN_ANGLE = 1.5  # degrees between the rays to a point, COLMAP's default
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of every mapping. error: px, see plan.match_error. many: there are so many photographs that all poses are adjusted less often."""
+
+    error: float
+    threads: int
+    seed: int
+    many: bool = False
 
 
 def two_view_geometry(cameras, points, matches: np.ndarray, error: float, seed: int) -> pycolmap.TwoViewGeometry:
@@ -35,55 +40,46 @@ def two_view_geometry(cameras, points, matches: np.ndarray, error: float, seed: 
     return pycolmap.estimate_two_view_geometry(cameras[0], points[0], cameras[1], points[1], matches, options)
 
 
-@dataclass(frozen=True)
-class Solving:
-    """What both mappers are told. error: px that a point may miss its features by, see plan.match_error."""
-
-    error: float
-    threads: int
-    seed: int
-
-
 def map_incrementally(
     database: Path,
     images: Path,
     work: Path,
-    how: Solving,
+    settings: Settings,
     *,
     names: Sequence[str] = (),
     angle: float = _ANGLE,
     start: Path | None = None,
-    many: bool = False,
     on_image: Callable[[], None] | None = None,
 ) -> list:
     """COLMAP's incremental mapper; the models that it finds, largest first.
 
-    names: the photographs to map, by default all. angle: degrees, least one between the rays of the first pair.
-    start: folder of a model to go on from. many: poses are all adjusted after 40 % more photographs instead of 10 %. on_image is called for each that got its pose.
+    names: the photographs to map, by default all. angle: degrees, least one between the rays of the first pair. start: folder of a model to go on from.
+    on_image is called for each photograph that got its pose. Poses of many are all adjusted after 40 % more photographs instead of 10 %.
     """
+    error, threads, seed = settings.error, settings.threads, settings.seed
     options = pycolmap.IncrementalPipelineOptions()
     options.min_model_size, options.max_num_models = SMALLEST_MODEL, MODELS
-    options.num_threads, options.random_seed = how.threads, how.seed
+    options.num_threads, options.random_seed = threads, seed
     options.extract_colors = False
     options.image_names = list(names)
     mapper, triangulation = options.mapper, options.triangulation
-    mapper.random_seed = triangulation.random_seed = how.seed
-    mapper.init_max_error = mapper.filter_max_reproj_error = how.error
-    mapper.abs_pose_max_error = 3 * how.error
+    mapper.random_seed = triangulation.random_seed = seed
+    mapper.init_max_error = mapper.filter_max_reproj_error = error
+    mapper.abs_pose_max_error = 3 * error
     mapper.init_min_tri_angle = angle
-    triangulation.merge_max_reproj_error = triangulation.complete_max_reproj_error = how.error
-    if many:
+    triangulation.merge_max_reproj_error = triangulation.complete_max_reproj_error = error
+    if settings.many:
         options.ba_global_frames_ratio = options.ba_global_points_ratio = 1.4
         options.ba_global_max_refinements = 2
-    pycolmap.set_random_seed(how.seed)
+    pycolmap.set_random_seed(seed)
     more: dict[str, Any] = {"input_path": start} if start else {}
     if on_image:
         more |= {"initial_image_pair_callback": on_image, "next_image_callback": on_image}
-    models = pycolmap.incremental_mapping(database, images, _fresh(work), options, **more)
+    models = pycolmap.incremental_mapping(database, images, fresh(work), options, **more)
     return _largest_first(models)
 
 
-def map_globally(database: Path, images: Path, work: Path, how: Solving) -> list:
+def map_globally(database: Path, images: Path, work: Path, settings: Settings) -> list:
     """COLMAP's global mapper (GLOMAP); the models that it finds. Focal lengths that EXIF did not tell are first estimated from pairs."""
     with pycolmap.Database.open(database) as opened:
         known = all(camera.has_prior_focal_length for camera in opened.read_all_cameras())
@@ -91,13 +87,13 @@ def map_globally(database: Path, images: Path, work: Path, how: Solving) -> list
         pycolmap.calibrate_view_graph(database)
     options = pycolmap.GlobalPipelineOptions()
     options.min_model_size = SMALLEST_MODEL
-    options.num_threads, options.random_seed = how.threads, how.seed
+    options.num_threads, options.random_seed = settings.threads, settings.seed
     retriangulation = options.mapper.retriangulation
-    retriangulation.merge_max_reproj_error = retriangulation.complete_max_reproj_error = 4 * how.error
-    return _largest_first(pycolmap.global_mapping(database, images, _fresh(work), options))
+    retriangulation.merge_max_reproj_error = retriangulation.complete_max_reproj_error = 4 * settings.error
+    return _largest_first(pycolmap.global_mapping(database, images, fresh(work), options))
 
 
-def _fresh(folder: Path) -> Path:
+def fresh(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
@@ -105,43 +101,6 @@ def _fresh(folder: Path) -> Path:
 
 def _largest_first(models: dict) -> list:
     return sorted((m for m in models.values() if m.num_reg_images() >= SMALLEST_MODEL), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
-
-
-def refine(model: pycolmap.Reconstruction, threads: int, many: bool) -> None:
-    """Adjusts all poses, points and cameras with a Cauchy loss as wide as the median residual, drops observations that miss by thrice that, and adjusts again.
-
-    The mappers' own adjustments are least squares: wrong matches that pass their filters pull on them. On courtyard this halves the error of the poses.
-    many: fewer iterations, as each takes a second or more.
-    """
-    for _ in range(2):
-        model.update_point_3d_errors()
-        residuals = np.array([point.error for point in model.points3D.values()])
-        if not len(residuals):
-            return
-        width = max(float(np.median(residuals)), 1e-3)
-        options = pycolmap.BundleAdjustmentOptions()
-        options.print_summary = False
-        options.ceres.loss_function_type, options.ceres.loss_function_scale = pycolmap.LossFunctionType.CAUCHY, width
-        solver = options.ceres.solver_options
-        solver.max_num_iterations, solver.function_tolerance, solver.num_threads = _SWEEPS_OF_MANY if many else _SWEEPS, _SETTLED, threads
-        pycolmap.bundle_adjustment(model, options)
-        pycolmap.ObservationManager(model).filter_all_points3D(_MISSED * width, _MIN_ANGLE)
-    model.update_point_3d_errors()
-
-
-def add_points(model: pycolmap.Reconstruction, database: Path, images: Path, work: Path, how: Solving) -> pycolmap.Reconstruction:
-    """The model with points that two photographs alone see, its poses left as they are.
-
-    Mappers leave them out, since they say little about poses; splats that begin from them cover what few photographs show. how.error: px, the most that they may miss by.
-    """
-    options = pycolmap.IncrementalPipelineOptions()
-    options.extract_colors = False
-    options.num_threads, options.random_seed = how.threads, how.seed
-    options.triangulation.ignore_two_view_tracks = False
-    options.triangulation.min_angle = options.mapper.filter_min_tri_angle = _TWO_VIEW_ANGLE
-    options.mapper.filter_max_reproj_error = how.error
-    options.triangulation.merge_max_reproj_error = options.triangulation.complete_max_reproj_error = how.error
-    return pycolmap.triangulate_points(model, database, images, _fresh(work), False, options)
 
 
 def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None:
@@ -163,7 +122,7 @@ def colour(model: pycolmap.Reconstruction, images: Path, pool: Executor) -> None
 
 def write_model(model: pycolmap.Reconstruction, scene: Path, work: Path) -> None:
     """Writes it as SCENE/sparse/0, in the place of the one there, which it replaces as a whole. Raises OSError."""
-    target, new, old = scene / "sparse" / "0", _fresh(work / "new"), work / "old"
+    target, new, old = scene / "sparse" / "0", fresh(work / "new"), work / "old"
     model.write(new)
     target.parent.mkdir(exist_ok=True)
     shutil.rmtree(old, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable
 from ctypes import c_int, c_uint, c_ulonglong, c_void_p
 from functools import partial
@@ -35,6 +36,9 @@ class _SemaphoreDesc(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC
 
 class _SemaphoreParams(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and ..._WAIT_PARAMS, which a binary semaphore leaves zero
     _fields_ = [("params", c_uint * 18), ("flags", c_uint), ("reserved", c_uint * 16), ("more", c_uint)]
+
+
+_PLAIN, _ONE = ctypes.byref(_SemaphoreParams()), c_uint(1)
 
 
 class _Mapping:
@@ -81,15 +85,18 @@ class Cuda:
         self._cuda = ctypes.CDLL("libcuda.so.1")
         self._semaphores: list[c_void_p] = []
         self._last: torch.cuda.Stream | None = None  # that had the memory
+        self._threads, self._context = threading.local(), c_void_p()
         device, raw = c_int(), (ctypes.c_ubyte * 16)()
         self._call("cuCtxGetDevice", ctypes.byref(device))
         self._call("cuDeviceGetUuid", raw, device)
         self.uuid = bytes(raw)
-        self._context = c_void_p()
         self._call("cuCtxGetCurrent", ctypes.byref(self._context))
 
     def _call(self, name: str, *arguments) -> None:
         if torch.cuda.current_device() == self._index:
+            if self._context and not getattr(self._threads, "entered", False):  # PyTorch's own threads have no context before their first kernel
+                self._cuda.cuCtxSetCurrent(self._context)
+                self._threads.entered = True
             result = getattr(self._cuda, name)(*arguments)
         else:
             with torch.cuda.device(self._index):
@@ -129,10 +136,10 @@ class Cuda:
         self._last = stream
 
     def signal(self, semaphore: c_void_p) -> None:
-        self._call("cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), ctypes.byref(_SemaphoreParams()), c_uint(1), self._stream())
+        self._call("cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream())
 
     def wait(self, semaphore: c_void_p) -> None:
-        self._call("cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), ctypes.byref(_SemaphoreParams()), c_uint(1), self._stream())
+        self._call("cuWaitExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream())
 
     def synchronize(self) -> None:
         torch.cuda.synchronize(self._index)

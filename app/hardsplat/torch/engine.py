@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ import torch
 from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
 from hardsplat.raster.frame import camera_data, frame_data
@@ -18,6 +20,10 @@ from hardsplat.raster.parameters import pairs_wanted
 from hardsplat.raster.sinks import STORE_ROWS
 from hardsplat.torch.given import Given
 from hardsplat.torch.links import Link
+
+
+class Call:
+    """A call of `rasterization`, during which the splats stay as they are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +40,7 @@ class Splats:
     def sh_degree(self) -> int:
         return int(np.sqrt(self.sh.shape[1])) - 1
 
-    def keys(self, call: object) -> dict[str, tuple]:
+    def keys(self, call: Call) -> dict[str, tuple]:
         """By tensor, another one where a number may have changed, as long as the tensor lives. call: of `rasterization`, since not all that changes a tensor between
         two of them says so: fused optimizers and changes through `.data` leave its version as it is."""
         return {f.name: (call, t.data_ptr(), t.shape, t.stride()) for f in fields(self) for t in [getattr(self, f.name)]}
@@ -42,13 +48,13 @@ class Splats:
 
 @dataclass(frozen=True, eq=False)
 class Shot:
-    """A view of splats. background: (3,), behind the splats. call: of `rasterization`, during which the splats stay as they are."""
+    """A view of splats. background: (3,), behind the splats."""
 
     camera: Camera
     sh_degree: int
     background: np.ndarray
     near: float
-    call: object
+    call: Call
 
 
 class Engine:
@@ -57,7 +63,7 @@ class Engine:
     def __init__(self, link: Link, backend: Backend, options: Options):
         self.link, self._backend, self._options = link, backend, options
         self.lock = link.lock
-        self._parts: list = []  # what release() destroys, last first
+        self._parts = Owned()
         self._key: tuple | None = None
         self._count = -1  # splats that the device knows of
         self._given_keys: dict[str, tuple] = {}  # of the tensors that it reads
@@ -65,11 +71,13 @@ class Engine:
         self._structs: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
         self._out = self._d = torch.zeros(0)  # (height, width, 4) of `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
+        self._watched: Call | None = None  # whose image `counts_seen` will be of
+        self._short: WeakKeyDictionary[Call, tuple[int, int]] = WeakKeyDictionary()  # pairs that an image of a call asked for in vain, and the room that there was
         self._drawn: tuple[Splats, Shot] | None = None  # whose forward pass is still there for a backward pass
 
     # -- one view
 
-    def give(self, splats: Splats, width: int, height: int, call: object) -> None:
+    def give(self, splats: Splats, width: int, height: int, call: Call) -> None:
         """Hands the device what it does not have yet of these splats, for an image of width x height px. `draw` does so too, if it must; this is for giving them early."""
         with self.lock:
             self.link.enter()
@@ -77,7 +85,7 @@ class Engine:
             self._give(splats, call)
 
     def draw(self, splats: Splats, shot: Shot) -> torch.Tensor:
-        """(H, W, 4): colours without the background, and the transmittance behind the last splat. A copy."""
+        """(H, W, 4): colours without the background, and the transmittance behind the last splat. A copy. `confirm` says whether it is complete."""
         with self.lock:
             camera = shot.camera
             self._drawn = None
@@ -85,14 +93,32 @@ class Engine:
             for name, data in (("camera", camera_data(camera)), ("frame", frame_data(shot.sh_degree, shot.background, shot.near))):
                 self._structs[name].copy_(torch.from_numpy(np.frombuffer(data.tobytes(), np.float32).copy()), non_blocking=True)
             self._splats.tell()
-            self.link.run(self._forward, self._forward_rest, wait_for_first=bool(self._raster.room))
-            if self._raster.room:  # pairs of tile and splat, whose number the device alone knows
-                counts = self._counts[0]
-                if self._raster.make_room(pairs_wanted(counts)):
-                    self._record_again()
-                    self.link.run(self._forward, self._forward_rest)
+            self._look()
+            self.link.run(self._forward, self._forward_rest, watched=bool(self._raster.room))
+            self._watched = shot.call if self._raster.room else None
             self._drawn = splats, shot
             return self._out[: camera.height, : camera.width].clone()
+
+    def confirm(self, call: Call) -> bool:
+        """Whether all images of a call are complete: the device alone knows how many pairs of tile and splat there are. Where not, there is room now: draw them again."""
+        with self.lock:
+            self._look()
+            if not (short := self._short.pop(call, None)):
+                return True
+            wanted, room = short
+            if self._raster.make_room(wanted):
+                self._drawn = None
+                self._record_again()
+                return False
+            return self._raster.room == room  # else another call made room
+
+    def _look(self) -> None:
+        """Takes down what the last image asked for, if it was more than there was room for."""
+        if self._watched is not None:
+            self.link.land()
+            call, self._watched = self._watched, None
+            if (wanted := pairs_wanted(self._counts[0])) > self._raster.room:
+                self._short[call] = max(wanted, self._short.get(call, (0, 0))[0]), self._raster.room
 
     def gradients(self, splats: Splats, shot: Shot, d_image: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Of sum(d_image * image), for the tensors of `splats`. d_image: (H, W, 3)."""
@@ -101,6 +127,8 @@ class Engine:
             keys = splats.keys(shot.call)
             if drawn is None or drawn[1] is not shot or drawn[0].keys(shot.call) != keys or self._given_keys != keys:
                 self.draw(splats, shot)
+                while not self.confirm(shot.call):
+                    self.draw(splats, shot)
                 self._drawn = None
             self.link.enter()
             loans = self._splats.lend(len(splats.means))
@@ -112,7 +140,7 @@ class Engine:
             self.link.run(self._backward)
             return tuple(loans[f.name].tensor(getattr(splats, f.name).shape) for f in fields(splats))
 
-    def _give(self, splats: Splats, call: object) -> None:
+    def _give(self, splats: Splats, call: Call) -> None:
         before, keys = self._given_keys, splats.keys(call)
         self._given_keys = {}  # until all of it is there
         for name, key in keys.items():
@@ -135,13 +163,13 @@ class Engine:
         self.release()
         device = self.link.device
         try:
-            self._splats = self._part(Given(self.link, capacity, sh_degree))
-            self._raster = self._part(self._backend.rasterizer(device, self._splats, width, height, self._options, sink=STORE_ROWS))
+            self._splats = self._parts.add(Given(self.link, capacity, sh_degree))
+            self._raster = self._parts.add(self._backend.rasterizer(device, self._splats, width, height, self._options, sink=STORE_ROWS))
             sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 16 * width * height}
-            self._views = {name: self._part(self.link.buffer(size, name)) for name, size in sizes.items()}
+            self._views = {name: self._parts.add(self.link.buffer(size, name)) for name, size in sizes.items()}
             self._structs = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
             self._out, self._d = (self.link.tensor(self._views[name], (height, width, 4)) for name in ("image_out", "d_image_in"))
-            self._views["counts_seen"] = self._part(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
+            self._views["counts_seen"] = self._parts.add(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
             self._counts = self._views["counts_seen"].array(contract.dtype("Counts"))
             self._d.zero_()
             self._record()
@@ -152,7 +180,7 @@ class Engine:
 
     def _record(self) -> None:
         resources = {**self._raster.resources, **self._views}
-        self._forward, self._forward_rest, self._backward = (self._part(Recorder(self.link.device, resources)) for _ in range(3))
+        self._forward, self._forward_rest, self._backward = (self._parts.add(Recorder(self.link.device, resources)) for _ in range(3))
         self._raster.record_forward(self._forward, rest=self._forward_rest)
         self._forward.copy("counts", "counts_seen")
         self._forward_rest.copy("target", "image_out")
@@ -162,24 +190,18 @@ class Engine:
             recorder.end()
 
     def _record_again(self) -> None:
+        self.link.settle()
         for recorder in (self._forward, self._forward_rest, self._backward):
-            self._parts.remove(recorder)
-            recorder.destroy()
+            self._parts.drop(recorder)
         self._record()
-
-    def _part(self, part):
-        self._parts.append(part)
-        return part
 
     def release(self) -> None:
         """Frees what it holds on the device."""
         with self.lock:
             self._out = self._d = torch.zeros(0)
             self.link.settle()
-            for part in reversed(self._parts):
-                part.destroy()
-            self._parts = []
-            self._key = self._drawn = None
+            self._parts.destroy()
+            self._key = self._drawn = self._watched = None
             self._count = -1
             self._given_keys, self._structs, self._views = {}, {}, {}
             self._counts = np.zeros(0)

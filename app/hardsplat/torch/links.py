@@ -13,7 +13,7 @@ import torch
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.queue import Fence, SharedSemaphore, complete, submit
+from hardsplat.gpu.queue import Fence, SharedSemaphore, Submission, complete
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.torch.pool import Pool
 
@@ -39,8 +39,9 @@ class Link(Protocol):
     def lend(self, nbytes: int, name: str) -> Loan: ...
     def shared(self, tensor: torch.Tensor) -> torch.Tensor: ...  # the same numbers where `address` knows them, if there is such memory
     def enter(self) -> None: ...  # before tensors of shared memory are written
-    # what tensors were given before comes first, what they are asked for next comes after. wait_for_first: until the first recorder is done
-    def run(self, *recorders: Recorder, wait_for_first: bool = False) -> None: ...
+    # what tensors were given before comes first, what they are asked for next comes after. watched: `land` will be called
+    def run(self, *recorders: Recorder, watched: bool = False) -> None: ...
+    def land(self) -> None: ...  # waits for the first recorder of the last run that was watched
     def settle(self) -> None: ...  # waits for both sides: before buffers are destroyed
     def close(self) -> None: ...
 
@@ -87,8 +88,11 @@ class Copies:
     def enter(self) -> None:
         pass
 
-    def run(self, *recorders: Recorder, wait_for_first: bool = False) -> None:
+    def run(self, *recorders: Recorder, watched: bool = False) -> None:
         complete(self.device, *recorders)
+
+    def land(self) -> None:
+        pass
 
     def settle(self) -> None:
         pass
@@ -143,7 +147,8 @@ class Shared:
         self._seen: WeakKeyDictionary[Buffer, torch.Tensor] = WeakKeyDictionary()
         self._pool = Pool(device, peer)
         self._fence, self._flying = Fence(device), False
-        self._semaphores = []
+        self._semaphores: list[SharedSemaphore] = []
+        self._submissions: dict[tuple, list[Submission]] = {}  # by what is run
         if "semaphore_fd" in device.capabilities:
             self._semaphores = [SharedSemaphore(device) for _ in range(2)]
             self._theirs = [peer.semaphore(semaphore.fd()) for semaphore in self._semaphores]
@@ -175,31 +180,36 @@ class Shared:
     def enter(self) -> None:
         self.peer.enter()
 
-    def run(self, *recorders: Recorder, wait_for_first: bool = False) -> None:
+    def run(self, *recorders: Recorder, watched: bool = False) -> None:
         if not self._semaphores:
             self.peer.synchronize()
             complete(self.device, *recorders)
             return
-        self._land()
-        ours, back = (semaphore.handle for semaphore in self._semaphores)
+        self.land()
+        parts = [recorders[:1], recorders[1:]] if watched else [recorders]
+        key = watched, *recorders
+        if key not in self._submissions:
+            ours, back = (semaphore.handle for semaphore in self._semaphores)
+            self._submissions[key] = [
+                Submission(self.device, part, signal=back if part is parts[-1] else None, wait=ours if part is parts[0] else None) for part in parts
+            ]
+        first, *rest = self._submissions[key]
         self.peer.signal(self._theirs[0])
-        if wait_for_first:
-            submit(self.device, recorders[:1], self._fence, wait=ours)
-            self._flying = True
-            submit(self.device, recorders[1:], signal=back)
-        else:
-            submit(self.device, recorders, wait=ours, signal=back)
+        first.submit(self._fence if watched else None)
+        self._flying = watched
+        for submission in rest:
+            submission.submit()
         self.peer.wait(self._theirs[1])
-        self._land()
 
-    def _land(self) -> None:
+    def land(self) -> None:
         if self._flying:
             self._fence.wait()
             self._fence.reset()
             self._flying = False
 
     def settle(self) -> None:
-        self._land()
+        self.land()
+        self._submissions.clear()  # recorders may be destroyed next
         self.peer.synchronize()  # which waits for what the device was given, too
         self.device.wait_idle()
 

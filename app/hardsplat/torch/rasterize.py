@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0
-from hardsplat.torch.engine import Engine, Shot, Splats
+from hardsplat.torch.engine import Call, Engine, Shot, Splats
 from hardsplat.torch.engines import engine_for
 from hardsplat.torch.view import View
 
@@ -87,22 +87,25 @@ def rasterization(
     means, quats, scales, opacities, colors = (tensors[name].float() for name in ("means", "quats", "scales", "opacities", "colors"))
     least = colors.detach().amin() if sh_degree is None and colors.numel() else torch.ones(())
     engine = engine_for(means.device, rasterize_mode == "antialiased")
-    call = object()
+    call = Call()
     coming = _Coming([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])])
     if sh_degree is not None:  # the GPU has something to do while the host waits for cameras and checks them
         engine.give(Splats(*(t.detach() for t in (means, quats, scales, opacities, colors))), width, height, call)
     w2cs, matrices, least, behinds = coming.arrays(4)
     shift = 0.0 if least > 0 else 1.0 - float(least)
     cameras = [Camera(w2c, K, width, height) for w2c, K in zip(w2cs, matrices)]
-    images, alphas = [], []
-    for c, camera in enumerate(cameras):
-        own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
-        behind = None if backgrounds is None else _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
-        view = _OneView(engine, camera, near_plane, call, means, quats, scales, opacities)
-        image, alpha = view.render(own, sh_degree, behind, shift, render_mode)
-        images.append(image)
-        alphas.append(alpha)
-    return torch.stack(images), torch.stack(alphas), Meta(width=width, height=height, n_cameras=len(cameras))
+    while True:
+        images, alphas = [], []
+        for c, camera in enumerate(cameras):
+            own = colors[c] if sh_degree is None and colors.ndim == 3 else colors
+            behind = None if backgrounds is None else _Background(backgrounds[c].float(), behinds[c].astype(np.float32))
+            view = _OneView(engine, camera, near_plane, call, means, quats, scales, opacities)
+            image, alpha = view.render(own, sh_degree, behind, shift, render_mode)
+            images.append(image)
+            alphas.append(alpha)
+        found = torch.stack(images), torch.stack(alphas), Meta(width=width, height=height, n_cameras=len(cameras))
+        if engine.confirm(call):  # late: the device draws while the host does all this
+            return found
 
 
 class _Coming:
@@ -137,7 +140,7 @@ class _Background(NamedTuple):
 class _OneView:
     """Splats from one camera; channels go through the engine by threes."""
 
-    def __init__(self, engine: Engine, camera: Camera, near: float, call: object, *splats: Tensor):
+    def __init__(self, engine: Engine, camera: Camera, near: float, call: Call, *splats: Tensor):
         self.engine, self.camera, self.near, self.call, self.splats = engine, camera, near, call, splats
 
     def render(self, colors: Tensor, sh_degree: int | None, background: _Background | None, shift: float, mode: str) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene
 from hardsplat.io.splats import load_splats
+from hardsplat.metrics import last_evaluation
 from hardsplat.option import check_known
 from hardsplat.presets import load_config
 from hardsplat.settings import TrainSettings
@@ -81,7 +82,8 @@ class Result:
     @property
     def psnr(self) -> float | None:
         """dB, mean over the held-out views after the last step; None where none is held out."""
-        return self.metrics["evaluations"][-1]["psnr"] if self.metrics["evaluations"] else None
+        last = last_evaluation(self.metrics)
+        return last["psnr"] if last else None
 
 
 def train(

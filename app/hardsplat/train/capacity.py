@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hardsplat.config import TrainConfig
+from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import most_splats
 from hardsplat.gpu.context import Device
 from hardsplat.raster import training_needs
@@ -28,3 +29,35 @@ def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
 def limited_by(device: Device, config: TrainConfig) -> str:
     """What `fitting` comes to, in words."""
     return "--cap-max" if config.cap_max else f"the most that {device.name} holds"
+
+
+class Room:
+    """How many splats a session makes buffers for. stopped: why there will be no more, once that is so."""
+
+    def __init__(self, device: Device, photos: Photos):
+        self._device, self._photos = device, photos
+        self.stopped = ""
+        self._refused = 0  # capacity that did not fit
+
+    def check(self, config: TrainConfig, n: int) -> None:
+        """Raises OutOfMemory when this many splats are too many from the start."""
+        limit = fitting(self._device, config, self._photos)
+        if n > limit:
+            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self._device, config)} is {limit} at --sh-degree {config.sh_degree}", "splats")
+
+    def first(self, config: TrainConfig, n: int) -> int:
+        """Capacity to begin with n splats."""
+        return min(max(roomy(n), STRATEGIES[config.strategy].reached(config)), fitting(self._device, config, self._photos))
+
+    def more(self, config: TrainConfig, wanted: int, before: int) -> int:
+        """Capacity for `wanted` splats, or as many as fit; `before`, that of now, where there is to be no other."""
+        limit = fitting(self._device, config, self._photos)
+        capacity = min(roomy(wanted), limit)
+        if capacity < wanted:
+            self.stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self._device, config)} is {limit}"
+        return before if capacity <= before or (self._refused and capacity >= self._refused) else capacity
+
+    def refuse(self, capacity: int, before: int, error: OutOfMemory) -> None:
+        """There was no memory for that capacity. It is not asked for again: failing to allocate is slow."""
+        self._refused = capacity
+        self.stopped = f"growth stops at {before} splats: {error}"

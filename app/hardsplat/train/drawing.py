@@ -9,6 +9,7 @@ from hardsplat.config import TrainConfig, check_gradient
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.recorder import Recordings
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.options import Options
@@ -53,7 +54,7 @@ class Drawing:
 
     def __init__(self, session: Session, shared: dict[str, Buffer | Image], batches: Batches, pairs: PairRoom):
         self._session, self._shared, self._batches = session, shared, batches
-        self._parts: list = []
+        self._parts = Owned()
         self._recorded = Recordings(session.device, {})
         try:
             self._allocate()
@@ -68,17 +69,15 @@ class Drawing:
         backend, options = BACKENDS[config.rasterizer], options_of(config, s.lens)
         if not s.timed_rows:
             options = backend.first(device, options)
-        self.raster = backend.rasterizer(device, s.parameters, s.width, s.height, options, sink=sink_of(config, s.capture.depths is not None))
-        self._parts.append(self.raster)
+        self.raster = self._parts.add(backend.rasterizer(device, s.parameters, s.width, s.height, options, sink=sink_of(config, s.capture.depths is not None)))
         if self.raster.rows.names.get("gradient") == "order-free":  # `auto` may have chosen it
             check_gradient(replace(config, gradient="order-free"))
         scratch: dict[str, Buffer | Image] = {**allocate_refine(device, s.parameters.capacity)}
         self._scratch = scratch
-        self._parts += scratch.values()
+        self._parts.add_all(scratch.values())
         terms = s.terms(s.parameters.capacity)
         self._shared["loss_terms"].upload(terms)
-        scratch["term_sums"] = Buffer(device, term_sums_bytes(terms), "term_sums")
-        self._parts.append(scratch["term_sums"])
+        scratch["term_sums"] = self._parts.add(Buffer(device, term_sums_bytes(terms), "term_sums"))
 
     @property
     def outdated(self) -> bool:
@@ -98,6 +97,5 @@ class Drawing:
         self.actions = {name: recorded(record) for name, record in step.actions(s.parameters.capacity).items()}
 
     def destroy(self) -> None:
-        for part in (self._recorded, *self._parts):
-            part.destroy()
-        self._parts = []
+        self._recorded.destroy()
+        self._parts.destroy()

@@ -112,8 +112,9 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
 
 
 def allocate_refine(device: Device, capacity: int) -> dict[str, Buffer]:
-    """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat. ticket_counts is zero."""
-    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": int(contract.CONSTANTS["TICKETS"]), "admitted": 1}
+    """Scratch for up to `capacity` splats, which is the capacity that `counts` must hold: 8 bytes a splat. ticket_counts and turn are zero."""
+    sizes = {"flags": capacity, "flag_sums": -(-capacity // GROUP) + 1, "holes": capacity, "ticket_counts": int(contract.CONSTANTS["TICKETS"]), "admitted": 1, "turn": 1}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
-    buffers["ticket_counts"].fill(0)
+    for name in ("ticket_counts", "turn"):
+        buffers[name].fill(0)
     return buffers

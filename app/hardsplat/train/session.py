@@ -26,7 +26,7 @@ from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sinks import resolve_moments
 from hardsplat.train import averaging
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
-from hardsplat.train.capacity import fitting, limited_by, roomy
+from hardsplat.train.capacity import Room
 from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import Checkpoint, of_other_items
 from hardsplat.train.depths import Depths
@@ -34,6 +34,7 @@ from hardsplat.train.drawing import Drawing, has_timed_rows
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
+from hardsplat.train.resort import resort_due
 from hardsplat.train.schedule import view_order
 from hardsplat.train.step import allocate_step, allocate_weights, schedules
 from hardsplat.train.strategies import STRATEGIES
@@ -74,8 +75,7 @@ class Session(BatchedSession):
         self.apart = [] if frozen else views_apart(config, len(self.views))
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
         self.strategy = STRATEGIES[config.strategy]
-        self.growth_stopped = ""  # why, once the splats have no more room
-        self._refused = 0  # capacity that did not fit
+        self.room = Room(device, photos)
         self.timed_rows = timed_rows
         self._pairs = PairRoom()
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
@@ -117,7 +117,7 @@ class Session(BatchedSession):
         n = checkpoint.splats
         others = of_other_items(checkpoint, self.items, self.config)
         self.drain()
-        self.check_fit(n)
+        self.room.check(self.config, n)
         try:
             self._allocate(n)
         except OutOfMemory as error:
@@ -159,12 +159,6 @@ class Session(BatchedSession):
     def gaussians(self) -> Gaussians:
         self.drain()
         return self.parameters.download()
-
-    def check_fit(self, n: int) -> None:
-        """Raises OutOfMemory when this many splats are too many from the start."""
-        limit = fitting(self.device, self.config, self.photos)
-        if n > limit:
-            raise OutOfMemory(f"{n} splats do not fit: {limited_by(self.device, self.config)} is {limit} at --sh-degree {self.config.sh_degree}", "splats")
 
     def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
         """Trains on the same views at another size, none larger than at first, from the next step on."""
@@ -212,6 +206,8 @@ class Session(BatchedSession):
         """Queues what the strategy has to do after as many steps as were made."""
         for name in self.strategy.due(self.config, self.step):
             self.densify() if name == "densify" else submit(self.device, [self._drawn.actions[name]])
+        if "resort" in self._drawn.actions and resort_due(self.strategy, self.config, self.step):
+            submit(self.device, [self._drawn.actions["resort"]])
 
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""
@@ -272,27 +268,23 @@ class Session(BatchedSession):
     def _allocate(self, n: int) -> None:
         """Parameter buffers with room to grow, and everything sized or recorded for them."""
         self._release()
-        capacity = min(max(roomy(n), self.strategy.reached(self.config)), fitting(self.device, self.config, self.photos))
-        c = self.config
+        c, capacity = self.config, self.room.first(self.config, n)
         gradients: Gradients = "none" if self.estimates else "written"
         self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
         self._draw()
 
     def _grow(self, wanted: int, n: int) -> None:
         """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
-        limit = fitting(self.device, self.config, self.photos)
-        before, capacity = self.parameters.capacity, min(roomy(wanted), limit)
-        if capacity < wanted:
-            self.growth_stopped = f"growth stops at {max(capacity, before)} splats: {limited_by(self.device, self.config)} is {limit}"
-        if capacity <= before or (self._refused and capacity >= self._refused):
+        before = self.parameters.capacity
+        capacity = self.room.more(self.config, wanted, before)
+        if capacity == before:
             return
         self._release(keep_parameters=True)
         try:
             self.parameters.resize(capacity, n)
             self._draw()
         except OutOfMemory as error:
-            self._refused = capacity  # not asked for again: failing to allocate is slow
-            self.growth_stopped = f"growth stops at {before} splats: {error}"
+            self.room.refuse(capacity, before, error)
             self._release(keep_parameters=True)
             self.parameters.resize(before, n)
             self._draw()

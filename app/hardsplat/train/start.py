@@ -92,7 +92,7 @@ class FirstSplats:
         """Puts the session there, or at the first step. Raises OutOfMemory."""
         try:
             if self._random:
-                session.check_fit(self.count)
+                session.room.check(session.config, self.count)
             start = self._checkpoint or session.initial(self._begun.result() if self._begun else initial_gaussians(self._config, self._scene))
             session.restore(start)
         except OutOfMemory as error:

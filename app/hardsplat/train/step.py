@@ -21,6 +21,7 @@ from hardsplat.train.batch import HISTORY
 from hardsplat.train.capture import Capture
 from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
 from hardsplat.train.refine import refine_settings
+from hardsplat.train.resort import record_resort, resort_passes
 from hardsplat.train.schedule import adam_settings, rate_plans, record_begin, record_end, step_settings
 from hardsplat.train.strategies.strategy import Record, Strategy
 from hardsplat.variants.formats import FORMATS
@@ -65,9 +66,11 @@ class Step:
     def __init__(self, device: Device, config: TrainConfig, raster: Trainable, capture: Capture, strategy: Strategy, photo_bytes: int):
         self.config, self.raster, self.capture, self.strategy = config, raster, capture, strategy
         refining = strategy.passes(config.moments, photo_bytes)
+        self._resorts = bool(refining) and raster.projection.in_order
+        resorting = resort_passes(config.moments, strategy.follows) if self._resorts else ()
         averaging = [averaging_pass(config, strategy)] if config.average_steps else []
         losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
-        self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *averaging])
+        self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging])
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
@@ -91,10 +94,14 @@ class Step:
         recorder.run(self._run["sizes"], threads=(1,))
 
     def actions(self, capacity: int) -> dict[str, Callable[[Recorder], None]]:
-        """What records each of the strategy's recordings, by name, and a sample of averages. capacity: of splats."""
+        """What records each of the strategy's recordings, by name, "resort" where splats can be put in another order, and "average" where averages are kept. capacity: of splats."""
 
         def with_run(record: Record) -> Callable[[Recorder], None]:
             return lambda recorder: record(recorder, self._run)
 
-        average = {"average": lambda recorder: record_average(recorder, self._run, capacity)} if "average" in self._run else {}
-        return {name: with_run(record) for name, record in self.strategy.recordings().items()} | average
+        more: dict[str, Callable[[Recorder], None]] = {}
+        if self._resorts:
+            more["resort"] = lambda recorder: record_resort(recorder, self._run, self.raster.pipelines, self.strategy.follows)
+        if self.config.average_steps:
+            more["average"] = lambda recorder: record_average(recorder, self._run, capacity)
+        return {name: with_run(record) for name, record in self.strategy.recordings().items()} | more

@@ -199,7 +199,7 @@ class Run:
                 self._refine(s.step)
             self._average(s.step)
             if s.apart and s.step == self.config.overfit_check:
-                self._look_for_overfit()
+                overfit.look(self)
             self.keeping.keep(s.step)
         s.drain()
         if s.step == self.config.max_steps:
@@ -286,9 +286,9 @@ class Run:
     def _refine(self, step: int) -> None:
         """What the strategy does after this step."""
         self.session.refine()
-        if self.session.growth_stopped and not self._warned:
+        if self.session.room.stopped and not self._warned:
             self._warned = True
-            tqdm.write(f"note: {self.session.growth_stopped}")
+            tqdm.write(f"note: {self.session.room.stopped}")
 
     def _average(self, step: int) -> None:
         """A sample of the splats for their averages, where one is due. Without memory for those the run ends with its last step."""
@@ -299,21 +299,7 @@ class Run:
                 self._averages = False
                 tqdm.write(f"note: no averages over the last steps: {error}")
 
-    def _look_for_overfit(self) -> None:
-        """Compares the photographs that were set apart with others, and regularizes splats where the others show much better."""
-        s, train = self.session, self.scene.train
-        others = overfit.views_to_compare(len(train))
-        s.drain()
-        psnrs = self.measurements.psnr([train[i] for i in (*s.apart, *others)])
-        self.log.overfit = found = overfit.judged(self.config, s.step, psnrs[: len(s.apart)], psnrs[len(s.apart) :])
-        what = f"photographs set apart show {found['psnr_apart']:.1f} dB, others {found['psnr_others']:.1f}"
-        _log.info("step %d: %s", s.step, what)
-        if found["regularized"]:
-            self._shorten(overfit.shortened(self.config, s.step, len(train)))
-            tqdm.write(f"note: step {s.step}: {what}: opacities are regularized from here on, up to step {self.config.max_steps} (--overfit-check 0: never)")
-        overfit.apply(s, self.config, found)
-
-    def _shorten(self, config: TrainConfig) -> None:
+    def shorten(self, config: TrainConfig) -> None:
         """Goes on by these settings, which differ in steps alone. The saved ones say so too, since a resumed run must end there as well."""
         if config != self.config:
             self.config = config

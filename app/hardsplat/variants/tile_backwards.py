@@ -21,7 +21,7 @@ def _by_pixel(reduce: str, share: str, spec: tuple[str, ...], cull: bool, bucket
 
 
 TILE_BACKWARDS = {
-    "reduce-scatter": _by_pixel("tiled/halving.glsl", "tiled/share_bucket.glsl", (), True, 128, "by pixel, 128 splats a workgroup, culled by subgroup, sums by recursive halving"),
+    "reduce-scatter": _by_pixel("tiled/halving.glsl", "tiled/share_bucket.glsl", (), True, 64, "by pixel, 64 splats a workgroup, culled by subgroup, sums by recursive halving"),
     "per-splat": TileBackward("tiled/backward_per_splat.comp", (), (), True, 0, ("subgroup_tiles",), "by splat, pixels handed along the lanes from checkpoints (Taming 3DGS)"),
     "distwar-butterfly": _by_pixel(
         "reduce/butterfly.glsl", "tiled/share_tile.glsl", ("THRESHOLD",), False, None, "by pixel, whole subgroup where enough lanes contribute (DISTWAR SW-B)"

@@ -10,6 +10,7 @@ from hardsplat.camera import Camera
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import buffer_in
+from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import Backend
 from hardsplat.raster.frame import camera_data
@@ -36,24 +37,20 @@ class Painter:
         transparent: bool = False,
     ):
         self.device, self.width, self.height, self.transparent = device, width, height, transparent
-        self._parts: list = []
+        self._parts = Owned()
         self._recorders: dict[str, Recorder] = {}
         try:
-            parameters = self._part(Parameters(device, max(len(gaussians), 1), gaussians.sh_degree))
+            parameters = self._parts.add(Parameters(device, max(len(gaussians), 1), gaussians.sh_degree))
             parameters.upload(gaussians)
-            self.raster = self._part(backend.rasterizer(device, parameters, width, height, options, sink=None))
+            self.raster = self._parts.add(backend.rasterizer(device, parameters, width, height, options, sink=None))
             self._shown = allocate_show(device, width, height)
-            self._parts += self._shown.values()
+            self._parts.add_all(self._shown.values())
             self._palettes = {picture: palette_data(picture) for picture in pictures}
             self._record()
             self.resources["frame"].upload(frame)
         except BaseException:
             self.destroy()
             raise
-
-    def _part(self, part):
-        self._parts.append(part)
-        return part
 
     def _record(self) -> None:
         for recorder in self._recorders.values():
@@ -89,6 +86,7 @@ class Painter:
             self._recorders[picture].run_once()
 
     def destroy(self) -> None:
-        for part in (*self._recorders.values(), *reversed(self._parts)):
-            part.destroy()
-        self._parts, self._recorders = [], {}
+        for recorder in self._recorders.values():
+            recorder.destroy()
+        self._recorders = {}
+        self._parts.destroy()

@@ -91,8 +91,9 @@ class Preview(Watcher):
         if self.viewer is None or self.viewer.closed:
             return
         c, session, log = run.config, run.session, run.log
-        if session.step >= c.max_steps:
+        if log.steps and log.steps[-1] >= c.max_steps and self.viewer.busy:
             self.viewer.busy = False  # nobody else needs the GPU any more
+            self.viewer.inputs.changed = True  # the last frame may be of long ago
         lines = [f"step {session.step} of {c.max_steps}   {1 / max(session.step_seconds, 1e-6):.1f} it/s"]
         if log.steps:
             lines.append(f"loss {log.losses[-1]:.4f}   PSNR {log.psnrs[-1]:.2f} dB   {log.splats[-1]} splats")

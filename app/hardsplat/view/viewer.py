@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from hardsplat.camera import Camera
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device, DeviceLost
+from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.queue import Fence
 from hardsplat.gpu.surface import Surface
 from hardsplat.io.images import save_png
@@ -33,9 +33,6 @@ UNITS = {"depth": " world units", "count": " splats"}  # of numbers that a palet
 COARSE_MS = (50.0, 200.0)  # pictures that take longer than this are drawn in larger pixels while they move
 
 
-T = TypeVar("T")
-
-
 class Viewer:
     """device: opened with the extensions of window.start(). inputs: what the window's keys and mouse change. folder: for screenshots.
 
@@ -54,18 +51,14 @@ class Viewer:
         self._drawn_at = self._resized_at = -1e9
         self._photographs = Photographs(look.background)
         self.window = Window(title, OPENED, inputs, size)
-        self._parts: list = [self.window]  # what close() destroys, last first
+        self._parts = Owned([self.window])
         try:
-            self.surface = self._part(Surface(device, self.window.handle))
-            self.screen = self._part(Screen(device, look, self.window.font))
-            self._fence = self._part(Fence(device))
+            self.surface = self._parts.add(Surface(device, self.window.handle))
+            self.screen = self._parts.add(Screen(device, look, self.window.font))
+            self._fence = self._parts.add(Fence(device))
         except BaseException:
             self.close()
             raise
-
-    def _part(self, part: T) -> T:
-        self._parts.append(part)
-        return part
 
     @property
     def shown(self) -> bool:
@@ -221,5 +214,4 @@ class Viewer:
         if self._flying:
             with suppress(DeviceLost):
                 self._fence.wait()
-        for part in reversed(self._parts):
-            part.destroy()
+        self._parts.destroy()
