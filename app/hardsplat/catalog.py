@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from hardsplat.errors import UserError
 from hardsplat.config import TrainConfig
+from hardsplat.errors import UserError
 from hardsplat.fit import raster as fit_raster
 from hardsplat.gpu import bandwidth, probe, shader
 from hardsplat.gpu.passes import ComputePass, DrawPass
