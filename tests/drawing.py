@@ -31,13 +31,14 @@ def fresh_seed() -> int:
     return seed
 
 
-def clear_scene(*args, seed: int | None = None, apart: float = 2e-6, cut_off: float = 0.0, **options) -> dict:
+def clear_scene(*args, seed: int | None = None, apart: float = 2e-6, cut_off: float = 0.0, lit: float | None = None, **options) -> dict:
     """A random scene, with its `seed`: the first from `seed` (or a fresh one) on whose depths are `apart` of the farthest, by default as far as float32 orders them like float64.
-    Two splats that swap differ by more than rounding. cut_off: as near to alpha = 1/255 no fragment may be, relatively: rounding decides about those."""
+    Two splats that swap differ by more than rounding. cut_off: as near to alpha = 1/255 no fragment may be, relatively: rounding decides about those.
+    lit: no colour is darker; at 0 they are cut."""
     for seed in itertools.count(fresh_seed() if seed is None else seed):
         scene = random_scene(seed, *args, **options)
         depth = np.sort(scene["means"].astype(np.float64) @ scene["w2c"][2, :3] + scene["w2c"][2, 3])
-        if np.diff(depth).min() > apart * depth[-1] and not (cut_off and _near_the_cut_off(scene, cut_off)):
+        if np.diff(depth).min() > apart * depth[-1] and not (cut_off and _near_the_cut_off(scene, cut_off)) and (lit is None or project(**scene_of(scene)).color.min() > lit):
             return scene | {"seed": seed}
     raise AssertionError
 

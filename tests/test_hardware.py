@@ -149,7 +149,7 @@ def test_central_differences(device, antialiased):
     """The gradients are those of the images this renderer makes: directional derivatives of a weighted image sum, in float32."""
     # splats larger than the image: no fragment is near the alpha cut-off, where the image jumps
     size, overlap = ((2, 2), 56) if antialiased else ((48, 40), 110)  # of about one pixel, so that the compensation is far from 1
-    scene = clear_scene(8, *size, 1, apart=0.02, overlap=overlap, anisotropy=1.3, opacity=(0.3, 0.7))  # no step swaps two of them
+    scene = clear_scene(8, *size, 1, apart=0.02, lit=0.02, overlap=overlap, anisotropy=2.0, opacity=(0.3, 0.7))  # no step swaps two of them
     rng = np.random.default_rng(seed := scene["seed"])
     gaussians, camera = gaussians_of(scene)
     renderer = Renderer(device, format="float32", antialiased=antialiased)
@@ -161,19 +161,22 @@ def test_central_differences(device, antialiased):
         values = getattr(gaussians, name).astype(np.float64)
         # a step roughly along the gradient: a large signal, so that float32 images suffice
         direction = gradients[name].astype(np.float64) * rng.uniform(0.5, 1.5, values.shape)
-        step = 2e-3 * np.abs(values).mean() / np.abs(direction).max()
+        step = 6e-3 * np.abs(values).mean() / np.abs(direction).max()
         images = []
-        for sign in (1, -1):
+        for sign in (1, -1, 2, -2):
             moved = {**{p: getattr(gaussians, p) for p in PARAMETERS}, name: values + sign * step * direction}
             images.append(renderer.forward(Gaussians(**moved), camera, background=BACKGROUND)[0].astype(np.float64))
-        measured = (weight * (images[0] - images[1])).sum() / (2 * step)
+        # the formula of four points, exact to the fourth order: quaternions bend images within steps that float32 resolves
+        measured = (weight * (8 * (images[0] - images[1]) - (images[2] - images[3]))).sum() / (12 * step)
         expected = (gradients[name] * direction).sum()
-        # 0.5 %: float32 images over a step of 1e-3 carry 3 to 4 digits of difference
+        # in 229 fresh scenes quaternions differed by up to 0.19 %, all others by up to 0.05 %
         assert abs(measured - expected) <= 0.005 * abs(expected), (name, measured, expected, seed)
     renderer.close()
 
 
-@pytest.mark.parametrize("rasterizer, options", [("hardware", {"format": "float32", "blending": "programmable"}), ("hardware", {"format": "float32", "segments": 16}), ("tiled", {})])
+@pytest.mark.parametrize(
+    "rasterizer, options", [("hardware", {"format": "float32", "blending": "programmable"}), ("hardware", {"format": "float32", "segments": 16}), ("tiled", {})]
+)
 def test_finished_pixels_take_no_more(device, rasterizer, options):
     """Behind four splats of alpha 0.95 T is below 1e-4: a fifth is left out, however bright it is."""
     n = 5

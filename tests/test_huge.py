@@ -44,8 +44,8 @@ def test_the_foremost_splats_are_the_most_important():
     g = Gaussians.from_planes(trained_values(5000))
     g.scales[10] = np.nan
     cameras = [Camera(np.eye(4), np.array([[300.0, 0, 160], [0, 300, 120], [0, 0, 1]]), 320, 240)]
-    assert foremost(g, cameras, 5000) is g
+    assert np.array_equal(foremost(g, cameras, 5000), np.arange(5000))
     weight = np.nan_to_num(importance(g.means, g.scales, g.opacities, cameras))
     chosen = foremost(g, cameras, 700)
     least = np.sort(weight)[-700]
-    assert len(chosen) == 700 and np.array_equal(chosen.means, g.means[weight >= least])
+    assert len(chosen) == 700 and np.array_equal(chosen, np.flatnonzero(weight >= least))

@@ -147,6 +147,8 @@ def _surface(squares: np.ndarray) -> np.ndarray:
 
 
 def foremost(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> np.ndarray:
-    """(count,) the rows of the most important splats, of which there are more. Merging tens of millions of others would take minutes."""
+    """The rows of the `count` most important splats, or of all where there are fewer, in order. Merging tens of millions of others would take minutes."""
+    if len(gaussians) <= count:
+        return np.arange(len(gaussians))
     weight = importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras)
     return np.sort(np.argpartition(-np.nan_to_num(weight), count)[:count])

@@ -9,6 +9,7 @@ a CPU takes 22 ms a step for 31, an H200 1.50 ms for 1.42 (docs/results/speed.md
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from hardsplat import contract
 from hardsplat.gpu.passes import ComputePass, Pipeline
@@ -18,7 +19,7 @@ from hardsplat.raster.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort
 from hardsplat.variants.tile_backwards import TileBackward
 
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
-MOST_COUNTED = 0  # tiles
+MOST_COUNTED = 4096  # tiles
 _PACKED = ("tile_splats", "tile_reaches")
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
@@ -101,7 +102,7 @@ def digit_lists(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
     n, bits = digits(tiles["TILES_X"] * tiles["TILES_Y"])
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
-    sort = {"bind": _SORTED, "keys": True, "lanes": lanes, "bits": bits, "PAIRS": True}
+    sort: dict[str, Any] = {"bind": _SORTED, "keys": True, "lanes": lanes, "bits": bits, "PAIRS": True}
     return [
         _emit(tiles, "digits", {"BITS": bits}, other),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort)),

@@ -13,6 +13,7 @@ _SWEEPS, _SWEEPS_OF_MANY = 50, 15  # most iterations of each adjustment
 _SETTLED = 1e-6  # relative change of the cost at which they end
 _ROUNDS = 3
 _NO_WORSE = 0.01  # share that the cost may grow by where photographs show no distortion
+_NEIGHBOURS, _STRAY = 5, 4.0  # of a point; how many times the median of all the mean distance to them may be, over depth
 _TWO_VIEW_ANGLE = 3.0  # degrees between the two rays to a point that two photographs see
 
 
@@ -104,4 +105,22 @@ def add_points(model: pycolmap.Reconstruction, database: Path, images: Path, wor
     options.triangulation.min_angle = options.mapper.filter_min_tri_angle = _TWO_VIEW_ANGLE
     options.mapper.filter_max_reproj_error = error
     options.triangulation.merge_max_reproj_error = options.triangulation.complete_max_reproj_error = error
-    return pycolmap.triangulate_points(model, database, images, fresh(work), False, options)
+    out = pycolmap.triangulate_points(model, database, images, fresh(work), False, options)
+    for number in _strays(out):
+        out.delete_point3D(number)
+    return out
+
+
+def _strays(model: pycolmap.Reconstruction) -> list[int]:
+    """Ids of points that two photographs see and that lie far from all others, for their depth: mostly wrong matches that happen to meet, which become fog near cameras."""
+    from scipy.spatial import KDTree
+
+    points = list(model.points3D.items())
+    if len(points) <= _NEIGHBOURS:
+        return []
+    centres = {i: image.projection_center() for i, image in model.images.items() if image.has_pose}
+    places = np.array([point.xyz for _, point in points])
+    depths = np.array([np.mean([np.linalg.norm(point.xyz - centres[e.image_id]) for e in point.track.elements]) for _, point in points])
+    apart = KDTree(places).query(places, k=_NEIGHBOURS + 1)[0][:, 1:].mean(axis=1) / depths
+    far = apart > _STRAY * np.median(apart)
+    return [number for (number, point), away in zip(points, far) if away and point.track.length() == 2]

@@ -20,6 +20,7 @@ OVERLAP = 8  # sequential: following frames that each is matched with
 # Seconds on one core of the machine of docs/results/sfm.md, from which the expected time is made.
 _DECODE, _SIFT, _MATCH, _RANSAC = 0.02, 0.55, 3.1e-9, 0.012  # a megapixel, a megapixel searched, a feature times a feature, a pair
 _SCORE = 3e-4  # a pair, in retrieval
+_PATCHES = 0.35  # a small photograph, whose points are found again by their patches
 _INCREMENTAL, _ALL_AGAIN, _GLOBAL, _START = 0.12, 1e-3, 0.4, 3.0  # a photograph, a photograph times a photograph, a photograph; a run, all on two cores
 
 
@@ -53,10 +54,11 @@ def make_plan(config: SfmConfig, sizes: Sequence[tuple[int, int]], video: bool) 
     read = sum(w * h for w, h in sizes) / 1e6
     searched = sum(w * h * searched_scale(w, h, size) ** 2 for w, h in sizes) / 1e6
     each = min(features, 1e6 * searched / count / 100)  # about a feature in 100 px
+    patches = _PATCHES / threads if max(max(size) for size in sizes) < SMALL else 0
     seconds = {
         "features": (_DECODE * read + _SIFT * searched) / threads,
         "matches": (pairs * (_MATCH * each**2 + _RANSAC) + (_SCORE * count**2 / 2 if method != "exhaustive" else 0)) / threads,
-        "poses": _START + count * (_GLOBAL if mapper == "global" else _INCREMENTAL + _ALL_AGAIN * count),
+        "poses": _START + count * (_GLOBAL if mapper == "global" else _INCREMENTAL + _ALL_AGAIN * count + patches),
     }
     return Plan(size, features, method, mapper, pairs, threads, seconds)
 

@@ -190,9 +190,7 @@ class Shared:
         key = watched, *recorders
         if key not in self._submissions:
             ours, back = (semaphore.handle for semaphore in self._semaphores)
-            self._submissions[key] = [
-                Submission(self.device, part, signal=back if part is parts[-1] else None, wait=ours if part is parts[0] else None) for part in parts
-            ]
+            self._submissions[key] = [Submission(self.device, part, signal=back if part is parts[-1] else None, wait=ours if part is parts[0] else None) for part in parts]
         first, *rest = self._submissions[key]
         self.peer.signal(self._theirs[0])
         first.submit(self._fence if watched else None)
