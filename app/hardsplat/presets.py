@@ -71,7 +71,7 @@ def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> di
 
 def of_length(config: TrainConfig, steps: int) -> TrainConfig:
     """The settings of a run that is to have so many steps in all instead of its own, with its schedules as a run of that length has them."""
-    stretched = {name: _at_length(name, getattr(config, name), steps / config.max_steps) for name, f in FIELDS.items() if f.metadata["scales"] is not None}
+    stretched: dict[str, Any] = {name: _at_length(name, getattr(config, name), steps / config.max_steps) for name, f in FIELDS.items() if f.metadata["scales"] is not None}
     return replace(config, max_steps=steps, **stretched)
 
 

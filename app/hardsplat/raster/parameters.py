@@ -209,6 +209,8 @@ class Parameters:
         for planes in self._of_splats():
             if "average" in planes.buffers:
                 planes.buffers["value"], planes.buffers["average"] = planes.buffers["average"], planes.buffers["value"]
+                for value in planes.buffers["value"]:
+                    value.name = planes.quantity.name
         self.drop_averages()
 
     def drop_averages(self) -> None:

@@ -13,6 +13,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import buffer_in
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.progress import Bar
@@ -68,7 +69,7 @@ def _by_camera(
             d_image = np.zeros((camera.height, camera.width, 3), np.float32)
             d_image[..., 0] = 1
             seen = renderer.backward(d_image)["sh"][..., 0]
-            yield seen, renderer.resources["colors2d"].download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
+            yield seen, buffer_in(renderer.resources, "colors2d").download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
 
 
 def weights_of(result: Path, device: str | None = None, quiet: bool = True) -> Callable[[int, Gaussians], np.ndarray] | None:

@@ -94,7 +94,7 @@ class Step:
         recorder.run(self._run["sizes"], threads=(1,))
 
     def actions(self, capacity: int) -> dict[str, Callable[[Recorder], None]]:
-        """What records each of the strategy's recordings, by name, "resort" where splats can be put in another order, and "average" where averages are kept. capacity: of splats."""
+        """What records each of the strategy's recordings, by name, "resort" where splats can be put in another order, "average" where averages are kept. capacity: of splats."""
 
         def with_run(record: Record) -> Callable[[Recorder], None]:
             return lambda recorder: record(recorder, self._run)
