@@ -75,7 +75,7 @@ def of_length(config: TrainConfig, steps: int) -> TrainConfig:
     return replace(config, max_steps=steps, **stretched)
 
 
-def _at_length(name: str, value: int, factor: float) -> int:
+def _at_length(name: str, value: Any, factor: float) -> int:
     """A step of a run that becomes so many times as long."""
     return max(round(value * factor), min(value, FIELDS[name].metadata["scales"])) if value else value
 
