@@ -82,7 +82,7 @@ class Estimates:
         self.parameters.upload(scene.gaussians)
         frame = frame_data(scene.camera["sh_degree"], BACKGROUND, NEAR)
         frame["seed"] = SEED
-        self.resources["loss_terms"].upload(loss_terms(TrainConfig(ssim_lambda=LAMBDA)))
+        self.resources["loss_terms"].upload(loss_terms(TrainConfig(ssim_lambda=LAMBDA, l2_share=0.0)))
         self.resources["frame"].upload(frame)
         self.resources["camera"].upload(camera_data(Camera(scene.camera["w2c"], scene.camera["K"], *size)))
         self.resources["photos"].upload(pack(scene.photo))

@@ -226,9 +226,9 @@ def test_resume_needs_a_run():
 @pytest.mark.parametrize(
     "preset, flags, found",
     [
-        (None, {}, (500, 12_000, 0, 1_000)),
-        (None, {"max_steps": 10_000}, (250, 6_000, 0, 500)),
-        (None, {"max_steps": 10_000, "refine_stop_iter": 7_000}, (250, 7_000, 0, 500)),  # what a flag names stands
+        (None, {}, (600, 15_000, 0, 1_250)),
+        (None, {"max_steps": 10_000}, (240, 6_000, 0, 500)),
+        (None, {"max_steps": 10_000, "refine_stop_iter": 7_000}, (240, 7_000, 0, 500)),  # what a flag names stands
         (None, {"strategy": "adaptive"}, (500, 15_000, 4_000, 1_000)),
         (None, {"strategy": "adaptive", "max_steps": 10_000}, (167, 5_000, 1_500, 333)),  # resets no closer than 1500 steps
         ("adaptive", {"max_steps": 100_000}, (1_667, 50_000, 13_333, 3_333)),
@@ -245,8 +245,19 @@ def test_schedules_stretch_with_the_run(preset, flags, found):
     assert config.refine_every == (25 if preset == "quick" else 100)
 
 
+@pytest.mark.parametrize("steps", [1_000, 3_000, 7_000, 10_000, 30_000, 100_000])
+@pytest.mark.parametrize("preset", [None, "fast", "compact", "adaptive", "published", "mcmc", "quick"])
+def test_every_length_of_run_is_in_order(preset, steps):
+    """Growth begins early, ends, and leaves steps to settle; all bands of colour join before growth ends; photographs are compared while splats still grow."""
+    c = load_config(preset, {"max_steps": steps})
+    assert 0 < c.refine_start_iter <= max(steps / 8, 100) and c.refine_start_iter + 2 * c.refine_every < c.refine_stop_iter <= 0.85 * steps
+    assert c.sh_degree_interval * c.sh_degree <= c.refine_stop_iter
+    assert c.overfit_check < c.refine_stop_iter <= c.prune_to_iter < steps or c.strategy != "budget"
+    assert c.reset_every == 0 or 1_500 <= c.reset_every < max(c.refine_stop_iter, 1_501)
+
+
 def test_steps_of_a_preset_belong_to_its_own_run(toml):
     """A file without max_steps counts in the steps of what lies below it; a saved one repeats its run."""
-    assert load_config(toml("refine_stop_iter = 6000"), {"max_steps": 10_000}).refine_stop_iter == 3_000
+    assert load_config(toml("refine_stop_iter = 6000"), {"max_steps": 12_500}).refine_stop_iter == 3_000
     assert load_config(toml("max_steps = 7000\nrefine_stop_iter = 6000"), {"max_steps": 14_000}).refine_stop_iter == 12_000
     assert load_config(toml("max_steps = 7000\nrefine_stop_iter = 6000")).sh_degree_interval == 350

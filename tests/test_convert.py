@@ -17,7 +17,7 @@ from hardsplat.io.formats import FILE_FORMATS, writable
 from hardsplat.io.formats.base import in_memory
 from hardsplat.io.frames import rotated, upright
 from hardsplat.io.scene import load_scene
-from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.presets import save_config
 from hardsplat.train.contribution import contributions, directions_seen
 from tests.oracle import sh as harmonics
@@ -231,6 +231,33 @@ def test_antialiased_splats_in_a_format_that_cannot_say_so(small, tmp_path, capl
     save_splats(tmp_path / "aa.ply", load_splats(small), antialiased=True)
     convert(tmp_path / "aa.ply", tmp_path / "a.splat", quiet=True)
     assert "a.splat: .splat cannot say that its splats are antialiased" in caplog.text
+    with pytest.raises(UserError, match="--classic: a file alone does not say"):
+        convert(tmp_path / "aa.ply", tmp_path / "b.ply", classic=True, quiet=True)
+    assert not (tmp_path / "b.ply").exists()
+
+
+def test_antialiased_splats_for_viewers_without_the_filter(scene, device, tmp_path):
+    """Drawn without the filter they show almost what they show with it, in every format and order; unchanged they do not."""
+    opened, rng = load_scene(scene), np.random.default_rng(3)
+    g = Gaussians.from_points(opened.points, opened.colors, 1)
+    g.scales *= rng.uniform(0.1, 0.4, g.scales.shape).astype(np.float32)  # well below a pixel
+    g.opacities[:] = rng.uniform(0.3, 0.9, len(g))
+    (tmp_path / "run").mkdir()
+    save_splats(tmp_path / "run/splats.ply", g, antialiased=True)
+    save_config(TrainConfig(data_dir=scene, antialiased=True), tmp_path / "run/config.toml")
+    cameras = [opened.views[i].camera for i in opened.train[:3]]
+    with Renderer(device, "tiled", antialiased=True) as renderer:
+        wanted = renderer.forward(g, cameras)[0]
+    with Renderer(device, "tiled") as renderer:
+        before = np.abs(renderer.forward(g, cameras)[0] - wanted).mean()
+        for name, flags in {"a.ply": {"classic": True}, "a.splat": {}, "a.npz": {"classic": True, "morton": True}}.items():
+            convert(tmp_path / "run", tmp_path / name, quiet=True, **flags)
+            assert not is_antialiased(tmp_path / name)
+            got = load_splats(tmp_path / name)
+            assert np.abs(renderer.forward(got, cameras)[0] - wanted).mean() < 0.25 * before, name
+    assert is_antialiased(tmp_path / "run/splats.ply")
+    convert(tmp_path / "run", tmp_path / "same.ply", quiet=True)
+    assert is_antialiased(tmp_path / "same.ply") and np.array_equal(load_splats(tmp_path / "same.ply").opacities, load_splats(tmp_path / "run/splats.ply").opacities)
 
 
 @pytest.mark.parametrize("suffix", [".spz", ".glb"])

@@ -101,7 +101,7 @@ class Exposing:
         camera, frame = np.zeros((), contract.dtype("Camera")), np.zeros((), contract.dtype("Frame"))
         camera["size"] = WIDTH, HEIGHT
         frame["view"], frame["camera"], frame["background"] = PHOTOGRAPH, CAMERA, BACKGROUND
-        for name, row in (("camera", camera), ("frame", frame), ("loss_terms", loss_terms(TrainConfig(ssim_lambda=self.LAMBDA)))):
+        for name, row in (("camera", camera), ("frame", frame), ("loss_terms", loss_terms(TrainConfig(ssim_lambda=self.LAMBDA, l2_share=0.0)))):
             self.own[name].upload(row)
         self.own["photos"].upload(pack(photo))
         record, seen, d_wanted = self._run(self.plain, wanted, np.zeros(image.shape[:2]))

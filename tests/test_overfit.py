@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hardsplat.config import TrainConfig
+from hardsplat.presets import load_config
 from hardsplat.train import overfit
 from hardsplat.train.checkpoint import load, path_of
 from hardsplat.train.schedule import view_order
@@ -63,3 +64,28 @@ def test_a_run_that_learns_by_heart_is_regularized_from_there_on(on_device, scen
 def _judged_by(gap):
     """`judged` whose comparison always gives 50 dB."""
     return lambda config, step, apart, others: {"step": step, "psnr_apart": 10.0, "psnr_others": 60.0, "regularized": gap <= 50}
+
+
+def test_a_long_run_becomes_shorter():
+    config = TrainConfig()
+    found = overfit.shortened(config, 3_000, 84)
+    assert found.max_steps == 84 * config.overfit_epochs == 10_080
+    as_long = load_config(None, {"max_steps": 10_080})
+    for name in ("refine_stop_iter", "prune_to_iter", "sh_degree_interval", "average_steps"):
+        assert getattr(found, name) == getattr(as_long, name), name
+    assert found.overfit_check == config.overfit_check  # a run that is killed now compares again
+    assert overfit.shortened(config, 6_000, 84).max_steps == 12_000
+    assert overfit.shortened(TrainConfig(overfit_epochs=0), 3_000, 10) == TrainConfig(overfit_epochs=0)
+
+
+def test_a_run_that_became_shorter_ends_there(on_device, scene, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(overfit, "SET_APART", 2)
+    monkeypatch.setattr(overfit, "FEWEST", 4)
+    monkeypatch.setattr(overfit, "judged", _judged_by(0.0))
+    changes = {"strategy": "budget", "overfit_check": 6, "overfit_epochs": 1, "max_steps": 60, "checkpoint_every": 10, "rasterizer": "auto", "deterministic": True}
+    metrics = train(settings(scene, tmp_path / "run", **changes))
+    assert metrics["steps"] == 12 and "regularized from here on, up to step 12" in capfd.readouterr().out
+    end = load(path_of(tmp_path / "run", 12))
+    path_of(tmp_path / "run", 12).unlink()
+    assert train(load_config(None, {"data_dir": tmp_path / "run", "resume": True}))["steps"] == 12
+    assert same_state(load(path_of(tmp_path / "run", 12)), end)

@@ -14,7 +14,7 @@ from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, 
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 EXTENT = 3.7
-STEPS = (0, 1, 2, 9, 99, 998, 999, 1000, 2999, 3000, 4095, 4096, 7000, 14999, 29999, 30000, 1_000_000)
+STEPS = (0, 1, 2, 9, 99, 998, 999, 1000, 2999, 3000, 4095, 4096, 7000, 14999, 24999, 29999, 30000, 1_000_000)
 
 
 class Steps:
@@ -79,7 +79,7 @@ def test_rates_against_float64(steps, step):
     config = TrainConfig()
     frame, _ = steps(step, config)
     t = min(step / config.max_steps, 1.0)
-    degree = min(step // 1000, 3)
+    degree = min(step // config.sh_degree_interval, 3)
     wanted = np.zeros(20)
     wanted[0] = EXTENT * np.exp((1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final))
     late = max(t - config.rates_hold, 0) / (1 - config.rates_hold)  # of the part in which rates fall
@@ -154,14 +154,15 @@ def test_zero_steps_of_schedule(steps):
 def test_settings_hold_the_config():
     """Every field of every struct that the GPU is told, of settings none of which is 0."""
     budget = {"strategy": "budget", "grow_weight": "errors", "prune_to": 0.5, "grow_noise": 1.0}
-    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9, **budget)
+    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9, l2_share=0.25, **budget)
     step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane)
     refine, terms, adam = refine_settings(config, EXTENT), loss_terms(config, EXTENT, sh_degree=3, capacity=1000), adam_settings(0.9, 0.999, 1e-15)
     assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1
     assert adam["eps"] == np.float32(1e-15) and adam["beta2"] == np.float32(0.999)
     assert (refine["min_opacity"], refine["noise_lr"]) == tuple(np.float32((0.005, 5e5 / EXTENT**2)))
-    assert terms["weight"][:4].tolist() == np.float32((0.8, 0.2, 0.01, 0.02 / EXTENT)).tolist() and not terms["weight"][4:].any()
-    assert (terms["first"][3], terms["regions"][3], terms["width"][3], terms["groups"]) == (1, 1, 3, 4)
+    np.testing.assert_allclose(terms["weight"][:5], (0.6, 0.2, 2.0, 0.01, 0.02 / EXTENT), rtol=1e-6)
+    assert not terms["weight"][5:].any()
+    assert (terms["first"][4], terms["regions"][4], terms["width"][4], terms["groups"]) == (1, 1, 3, 4)
     for data in (step, refine, adam):
         assert all(data[name] for name in data.dtype.names), "a field was left out"
 

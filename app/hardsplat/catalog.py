@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.fit import raster as fit_raster
 from hardsplat.gpu import bandwidth, probe, shader
@@ -24,6 +25,7 @@ from hardsplat.raster.stochastic import Perturbed
 from hardsplat.raster.tile_lists import counted_passes, digit_lists
 from hardsplat.raster.tile_rows import TiledRows
 from hardsplat.raster.weighed import Weighed
+from hardsplat.train.averaging import averaging_pass
 from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.intrinsics import INTRINSICS_PASS
@@ -74,6 +76,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
         yield from (*strategy.passes(moments, photo_bytes=4), *resort_passes(moments, strategy.follows))
+    yield averaging_pass(TrainConfig(), STRATEGIES["none"])
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
         yield from mesh_passes(atomics, loss, 1, 1)
 

@@ -58,7 +58,7 @@ class Run:
     """run and results"""
 
     result_dir: Path | None = option(None, "folder for all that the run writes", shown="results/<scene name>", aka="model_path output_path export_path")
-    max_steps: int = option(20_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
+    max_steps: int = option(25_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
     eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last", unit="steps", min=1, aka="test_iterations")
     save_steps: tuple[int, ...] = option(
         (7_000, 30_000), "steps after which a PLY is saved; always also the last", unit="steps", min=1, aka="save_iterations ply_steps export_every"
@@ -117,9 +117,11 @@ class Learning:
     resolution_schedule: int = option(
         0, "steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start", unit="steps", scales=0
     )
+    average_steps: int = option(1_250, "the run ends with the average of splats over so many of its last steps; 0: with the last step", unit="steps", scales=0)
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
-    sh_degree_interval: int = option(1_000, "steps after which the next degree joins", unit="steps", min=1, scales=1)
+    sh_degree_interval: int = option(1_250, "steps after which the next degree joins", unit="steps", min=1, scales=1)
     ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")
+    l2_share: float = option(0.5, "share of L1 that the squared error takes the place of, weighed so that both are as steep at an error of 0.05", max=1)
     # The rate of means falls exponentially, so neither of its ends can be 0.
     means_lr: float = option(1.6e-4, "rate of means at the first step", unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
     rates_final: float = option(0.25, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)
@@ -205,8 +207,8 @@ class Densifying:
         "how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and pruned as published; mcmc: relocated and added by opacity; none: not at all",
         choices=STRATEGIES,
     )
-    refine_start_iter: int = option(500, "no densification up to this step", unit="steps", aka="densify_from_iter", scales=100)
-    refine_stop_iter: int = option(12_000, "no densification or reset from here on", unit="steps", aka="densify_until_iter growth_stop_iter", scales=0)
+    refine_start_iter: int = option(600, "no densification up to this step", unit="steps", aka="densify_from_iter", scales=100)
+    refine_stop_iter: int = option(15_000, "no densification or reset from here on", unit="steps", aka="densify_until_iter growth_stop_iter", scales=0)
     refine_every: int = option(100, "steps between densifications", unit="steps", min=1, aka="densification_interval")
     grow_grad2d: float = option(
         2.2e-4, "mean gradient of the 2D position above which a splat grows (published: 0.0002)", unit="NDC", aka="densify_grad_threshold growth_grad_threshold"
@@ -227,12 +229,13 @@ class Densifying:
     split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
     grow_noise: float = option(0.0, "budget: noise of the means, over that of mcmc", max=1e6)
     overfit_check: int = option(
-        3_000, "budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are", unit="steps", scales=300
+        3_750, "budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are", unit="steps", scales=300
     )
     overfit_gap: float = option(3.0, "budget: by so much the others must show better than those for opacities to be regularized from there on", unit="dB", max=100)
     overfit_opacity_reg: float = option(0.01, "budget: weight of the mean opacity in the loss where photographs are learnt by heart", max=1e6)
+    overfit_epochs: int = option(120, "budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never", unit="steps")
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
-    prune_to_iter: int = option(16_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
+    prune_to_iter: int = option(20_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)

@@ -66,7 +66,7 @@ def purposes() -> dict[str, tuple[str, ...]]:
     kinds = trained.ORDER
     return {
         "parameters": (*(name for kind in kinds for name in trained.values(kind)), "blobs"),
-        "optimizer": (*(name for kind in kinds for name in trained.moments(kind)), "adam_blobs"),
+        "optimizer": (*(name for kind in kinds for name in trained.moments(kind)), *trained.averages(), "adam_blobs"),
         "projected splats": tuple(f"{name}{which}" for name in ("splats2d", "colors2d") for which in ("", "_minus", "_cover")),
         "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
         "tiles": (

@@ -65,8 +65,19 @@ def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> di
     length = checked("max_steps", overrides.get("max_steps", length), "max_steps", FIELDS)
     for name, (value, of) in steps.items():
         if value and of != length:
-            values[name] = max(round(value * length / of), min(value, FIELDS[name].metadata["scales"]))
+            values[name] = _at_length(name, value, length / of)
     return values | dict(overrides)
+
+
+def of_length(config: TrainConfig, steps: int) -> TrainConfig:
+    """The settings of a run that is to have so many steps in all instead of its own, with its schedules as a run of that length has them."""
+    stretched: dict[str, Any] = {name: _at_length(name, getattr(config, name), steps / config.max_steps) for name, f in FIELDS.items() if f.metadata["scales"] is not None}
+    return replace(config, max_steps=steps, **stretched)
+
+
+def _at_length(name: str, value: Any, factor: float) -> int:
+    """A step of a run that becomes so many times as long."""
+    return max(round(value * factor), min(value, FIELDS[name].metadata["scales"])) if value else value
 
 
 def config_from_file(path: str | Path) -> TrainConfig:

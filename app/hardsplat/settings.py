@@ -50,7 +50,7 @@ class TrainSettings(TypedDict, total=False):
     """folder for all that the run writes (default: results/<scene name>)"""
 
     max_steps: int
-    """training steps, one view each (default: 20000 steps)"""
+    """training steps, one view each (default: 25000 steps)"""
 
     eval_steps: Sequence[int]
     """steps after which held-out views are measured; always also the last (default: 7000 30000 steps)"""
@@ -142,14 +142,20 @@ class TrainSettings(TypedDict, total=False):
     resolution_schedule: int
     """steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start (default: 0 steps)"""
 
+    average_steps: int
+    """the run ends with the average of splats over so many of its last steps; 0: with the last step (default: 1250 steps)"""
+
     sh_degree: int
     """spherical-harmonic degree of colour (default: 3)"""
 
     sh_degree_interval: int
-    """steps after which the next degree joins (default: 1000 steps)"""
+    """steps after which the next degree joins (default: 1250 steps)"""
 
     ssim_lambda: float
     """weight of D-SSIM; L1 has the rest (default: 0.2)"""
+
+    l2_share: float
+    """share of L1 that the squared error takes the place of, weighed so that both are as steep at an error of 0.05 (default: 0.5)"""
 
     means_lr: float
     """rate of means at the first step (default: 0.00016 scene extents)"""
@@ -287,10 +293,10 @@ class TrainSettings(TypedDict, total=False):
     """how splats come and go. budget: by scores, towards --cap-max; adaptive: cloned, split and pruned as published; mcmc: relocated and added by opacity; none: not at all (default: budget)"""
 
     refine_start_iter: int
-    """no densification up to this step (default: 500 steps)"""
+    """no densification up to this step (default: 600 steps)"""
 
     refine_stop_iter: int
-    """no densification or reset from here on (default: 12000 steps)"""
+    """no densification or reset from here on (default: 15000 steps)"""
 
     refine_every: int
     """steps between densifications (default: 100 steps)"""
@@ -344,7 +350,7 @@ class TrainSettings(TypedDict, total=False):
     """budget: noise of the means, over that of mcmc (default: 0.0)"""
 
     overfit_check: int
-    """budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are (default: 3000 steps)"""
+    """budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are (default: 3750 steps)"""
 
     overfit_gap: float
     """budget: by so much the others must show better than those for opacities to be regularized from there on (default: 3.0 dB)"""
@@ -352,11 +358,14 @@ class TrainSettings(TypedDict, total=False):
     overfit_opacity_reg: float
     """budget: weight of the mean opacity in the loss where photographs are learnt by heart (default: 0.01)"""
 
+    overfit_epochs: int
+    """budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never (default: 120 steps)"""
+
     prune_to: float
     """budget: share of the grown splats that is left of them, those that show most (default: 1.0)"""
 
     prune_to_iter: int
-    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 16000 steps)"""
+    """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
 
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""

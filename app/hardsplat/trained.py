@@ -85,6 +85,11 @@ class Quantity:
         """Name of its gradient, as passes declare it."""
         return f"d_{self.name}"
 
+    @property
+    def average(self) -> str:
+        """Name of its averages over steps, as passes declare them."""
+        return f"average_{self.name}"
+
 
 def _degree_of(plane: int) -> int:
     """The SH degree from which plane k of shN, coefficient k + 1, is in use."""
@@ -188,6 +193,11 @@ def values(kind: Of = "splat") -> tuple[str, ...]:
 def moments(kind: Of = "splat") -> tuple[str, ...]:
     """Names of the Adam moments, as passes declare them."""
     return tuple(q.moments for q in of(kind))
+
+
+def averages(kind: Of = "splat") -> tuple[str, ...]:
+    """Names of the averages over steps, as passes declare them."""
+    return tuple(q.average for q in of(kind))
 
 
 def gradients(kind: Of = "splat", stored: bool = False) -> tuple[str, ...]:

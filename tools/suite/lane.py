@@ -23,25 +23,32 @@ from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Picture, Scene, load_images, load_scene
-from hardsplat.train.report import metrics_of
+from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.train.keeping import Keeping
 from hardsplat.train.trainer import Run as Training
 from tools.suite.plan import Plan, Run
+
+
+class Nothing(Keeping):
+    """Keeps no files and no copies; what is measured is measured."""
+
+    def keep(self, step: int) -> None:
+        pass
+
+    def leave(self, step: int) -> None:
+        self.run.measurements.measure(step)
 
 
 class Measuring(Training):
     """A training that leaves its numbers alone: no splats, checkpoints or pictures."""
 
-    def _keep(self, step: int) -> None:
-        pass
-
-    def _leave(self, step: int) -> None:
-        self.measurements.measure(step)
+    def _prepare_folder(self, start: Checkpoint) -> None:
+        self.log.restore(start.log)
+        self.keeping = Nothing(self, start)
+        self.results.prepare = lambda seconds_left: None  # no report
 
     def _write_results(self) -> dict:
-        return metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials)
-
-    def _say(self, metrics: dict) -> None:
-        pass
+        return self.metrics()
 
 
 def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: float) -> int:

@@ -23,6 +23,12 @@ def add_flags(parser):
         help="most splats: of a result folder those that contribute most to its training views, of a file those with the most opacity times area",
     )
     parser.add_argument("--morton", action="store_true", default=argparse.SUPPRESS, help="order splats along a space-filling curve, as formats that compress always have it")
+    parser.add_argument(
+        "--classic",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="of a result folder of train --antialiased: opacities for viewers that do not know its filter (.splat always has them)",
+    )
     parser.add_argument("--overwrite", action="store_true", default=argparse.SUPPRESS, help="replace OUT where it exists")
     add_setting(parser, "device")
     add_setting(parser, "quiet")

@@ -16,7 +16,7 @@ from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats import format_to_write
-from hardsplat.io.formats.base import PIECE, Splats, writing
+from hardsplat.io.formats.base import PIECE, Format, Splats, writing
 from hardsplat.io.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, open_splats, say_dropped
@@ -59,6 +59,7 @@ def convert(
     quiet: bool = False,
     weigh: Callable[[int, Gaussians], np.ndarray] | None = None,
     device: str | None = None,
+    classic: bool = False,
 ) -> Converted:
     """Reads `source`, a file of splats or a result folder of a training, and writes `target`; both formats follow from the names.
 
@@ -67,6 +68,8 @@ def convert(
     below are left out. max_splats: the most that are kept, those with the largest `weigh` (first position in the file, piece) -> (N,); without it those of a result
     folder that contribute most to its training views, drawn on `device` or its own, and of a file those of the largest `importance`. morton: neighbours in space become
     neighbours in the file; formats that compress are always written so.
+    classic: of a result folder that was trained with --antialiased, opacities with which viewers without its filter draw the training views most alike; the target then
+    counts as not antialiased. Formats that cannot say that splats are get these anyhow.
     Memory holds a piece of 32 768 splats, and per splat of the file 1 byte, 4 more for max_splats, and 30 while a Morton order is found. Raises UserError for bad input.
     """
     begun = time.perf_counter()
@@ -90,9 +93,8 @@ def convert(
         raise UserError(f"--up {up}: expected one of {', '.join(UPS)}")
     splats = open_splats(source)
     degree = _degree(source, splats, sh_degree)
-    if splats.antialiased and not row.keeps_filter:
-        log.warning("%s: %s cannot say that its splats are antialiased; programs will draw them too thin or too fat", target, row.suffix)
-
+    opacities = _classic_opacities(splats, folder, row, target, classic, device, quiet) if splats.antialiased else None
+    antialiased = splats.antialiased and opacities is None
     seen = _seen(folder, degree, device, quiet) if folder and degree and row.by_views else None
     if weigh is None and seen is not None:
         shown = seen[:, 0]
@@ -112,12 +114,14 @@ def convert(
             at += len(piece)
             if which.any():
                 piece = piece[which]
+                if opacities is not None:
+                    piece.opacities = opacities[at - len(which) : at][which]
                 piece.sh = piece.sh[:, : (degree + 1) ** 2]
                 yield rotated(piece, turn)
 
     written = int(keep.sum())
     with writing(target), ExitStack() as stack:
-        out = Splats(written, degree, lambda: pieces("writing"), splats.antialiased, splats.extra, seen)
+        out = Splats(written, degree, lambda: pieces("writing"), antialiased, splats.extra, seen)
         if means is not None:
             ordered = Sorted(target, written, degree, splats.extra)
             stack.callback(ordered.close)
@@ -129,9 +133,26 @@ def convert(
             for piece in pieces("sorting"):
                 ordered.put(piece, places[at : at + len(piece)])
                 at += len(piece)
-            out = Splats(written, degree, lambda: _shown(Splats(written, degree, ordered.pieces), "writing", quiet), splats.antialiased, splats.extra, seen)
+            out = Splats(written, degree, lambda: _shown(Splats(written, degree, ordered.pieces), "writing", quiet), antialiased, splats.extra, seen)
         row.write(stack.enter_context(replacing(target)), out)
     return Converted(splats.count, written, source.stat().st_size, target.stat().st_size, time.perf_counter() - begun)
+
+
+def _classic_opacities(splats: Splats, folder: Path | None, row: Format, target: Path, asked: bool, device: str | None, quiet: bool) -> np.ndarray | None:
+    """(splats of the file,) opacities for viewers without the filter, where those are wanted and can be had."""
+    if row.keeps_filter and not asked:
+        return None
+    from hardsplat.train.contribution import classic_opacities_of
+
+    try:
+        if folder is None:
+            raise UserError("a file alone does not say what was seen from where: give the result folder of the training")
+        return classic_opacities_of(folder, device, quiet)
+    except UserError as error:
+        if asked:
+            raise UserError(f"--classic: {error}") from None
+        log.warning("%s: %s cannot say that its splats are antialiased; programs will draw them too bold: %s", target, row.suffix, error)
+        return None
 
 
 def _seen(result: Path, sh_degree: int, device: str | None, quiet: bool) -> np.ndarray | None:

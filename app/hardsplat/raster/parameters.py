@@ -10,13 +10,14 @@ from typing import Literal
 import numpy as np
 
 from hardsplat import contract, trained
+from hardsplat.errors import OutOfMemory
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer, copy_regions
 from hardsplat.trained import Of, Quantity
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-ROLES = ("value", "first", "second", "gradient")  # of buffers of a plane; members of the contract's Plane
+ROLES = ("value", "first", "second", "gradient", "average")  # of buffers of a plane; members of the contract's Plane
 Gradients = Literal["none", "written", "all"]  # which gradients have planes: none, those that a pass writes, or all that are asked for from Python
 
 
@@ -100,7 +101,7 @@ class Parameters:
         return quantity.width * (self._moments.nbytes if self._moments and role in ("first", "second") else 4)
 
     def _allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
-        name = {"value": quantity.name, "gradient": quantity.d}.get(role, quantity.moments)
+        name = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}.get(role, quantity.moments)
         return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "", shared=self._shared)
 
     def _tell(self) -> None:
@@ -183,6 +184,44 @@ class Parameters:
         old.destroy()
         return new
 
+    # -- averages over steps ---------------------------------------------------------------------------------------------------
+
+    @property
+    def averaged(self) -> bool:
+        """Whether averages of the splats are kept."""
+        return any("average" in planes.buffers for planes in self._planes.values())
+
+    def begin_averages(self, n: int) -> None:
+        """Keeps averages of the n splats, which begin as what these are. No step may be in flight. Raises OutOfMemory; then none are kept."""
+        try:
+            for planes in self._of_splats():
+                made = planes.buffers["average"] = []
+                for value in planes.buffers["value"]:
+                    made.append(self._allocate(planes.quantity, "average", planes.capacity))
+                    copy_regions(value, made[-1], [(0, 0, n * 4 * planes.quantity.width)])
+        except OutOfMemory:
+            self.drop_averages()
+            raise
+        self._tell()
+
+    def take_averages(self) -> None:
+        """Splats become their averages, which are kept no longer. No step may be in flight."""
+        for planes in self._of_splats():
+            if "average" in planes.buffers:
+                planes.buffers["value"], planes.buffers["average"] = planes.buffers["average"], planes.buffers["value"]
+                for value in planes.buffers["value"]:
+                    value.name = planes.quantity.name
+        self.drop_averages()
+
+    def drop_averages(self) -> None:
+        for planes in self._of_splats():
+            for buffer in planes.buffers.pop("average", ()):
+                buffer.destroy()
+        self._tell()
+
+    def _of_splats(self) -> list[_Planes]:
+        return [planes for planes in self._planes.values() if planes.quantity.of == "splat"]
+
     def destroy(self) -> None:
         for buffer in (*self._all_planes(), *self._follow.values(), *self._fixed.values()):
             buffer.destroy()
@@ -196,8 +235,8 @@ class Parameters:
         """The planes and roles of `means`, `adam_means` or `d_means`."""
         for planes in self._planes.values():
             q = planes.quantity
-            if name in (q.name, q.d, q.moments):
-                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second")}[name]
+            if name in (q.name, q.d, q.moments, q.average):
+                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second"), q.average: ("average",)}[name]
         raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
 
     def buffers(self, name: str) -> list[Buffer]:

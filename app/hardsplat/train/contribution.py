@@ -1,17 +1,19 @@
-"""How much each splat of a result contributes to the images of its training views."""
+"""What splats of a result are to the images of its training views: how much each contributes, in which directions, and how opaque it is drawn."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from hardsplat.camera import Camera
+from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.gpu.context import Device
+from hardsplat.gpu.memory import buffer_in
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.progress import Bar
@@ -35,18 +37,39 @@ def directions_seen(
 
     It is the gradient of the sum of all pixels by the coefficients of one colour. Raises UserError where no device can draw the splats.
     """
+    total = np.zeros((len(gaussians), (sh_degree + 1) ** 2))
+    for seen, _ in _by_camera(gaussians, sh_degree, cameras, near, device, antialiased, quiet):
+        total += seen
+    return total
+
+
+def classic_opacities(gaussians: Gaussians, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, quiet: bool = True) -> np.ndarray:
+    """(N,) float32: the opacities with which viewers without the filter draw antialiased splats most alike: the means of those that these cameras draw, by contribution.
+
+    Splats that none of them shows keep theirs. Raises UserError where no device can draw them.
+    """
+    total, drawn = np.zeros(len(gaussians)), np.zeros(len(gaussians))
+    for seen, opacity in _by_camera(gaussians, 0, cameras, near, device, True, quiet):
+        total += seen[:, 0]
+        drawn += seen[:, 0] * opacity
+    return np.where(total > 0, drawn / np.where(total > 0, total, 1), gaussians.opacities).astype(np.float32)
+
+
+def _by_camera(
+    gaussians: Gaussians, sh_degree: int, cameras: Sequence[Camera], near: float, device: str | Device | None, antialiased: bool, quiet: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """For each camera what `directions_seen` sums, float32, and the opacity that every splat is drawn with, (N,) float32, 0 where it is not."""
     from hardsplat.api import Renderer
 
     coefficients = (sh_degree + 1) ** 2
     grey = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, np.zeros((len(gaussians), coefficients, 3), np.float32), check=False)
-    total = np.zeros((len(gaussians), coefficients))
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
         for camera in Bar(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
             renderer.forward(grey, camera, near=near)
             d_image = np.zeros((camera.height, camera.width, 3), np.float32)
             d_image[..., 0] = 1
-            total += renderer.backward(d_image)["sh"][..., 0]
-    return total
+            seen = renderer.backward(d_image)["sh"][..., 0]
+            yield seen, buffer_in(renderer.resources, "colors2d").download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
 
 
 def weights_of(result: Path, device: str | None = None, quiet: bool = True) -> Callable[[int, Gaussians], np.ndarray] | None:
@@ -61,6 +84,18 @@ def weights_of(result: Path, device: str | None = None, quiet: bool = True) -> C
 
 def directions_of(result: Path, sh_degree: int, device: str | None = None, quiet: bool = True) -> np.ndarray:
     """`directions_seen` of the splats of a result folder by its training views. Raises UserError where its scene or a device is missing."""
+    gaussians, cameras, config = _training(result, device)
+    return directions_seen(gaussians, sh_degree, cameras, config.near_plane, config.device, config.antialiased, quiet)
+
+
+def classic_opacities_of(result: Path, device: str | None = None, quiet: bool = True) -> np.ndarray:
+    """`classic_opacities` of the splats of a result folder by its training views. Raises UserError where its scene or a device is missing."""
+    gaussians, cameras, config = _training(result, device)
+    return classic_opacities(gaussians, cameras, config.near_plane, config.device, quiet)
+
+
+def _training(result: Path, device: str | None) -> tuple[Gaussians, list[Camera], TrainConfig]:
+    """Splats of a result folder, MOST_VIEWS of the cameras that they were trained on, and how. Raises UserError where anything is missing."""
     file, config = find_model(result, device=device)
     if config.data_dir is None:
         raise UserError(f"{result}: does not say which scene it was trained on")
@@ -68,5 +103,4 @@ def directions_of(result: Path, sh_degree: int, device: str | None = None, quiet
     if len(gaussians) < open_splats(file).count:
         raise UserError(f"{file}: some of its splats cannot be drawn")
     chosen = np.unique(np.linspace(0, len(scene.train) - 1, min(len(scene.train), MOST_VIEWS)).round().astype(int))
-    cameras = [scene.views[scene.train[i]].camera for i in chosen]
-    return directions_seen(gaussians, sh_degree, cameras, config.near_plane, config.device, config.antialiased, quiet)
+    return gaussians, [scene.views[scene.train[i]].camera for i in chosen], config

@@ -94,7 +94,7 @@ class Drawing:
         step = Step(s.device, s.config, self.raster, s.capture, s.strategy, s.photos.pixel_bytes)
         self.sizes = recorded(step.record_sizes)
         self._batches.record(recorded, step.record, s.strategy.scores)
-        self.actions = {name: recorded(record) for name, record in step.actions().items()}
+        self.actions = {name: recorded(record) for name, record in step.actions(s.parameters.capacity).items()}
 
     def destroy(self) -> None:
         self._recorded.destroy()

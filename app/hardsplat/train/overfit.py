@@ -1,16 +1,19 @@
 """Whether a run learns its photographs by heart: a few of them are set apart for the first steps, and then compared with as many others.
 
-Where those others show much better, opacities are regularized for the rest of the run: splats that few photographs need fade away. The photographs that were set apart are trained
-from then on like all others. Held-out views have no part in it.
+Where those others show much better, opacities are regularized for the rest of the run, so that splats that few photographs need fade away, and a long run becomes shorter.
+The photographs that were set apart are trained from then on like all others. Held-out views have no part in it.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tqdm import tqdm
+
+from hardsplat.presets import of_length
 
 if TYPE_CHECKING:
     from hardsplat.config import TrainConfig
@@ -56,6 +59,12 @@ def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
         session.regularize(config.overfit_opacity_reg * judgement.get("share", 1.0))
 
 
+def shortened(config: TrainConfig, step: int, views: int) -> TrainConfig:
+    """The settings of a run that learns so many photographs by heart, after so many steps: at least as many follow."""
+    steps = max(config.overfit_epochs * views, 2 * step)
+    return replace(of_length(config, steps), overfit_check=config.overfit_check) if config.overfit_epochs and steps < config.max_steps else config
+
+
 def look(run: Run) -> None:
     """Compares the photographs that were set apart with others, and regularizes splats where the others show much better."""
     session, train = run.session, run.scene.train
@@ -66,5 +75,7 @@ def look(run: Run) -> None:
     what = f"photographs set apart show {found['psnr_apart']:.1f} dB, others {found['psnr_others']:.1f}"
     log.info("step %d: %s", session.step, what)
     if found["regularized"]:
-        tqdm.write(f"note: step {session.step}: {what}: opacities are regularized from here on (--overfit-check 0: never)")
+        if found.get("share", 1.0) >= 0.5:
+            run.shorten(shortened(run.config, session.step, len(train)))
+        tqdm.write(f"note: step {session.step}: {what}: opacities are regularized from here on, up to step {run.config.max_steps} (--overfit-check 0: never)")
     apply(session, run.config, found)

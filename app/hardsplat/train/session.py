@@ -24,6 +24,7 @@ from hardsplat.gpu.queue import submit
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sinks import resolve_moments
+from hardsplat.train import averaging
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import Room
 from hardsplat.train.capture import Capture
@@ -35,7 +36,7 @@ from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
 from hardsplat.train.resort import resort_due
 from hardsplat.train.schedule import view_order
-from hardsplat.train.step import allocate_step, allocate_weights
+from hardsplat.train.step import allocate_step, allocate_weights, schedules
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.views import Views, packed_cameras
 from hardsplat.trained import Of
@@ -122,7 +123,10 @@ class Session(BatchedSession):
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self.parameters.forget(moments=checkpoint.fresh)
-        rest = {*others, *STATISTICS} - {*self.strategy.follows}
+        rest = {*others, *STATISTICS, *trained.averages()} - {*self.strategy.follows}
+        if trained.averages()[0] in checkpoint.buffers and averaging.is_open(self.config, self.strategy, checkpoint.step):
+            self.parameters.begin_averages(n)
+            rest -= {*trained.averages()}
         if checkpoint.fresh:
             rest |= {name for kind in trained.ORDER for name in trained.moments(kind)}
         for name, values in checkpoint.buffers.items():
@@ -134,6 +138,7 @@ class Session(BatchedSession):
         """Everything that a resume needs, after the batches in flight."""
         n = self.count()
         names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
+        names += trained.averages() if self.parameters.averaged else ()
         return Checkpoint(self.step, self.config.sh_degree, {name: self.parameters.read(name, self.parameters.items(name, n)) for name in (*names, *self.strategy.follows)})
 
     def count(self) -> int:
@@ -171,6 +176,14 @@ class Session(BatchedSession):
         self.weights = terms["weight"].astype(np.float64)
         self._shared["loss_terms"].upload(terms)
 
+    def reschedule(self, config: TrainConfig) -> None:
+        """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""
+        self.drain()
+        self.config = replace(config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer)
+        for name, told in schedules(self.config, self.extent, self.capture.frozen).items():
+            self._shared[name].upload(told)
+        self._drawn.record()
+
     # -- running ---------------------------------------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
@@ -195,6 +208,19 @@ class Session(BatchedSession):
             self.densify() if name == "densify" else submit(self.device, [self._drawn.actions[name]])
         if "resort" in self._drawn.actions and resort_due(self.strategy, self.config, self.step):
             submit(self.device, [self._drawn.actions["resort"]])
+
+    def average(self) -> None:
+        """Queues a sample of the splats for their averages, which begin with the first."""
+        if not self.parameters.averaged:
+            self.parameters.begin_averages(self.count())
+        submit(self.device, [self._drawn.actions["average"]])
+
+    def take_averages(self) -> None:
+        """Splats become their averages, where those are kept, after all that was queued."""
+        if self.parameters.averaged:
+            self.drain()
+            self.device.wait_idle()
+            self.parameters.take_averages()
 
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""

@@ -16,6 +16,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sort import SORT_PASSES
+from hardsplat.train.averaging import averaging_pass, record_average
 from hardsplat.train.batch import HISTORY
 from hardsplat.train.capture import Capture
 from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
@@ -26,6 +27,16 @@ from hardsplat.train.strategies.strategy import Record, Strategy
 from hardsplat.variants.formats import FORMATS
 
 
+def schedules(config: TrainConfig, extent: float, frozen: bool) -> dict[str, np.ndarray]:
+    """What steps go by that follows from the length of the run, by contract name. extent: of the scene, world units. frozen: splats stay as they are."""
+    c = config
+    return {
+        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane),
+        "rate_plans": rate_plans(c, extent, frozen),
+        "refine_settings": refine_settings(c, extent),
+    }
+
+
 def allocate_step(
     resources: MutableMapping[str, Buffer | Image], device: Device, config: TrainConfig, canvas: tuple[int, int], extent: float, views: np.ndarray, terms: np.ndarray, frozen: bool
 ) -> None:
@@ -34,14 +45,7 @@ def allocate_step(
     canvas: width and height, px. extent: of the scene, world units. views: the contract's Camera of each. terms: LossTerms. frozen: splats stay as they are.
     """
     c = config
-    told = {
-        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane),
-        "adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps),
-        "rate_plans": rate_plans(c, extent, frozen),
-        "loss_terms": terms,
-        "refine_settings": refine_settings(c, extent),
-        "views": views,
-    }
+    told = schedules(c, extent, frozen) | {"adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps), "loss_terms": terms, "views": views}
     sizes = {name: values.size for name, values in told.items()} | {"rates": told["rate_plans"].size, "moved_planes": 1}
     sizes |= {"schedule": HISTORY, "history": HISTORY}
     for name, n in sizes.items():
@@ -64,8 +68,9 @@ class Step:
         refining = strategy.passes(config.moments, photo_bytes)
         self._resorts = bool(refining) and raster.projection.in_order
         resorting = resort_passes(config.moments, strategy.follows) if self._resorts else ()
+        averaging = [averaging_pass(config, strategy)] if config.average_steps else []
         losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
-        self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting])
+        self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging])
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
@@ -88,11 +93,15 @@ class Step:
         """Work sizes that follow from counts.splats."""
         recorder.run(self._run["sizes"], threads=(1,))
 
-    def actions(self) -> dict[str, Callable[[Recorder], None]]:
-        """What records each of the strategy's recordings, by name, and "resort" where splats can be put in another order."""
+    def actions(self, capacity: int) -> dict[str, Callable[[Recorder], None]]:
+        """What records each of the strategy's recordings, by name, "resort" where splats can be put in another order, "average" where averages are kept. capacity: of splats."""
 
         def with_run(record: Record) -> Callable[[Recorder], None]:
             return lambda recorder: record(recorder, self._run)
 
-        resort = {"resort": lambda recorder: record_resort(recorder, self._run, self.raster.pipelines, self.strategy.follows)}
-        return {name: with_run(record) for name, record in self.strategy.recordings().items()} | (resort if self._resorts else {})
+        more: dict[str, Callable[[Recorder], None]] = {}
+        if self._resorts:
+            more["resort"] = lambda recorder: record_resort(recorder, self._run, self.raster.pipelines, self.strategy.follows)
+        if self.config.average_steps:
+            more["average"] = lambda recorder: record_average(recorder, self._run, capacity)
+        return {name: with_run(record) for name, record in self.strategy.recordings().items()} | more

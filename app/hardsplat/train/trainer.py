@@ -17,7 +17,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat.config import TrainConfig, scene_folder
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, load_scene
@@ -27,7 +27,7 @@ from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.progress import Bar
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
-from hardsplat.train import overfit
+from hardsplat.train import averaging, overfit
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
@@ -79,6 +79,7 @@ class Run:
         self.bar: Bar | None = None
         self.parts, self._open = parts or Parts("load"), False
         self._stopped = self._warned = False  # stopped: by a watcher
+        self._averages = config.average_steps > 0
         self.measurements = Measurements(self)
         self.folder = Path(config.result_dir or Path("results") / (scene.name if scene else scene_folder(config.data_dir).name))
         check_folder(self.folder)
@@ -170,15 +171,15 @@ class Run:
             self.watchers = Watchers()  # whatever comes back of batches in flight finds them closed
             self.results.close()
             self._lock.release()
-        if metrics["steps"] < c.max_steps and self.stopping.asked:
+        if metrics["steps"] < self.config.max_steps and self.stopping.asked:
             raise KeyboardInterrupt(self.stopping.asked)
         self.close()
         return metrics
 
     def _train(self) -> None:
         """All steps, or those up to a wish to stop, and what the last one leaves."""
-        c, s = self.config, self.session
-        while s.step < c.max_steps:
+        s = self.session
+        while s.step < self.config.max_steps:
             s.wait_for_turn()
             self.results.background.check()
             self._watch()
@@ -189,17 +190,20 @@ class Run:
             self._choose(stop)
             if s.step < stop:
                 s.run(min(self._batch_steps(), stop - s.step))
-            if c.deterministic:
+            if self.config.deterministic:
                 s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
             if self.log.steps:
-                self.results.prepare(s.step_seconds * (c.max_steps - s.step))
+                self.results.prepare(s.step_seconds * (self.config.max_steps - s.step))
             self.keeping.publish(s.step)
             if s.step == stop:
                 self._refine(s.step)
-            if s.apart and s.step == c.overfit_check:
+            self._average(s.step)
+            if s.apart and s.step == self.config.overfit_check:
                 overfit.look(self)
             self.keeping.keep(s.step)
         s.drain()
+        if s.step == self.config.max_steps:
+            s.take_averages()
         with self.aside("files"):
             self.keeping.leave(s.step)
 
@@ -258,6 +262,7 @@ class Run:
         stops.append(self._resolutions.next_change(step, c.max_steps))
         stops += [c.overfit_check] if self.session.apart and step < c.overfit_check else []
         stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
+        stops.append(averaging.next_sample(c, self.session.strategy, step))
         return min(*stops, self.session.strategy.next_due(c, step))
 
     def _resize(self, step: int) -> None:
@@ -284,6 +289,24 @@ class Run:
         if self.session.room.stopped and not self._warned:
             self._warned = True
             tqdm.write(f"note: {self.session.room.stopped}")
+
+    def _average(self, step: int) -> None:
+        """A sample of the splats for their averages, where one is due. Without memory for those the run ends with its last step."""
+        if self._averages and averaging.is_sample(self.config, self.session.strategy, step):
+            try:
+                self.session.average()
+            except OutOfMemory as error:
+                self._averages = False
+                tqdm.write(f"note: no averages over the last steps: {error}")
+
+    def shorten(self, config: TrainConfig) -> None:
+        """Goes on by these settings, which differ in steps alone. The saved ones say so too, since a resumed run must end there as well."""
+        if config != self.config:
+            self.config = config
+            self.session.reschedule(config)
+            self._save_config()
+            if self.bar is not None:
+                self.bar.total = config.max_steps
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)

@@ -39,8 +39,11 @@ def _of_cameras(of: str, weight: float) -> Callable[[Any, float], float]:
 
 
 LOSS_TERMS = {
-    "l1": LossTerm("loss/terms/l1.glsl", PIXELS, lambda settings, extent: 1 - settings.ssim_lambda, "mean absolute error (Kerbl et al. 2023, eq. 7)"),
+    "l1": LossTerm("loss/terms/l1.glsl", PIXELS, lambda settings, extent: (1 - settings.ssim_lambda) * (1 - settings.l2_share), "mean absolute error (Kerbl et al. 2023, eq. 7)"),
     "dssim": LossTerm("loss/terms/dssim.glsl", PIXELS, lambda settings, extent: settings.ssim_lambda, "1 - mean SSIM, zero-padded (Kerbl et al. 2023, eq. 7)"),
+    "l2": LossTerm(
+        "loss/terms/l2.glsl", PIXELS, lambda settings, extent: (1 - settings.ssim_lambda) * settings.l2_share * 10, "mean squared error, as steep as L1 at an error of 0.05"
+    ),
     "opacity": LossTerm("loss/terms/opacity.glsl", "logit_opacities", lambda settings, extent: settings.opacity_reg, "mean opacity (Kheradmand et al. 2024)"),
     # per extent, so that a scene trains alike in metres and in centimetres
     "scale": LossTerm("loss/terms/scale.glsl", "log_scales", lambda settings, extent: settings.scale_reg / extent, "mean scale (Kheradmand et al. 2024)"),
