@@ -15,7 +15,7 @@ from hardsplat.gpu.context import Device, ValidationError
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
-from hardsplat.raster import tile_lists, tile_passes, tiled
+from hardsplat.raster import tile_passes, tiled
 from hardsplat.raster.parameters import pairs_wanted
 from hardsplat.study.bench import Subject, Timing, bench
 from hardsplat.variants.atomics import ATOMICS
@@ -159,11 +159,10 @@ def test_workgroups_take_the_deepest_tiles_first(device):
     assert np.all(taken[1:] + 1 < 1.125 * (taken[:-1] + 1) + 1e-6) and np.all(np.diff(taken[taken < 15].astype(int)) <= 0)
 
 
-@pytest.mark.parametrize("size, sort", [((61, 47), "local"), ((210, 70), "counted"), ((210, 70), "local"), ((210, 70), "digits"), ((16, 16), "counted"), ((16, 16), "digits")])
+@pytest.mark.parametrize("size, sort", [((61, 47), "local"), ((210, 70), "local"), ((210, 70), "digits"), ((16, 16), "digits")])
 def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size, sort):
     """Who has a pixel in a tile is listed there; who is listed comes within the margin of its pixel centres' rectangle; nearest first, each once."""
     monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: sort == "local")
-    monkeypatch.setattr(tile_lists, "MOST_COUNTED", 0 if sort == "digits" else 4096)
     seed = fresh_seed()
     rng = np.random.default_rng(seed)
     width, _ = size

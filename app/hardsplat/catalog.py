@@ -22,7 +22,7 @@ from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, STORE_ROWS, adam
 from hardsplat.raster.sort import sort_passes
 from hardsplat.raster.stochastic import Perturbed
-from hardsplat.raster.tile_lists import counted_passes, digit_lists
+from hardsplat.raster.tile_lists import sorted_lists
 from hardsplat.raster.tile_rows import TiledRows
 from hardsplat.raster.weighed import Weighed
 from hardsplat.train.averaging import averaging_pass
@@ -64,7 +64,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for projection in projections:
         yield from projection.passes({})
     for lanes in (8, 32):
-        yield from (*sort_passes(lanes=lanes), *(p for lists in (counted_passes, digit_lists) for p in lists({"TILES_X": 1, "TILES_Y": 1}, lanes)))
+        yield from (*sort_passes(lanes=lanes), *sorted_lists({"TILES_X": 1, "TILES_Y": 1}, lanes))
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)

@@ -1,5 +1,5 @@
-// The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone leaves every tile's splats in depth order; and counts for
-// that sort, see <histogram>. A workgroup has a block of pairs. It finds the splats that they are of, and where the pairs of each begin, by looking at all of them at
+// The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone leaves every tile's splats in depth order; and how often the
+// first digit of that sort occurs in a block of them. A workgroup has a block of pairs. It finds the splats that they are of, and where the pairs of each begin, by looking at all of them at
 // once; a thread then finds the splat of a pair among those: however many pairs one splat has, threads do alike.
 #extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
@@ -15,7 +15,8 @@ BUFFER_pair_tiles(writeonly)
 BUFFER_pair_splats(writeonly)
 BUFFER_digit_counts(writeonly)
 #include "contract/sort.glsl"
-#include <histogram>
+#include "sort/keys.glsl"
+#include "sort/histogram.glsl"
 
 const uint MOST = 8u * GROUP;  // splats that a block of pairs is looked for among; of more, which touch nothing mostly, each thread asks memory
 shared uint firsts[MOST], found[2];
@@ -48,7 +49,7 @@ void main() {
     uint base = groups.x * GROUP, ranks = min((groups.y + 1u) * GROUP, counts.visible) - base;
     if (ranks <= MOST)
         for (uint i = t; i < ranks; i += GROUP) firsts[i] = first_pair(base + i);
-    begin_tiles();
+    begin_histogram();
     uint pairs[SORT_ROWS], low[SORT_ROWS];  // the last splat that begins at or before each pair
     [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row) {
         pairs[row] = begin + row * GROUP + t;
@@ -71,7 +72,7 @@ void main() {
         uint rank = base + low[row], tile = tile_at(ellipse_of(splats[row], reaches_of[row]), pairs[row] - pair_sums[rank / GROUP] - reaches_of[row].first);
         pair_tiles[pairs[row]] = tile;
         pair_splats[pairs[row]] = rank;
-        count_tile(tile);
+        count_digit(digit_of(tile));
     }
-    end_tiles(group_index());
+    end_histogram(group_index());
 }

@@ -29,31 +29,3 @@ void reduce_gradients(uint splat, bool contributes, float grad[GRADIENTS]) {
     for (uint bit = 16u; bit < LANES; bit <<= 1u) sum += subgroupShuffleXor(sum, bit);
     if (lane < 9u) add_gradient(GRADIENT_STRIDE * splat + lane, sum);
 }
-
-// Two splats at once: the halves of the subgroup take one each, so that what follows is done for both.
-#define REDUCES_TWO
-void reduce_two(uint splat, uint other, bool contributes, float grad[GRADIENTS], float more[GRADIENTS]) {
-    if (!subgroupAny(contributes)) return;
-    uint lane = gl_SubgroupInvocationID;
-    const uint HALF = LANES / 2u;
-    bool upper = (lane & HALF) != 0u;
-    vec4 low = vec4(grad[0], grad[1], grad[2], grad[3]), high = vec4(grad[4], grad[5], grad[6], grad[7]);
-    vec4 low_more = vec4(more[0], more[1], more[2], more[3]), high_more = vec4(more[4], more[5], more[6], more[7]);
-    low = (upper ? low_more : low) + subgroupShuffleXor(upper ? low : low_more, HALF);
-    high = (upper ? high_more : high) + subgroupShuffleXor(upper ? high : high_more, HALF);
-    float ninth = (upper ? more[8] : grad[8]) + subgroupShuffleXor(upper ? grad[8] : more[8], HALF);
-    upper = (lane & 4u) != 0u;
-    vec4 four = (upper ? high : low) + subgroupShuffleXor(upper ? low : high, 4u);
-    ninth += subgroupShuffleXor(ninth, 4u);
-    upper = (lane & 2u) != 0u;
-    vec2 two = (upper ? four.zw : four.xy) + subgroupShuffleXor(upper ? four.xy : four.zw, 2u);
-    ninth += subgroupShuffleXor(ninth, 2u);
-    upper = (lane & 1u) != 0u;
-    float sum = (upper ? two.y : two.x) + subgroupShuffleXor(upper ? two.x : two.y, 1u);
-    ninth += subgroupShuffleXor(ninth, 1u);
-    upper = (lane & 8u) != 0u;
-    sum = (upper ? ninth : sum) + subgroupShuffleXor(upper ? sum : ninth, 8u);
-    for (uint bit = 16u; bit < HALF; bit <<= 1u) sum += subgroupShuffleXor(sum, bit);
-    uint number = lane & (HALF - 1u);
-    if (number < 9u) add_gradient(GRADIENT_STRIDE * (lane < HALF ? splat : other) + number, sum);
-}

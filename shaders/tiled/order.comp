@@ -5,30 +5,13 @@
 #include "tiled/grid.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(constant_id = 9) const bool COUNTED = false;  // tile_starts has the number of pairs of every tile
-BUFFER_tile_starts(restrict)
+BUFFER_tile_starts(readonly)
 BUFFER_tile_order(writeonly)
 #include "scan.glsl"
 
 #include "tiled/classes.glsl"
 
-// Numbers of pairs -> where every tile's begin.
-void scan_tiles() {
-    uint t = gl_LocalInvocationID.x, each = (TILES + GROUP - 1u) / GROUP, first = min(t * each, TILES), behind = min(first + each, TILES), own = 0u, all;
-    for (uint tile = first; tile < behind; ++tile) own += tile_starts[tile];
-    uint running = scan_group(own, all);
-    for (uint tile = first; tile < behind; ++tile) {
-        uint pairs = tile_starts[tile];
-        tile_starts[tile] = running;
-        running += pairs;
-    }
-    if (t == 0u) tile_starts[TILES] = all;
-    memoryBarrierBuffer();
-    barrier();
-}
-
 void main() {
-    if (COUNTED) scan_tiles();
     uint t = gl_LocalInvocationID.x, tiles;
     places[t] = 0u;
     barrier();

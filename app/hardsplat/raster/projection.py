@@ -17,7 +17,7 @@ from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.variants.lenses import LENSES
 from hardsplat.variants.pictures import PICTURES
 
-BACKWARD_LANES = 64  # of a workgroup of project backward, for GROUP splats
+BACKWARD_LANES = 128  # of a workgroup of project backward, for GROUP splats
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")  # what the projection is made of, but for colour
 P = TypeVar("P", bound=ComputePass | DrawPass)
 

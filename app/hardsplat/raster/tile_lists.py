@@ -1,7 +1,7 @@
 """Which splats every tile has, nearest first: two ways to list them.
 
-In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them by tile alone keeps it: at once on canvases of up to MOST_COUNTED tiles,
-by two digits on larger ones. It drops the farthest pairs where there is no room for all, and knows a pair by the rank of its splat, which gathered gradients go by.
+In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them by tile alone keeps it. It drops the farthest pairs where there is no
+room for all, and knows a pair by the rank of its splat, which gathered gradients go by.
 Local: pairs of tile and splat go to their tiles in any order, and every tile sorts its own by depth in shared memory. Four passes, for devices with narrow subgroups:
 a CPU takes 22 ms a step for 31, an H200 1.50 ms for 1.42 (docs/results/speed.md).
 """
@@ -19,7 +19,6 @@ from hardsplat.raster.sort import BLOCK, RADIX, WIDE, digit_passes, record_sort
 from hardsplat.variants.tile_backwards import TileBackward
 
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
-MOST_COUNTED = 0  # tiles; 4096 fits shared memory, and gives the same lists bit for bit, but was not timed on a GPU yet
 _PACKED = ("tile_splats", "tile_reaches")
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
@@ -34,11 +33,6 @@ def digits(tiles: int) -> tuple[int, int]:
     length = max(1, (tiles - 1).bit_length())
     n = -(-length // 8)
     return n, -(-length // n)
-
-
-def is_counted(tiles: int) -> bool:
-    """Whether every block of pairs counts every tile: a table whose rows are blocks, and as many counters in shared memory."""
-    return tiles <= MOST_COUNTED
 
 
 def is_local(row: TileBackward, lanes: int) -> bool:
@@ -71,43 +65,21 @@ def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, in
             count_pass(width, height, in_order, lists=False),
         ]
     total = ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed)
-    return [total, *(counted_passes(tiles, lanes) if is_counted(across * down) else digit_lists(tiles, lanes))]
+    return [total, *sorted_lists(tiles, lanes)]
 
 
-def _emit(tiles: Mapping[str, int], histogram: str, spec: Mapping[str, int], bind: Mapping[str, str]) -> ComputePass:
-    """histogram: what the pass that follows counts by."""
-    writes, slots = ("pair_tiles", "pair_splats", "digit_counts"), {"histogram": f"tiled/histogram_{histogram}.glsl"}
-    return ComputePass("tile emit", "tiled/emit.comp", ("counts", *_PACKED, "pair_sums"), writes, {**tiles, **spec}, slots, bind={"digit_counts": "pair_digits", **bind})
-
-
-def _order(tiles: Mapping[str, int], counted: bool) -> ComputePass:
-    return ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order", "tile_starts"), spec={**tiles, "COUNTED": counted})
-
-
-def counted_passes(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
-    """Pairs sorted by tile at once: a block of them counts every tile."""
-    spec = {**tiles, "LANES": lanes, "BITS": max(1, (tiles["TILES_X"] * tiles["TILES_Y"] - 1).bit_length())}
-    table, other = {"digit_counts": "pair_digits"}, {"pair_splats": "pair_splats_alt", "pair_splats_alt": "pair_splats"}
-    reads = ("counts", "pair_tiles", "pair_splats", "digit_counts", "tile_starts")
-    return [
-        _emit(tiles, "tiles", {}, {"pair_splats": "pair_splats_alt"}),
-        ComputePass("tile column sums", "tiled/column_sums.comp", ("counts", "digit_counts"), ("digit_counts", "tile_starts"), tiles, bind=table),
-        _order(tiles, counted=True),
-        ComputePass("tile place", "tiled/place.comp", reads, ("pair_splats_alt",), spec, bind={**table, **other}, full_subgroups=True),
-    ]
-
-
-def digit_lists(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
-    """Pairs sorted by the digits of their tiles, of any number."""
+def sorted_lists(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
+    """Pairs of all splats, nearest first, sorted by the digits of their tiles."""
     n, bits = digits(tiles["TILES_X"] * tiles["TILES_Y"])
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
     sort: dict[str, Any] = {"bind": _SORTED, "keys": True, "lanes": lanes, "bits": bits, "PAIRS": True}
+    listed, bind = ("pair_tiles", "pair_splats", "digit_counts"), {"digit_counts": "pair_digits", **other}
     return [
-        _emit(tiles, "digits", {"BITS": bits}, other),
+        ComputePass("tile emit", "tiled/emit.comp", ("counts", *_PACKED, "pair_sums"), listed, {**tiles, "BITS": bits}, bind=bind),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort)),
         ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        _order(tiles, counted=False),
+        ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
     ]
 
 
@@ -120,24 +92,21 @@ def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
-def pair_bytes(in_order: bool, room: int, tiles: int) -> dict[str, int]:
+def pair_bytes(in_order: bool, room: int) -> dict[str, int]:
     """Bytes of so many pairs, by buffer."""
     sizes = {"pair_splats": room}
     if not in_order:
         sizes |= {"pair_keys": room}
-    elif is_counted(tiles):
-        sizes |= {"pair_tiles": room, "pair_splats_alt": room, "pair_digits": tiles * (room // BLOCK + 1)}
     else:
         sizes |= {"pair_tiles": room, "pair_tiles_alt": room, "pair_splats_alt": room, "pair_digits": 2 * RADIX * (room // BLOCK + 1)}
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
-def most_pairs(in_order: bool, reach: int, tiles: int) -> int:
+def most_pairs(in_order: bool, reach: int) -> int:
     """Pairs whose buffers a descriptor of so many bytes reaches."""
     if not in_order:
         return reach // contract.itemsize("pair_keys")
-    most = reach // contract.itemsize("pair_splats")
-    return min(most, (reach // (tiles * contract.itemsize("pair_digits")) - 1) * BLOCK) if is_counted(tiles) else most
+    return reach // contract.itemsize("pair_splats")
 
 
 def record_counts(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, count: str) -> None:
@@ -153,11 +122,6 @@ def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Pr
         recorder.run(run["tile sort"], threads=(tiles * GROUP,))
         return
     recorder.run(run["tile emit"], indirect="pair_blocks")
-    if is_counted(tiles):
-        recorder.run(run["tile column sums"], threads=(-(-tiles // 8) * GROUP,))
-        recorder.run(run["tile order"], threads=(GROUP,))
-        recorder.run(run["tile place"], indirect="pair_blocks")
-        return
     record_sort(recorder, run, "tile sort", *digits(tiles), first="pair_blocks", others="pair_blocks")
     recorder.run(run["tile starts"], indirect="pair_blocks")
     recorder.run(run["tile order"], threads=(GROUP,))

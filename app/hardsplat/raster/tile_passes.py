@@ -19,7 +19,7 @@ TILE = contract.CONSTANTS["TILE"]
 # in nine sums over the subgroup, fewer and larger ones pay.
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
-AT_ONCE = 2  # splats that the forward pass visits together
+AT_ONCE = 4  # splats that the forward pass visits together
 PARTS = 1  # workgroups that walk a tile together
 
 

@@ -91,13 +91,13 @@ class TiledRasterizer:
     def _most(self) -> int:
         """Pairs that there can be: of every splat with every tile, or as many as descriptors reach."""
         reach = self.device.max_buffer
-        most = min(self._capacity * self.tiles, most_pairs(self.projection.in_order, reach, self.tiles))
+        most = min(self._capacity * self.tiles, most_pairs(self.projection.in_order, reach))
         if self.bucket:
             most = min(most, (reach // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
         return min(most, reach // self.record_bytes) if self.gathers else most
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
-        nbytes = pair_bytes(self.projection.in_order, room, self.tiles)
+        nbytes = pair_bytes(self.projection.in_order, room)
         if self.bucket:
             nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES
         if self.gathers:
@@ -185,7 +185,7 @@ class TiledRasterizer:
         """Lists splats in order of depth from now on, so that without room for all pairs the farthest are left out. Raises OutOfMemory with nothing changed."""
         assert isinstance(self.projection, Perspective)  # no other is not in order
         projection = replace(self.projection, in_order=True)
-        sizes = projection.sort_bytes(self._capacity) | splat_bytes(True, self._capacity, self.width, self.height) | pair_bytes(True, self.room, self.tiles)
+        sizes = projection.sort_bytes(self._capacity) | splat_bytes(True, self._capacity, self.width, self.height) | pair_bytes(True, self.room)
         more = allocate_all(self.device, {name: nbytes for name, nbytes in sizes.items() if name not in self._own})
         self.device.wait_idle()
         for name in ("tile_changes", "tile_cursors", "pair_keys"):
