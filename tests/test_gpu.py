@@ -533,6 +533,6 @@ def test_imports_point_down(path):
     assert "vulkan" not in outside or layer == "gpu", "only app/hardsplat/gpu imports vulkan"
     assert "glfw" not in outside or layer == "view" or path.name == "surface.py", "only app/hardsplat/view and gpu/surface.py import glfw"
     if layer in LEAVES:
-        assert outside <= {"numpy", "scipy"} and inside <= LEAVES
+        assert outside <= {"numpy", "scipy", *(("tqdm",) if layer == "progress" else ())} and inside <= LEAVES
     elif layer in BELOW:
         assert inside <= BELOW[layer] | LEAVES | {layer}

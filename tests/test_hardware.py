@@ -174,9 +174,7 @@ def test_central_differences(device, antialiased):
     renderer.close()
 
 
-@pytest.mark.parametrize(
-    "rasterizer, options", [("hardware", {"format": "float32", "blending": "programmable"}), ("hardware", {"format": "float32", "segments": 16}), ("tiled", {})]
-)
+@pytest.mark.parametrize("rasterizer, options", [("hardware", {"format": "float32", "blending": "programmable"}), ("tiled", {})])
 def test_finished_pixels_take_no_more(device, rasterizer, options):
     """Behind four splats of alpha 0.95 T is below 1e-4: a fifth is left out, however bright it is."""
     n = 5

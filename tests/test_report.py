@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import time
 
 import numpy as np
 import pytest
@@ -309,6 +310,13 @@ def test_a_process_that_dies_leaves_its_work_to_this_one(finished, which):
     apart._processes[which].kill()
     assert handed_over(apart, folder) is None
     assert 'class="hs-data"' in (folder / "report.html").read_text()
+
+
+def test_a_run_that_fails_while_it_measures_waits_for_no_picture():
+    maker, begun = Maker(), time.perf_counter()
+    maker.viewer(gaussians_like(300, degree=1).planes(1), Shown("a scene", {"a.jpg": camera_at_origin()}))
+    maker.close()
+    assert time.perf_counter() - begun < 30
 
 
 def test_those_processes_end_with_their_parent():

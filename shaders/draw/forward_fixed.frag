@@ -5,7 +5,6 @@
 #include "draw/varyings.glsl"
 #include <alpha>
 
-layout(early_fragment_tests) in;  // so that those of finished pixels do not run, see app/hardsplat/raster/stretches.py
 layout(location = 0) out vec4 color_alpha;
 
 layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;

@@ -50,7 +50,7 @@ CORE = Subsystem(
             Field("pairs_wanted", "uint", "pairs that this frame asked for, low word"),
             Field("pairs_wanted_high", "uint", "the same, high word"),
         ),
-        # Each member but `draw` and the stretches is a VkDispatchIndirectCommand.
+        # Each member but `draw` is a VkDispatchIndirectCommand.
         "Indirect": (
             Field("splat_groups", "uvec3", "GROUP splats a workgroup"),
             Field("splat_blocks", "uvec3", "sort blocks over all splats"),
@@ -60,10 +60,6 @@ CORE = Subsystem(
             Field("pair_blocks", "uvec3", "sort blocks over the pairs of tile and splat, and one behind the last"),
             Field("buckets", "uvec3", "workgroups of the backward pass over all buckets of splats"),
             Field("planes", "uvec3", "x: planes of splats that this step moves; y, z: GROUP splats a workgroup"),
-            Field("stretch_0", "uvec4", "VkDrawIndirectCommand: the visible splats of stretch 0 of the forward draw, see app/hardsplat/raster/stretches.py"),
-            Field("stretch_1", "uvec4", "VkDrawIndirectCommand: the visible splats of stretch 1 of the forward draw, see app/hardsplat/raster/stretches.py"),
-            Field("stretch_2", "uvec4", "VkDrawIndirectCommand: the visible splats of stretch 2 of the forward draw, see app/hardsplat/raster/stretches.py"),
-            Field("stretch_3", "uvec4", "VkDrawIndirectCommand: the visible splats of stretch 3 of the forward draw, see app/hardsplat/raster/stretches.py"),
         ),
     },
     buffers=(

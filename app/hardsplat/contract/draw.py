@@ -5,14 +5,10 @@ from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
 DRAW = Subsystem(
     "draw",
     "per-pixel state of draws",
-    buffers=(
-        BufferSpec(45, "blocks", "uvec4", ("segments", "pixels"), "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),
-        BufferSpec(67, "fronts", "float", ("pixels",), "transmittance behind the stretches of the forward draw so far"),
-    ),
+    buffers=(BufferSpec(45, "blocks", "uvec4", ("segments", "pixels"), "state of a draw of blocks, (D, T) a pixel: those of a block together, packed in the state format"),),
     images=(
         ImageSpec(46, "layers", "`target` of each depth segment by itself, one below the other, nearest first"),
         ImageSpec(47, "state", "what blending carries per pixel: colour and transmittance; the canvases of depth segments one below the other"),
-        ImageSpec(65, "open_pixels", "depth: 1 where a pixel of a depth segment is still seen through the stretches of the forward draw before it, else 0"),
         ImageSpec(48, "unfinished", "depth: 1 where a block of a depth segment is still seen, 0 where those in front have finished its pixels"),
     ),
     uses=("image",),

@@ -29,9 +29,7 @@ TILES = Subsystem(
         BufferSpec(56, "pair_splats_alt", "uint", ("pairs",), "sort scratch"),
         BufferSpec(57, "pair_records", "float", ("pairs", "subgroups", 9), "what a subgroup of the backward pass adds to d_splats2d, by pair"),
         BufferSpec(58, "pair_subgroups", "uint", ("pairs",), "bit s: the record of subgroup s is of this frame"),
-        BufferSpec(
-            59, "pair_digits", "uint", (2, 256, "pair blocks"), "digit_counts of the sort of pairs; where tiles are counted at once (blocks, tiles): pairs, then those before"
-        ),
+        BufferSpec(59, "pair_digits", "uint", (2, 256, "pair blocks"), "digit_counts of the sort of pairs; where tiles are counted at once (blocks, tiles): pairs"),
         BufferSpec(60, "tile_starts", "uint", ("tiles",), "first pair of every tile, then their number"),
         BufferSpec(61, "tile_order", "uint", ("tiles",), "tiles as workgroups take them: those with most pairs first"),
         BufferSpec(62, "checkpoints", "vec4", ("buckets", 256), "colour and T of every pixel of a tile in front of a bucket of its splats"),

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.raster.projection import Projection
-from hardsplat.raster.stretches import stretch_passes
 from hardsplat.variants.blocks import Block
 from hardsplat.variants.formats import Format
 from hardsplat.variants.pictures import Picture
@@ -34,8 +33,7 @@ def outline(shape: Shape) -> dict:
     return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot}, rectangle=shape.rectangle)
 
 
-def forward_passes(rows: Rows, canvas: dict, picture: Picture, stretches: bool = False) -> list[ComputePass | DrawPass]:
-    """stretches: pixels that are finished are left out, see stretches.py."""
+def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
     draw = DrawPass(
         **outline(rows.shape),
         name="draw",
@@ -53,8 +51,7 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture, stretches: bool =
         if canvas["SEGMENTS"] == 1:
             return [fixed]
         resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers",), writes=("target",), spec={"SEGMENTS": canvas["SEGMENTS"]})
-        fixed = replace(fixed, reads=("counts", "splats2d", "colors2d", "order", "layers"), writes=("layers",), attachment="layers")
-        return [fixed, *(stretch_passes(fixed, canvas["SEGMENTS"]) if stretches else ()), resolve]
+        return [replace(fixed, reads=("counts", "splats2d", "colors2d", "order", "layers"), writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,
         reads=("counts", "splats2d", "colors2d", "order", "state"),

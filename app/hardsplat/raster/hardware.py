@@ -14,7 +14,7 @@ import numpy as np
 from hardsplat import contract
 from hardsplat.errors import OutOfMemory
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import DepthImage, Image
+from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.pipelines import build_all
@@ -32,7 +32,6 @@ from hardsplat.raster.resolve import Variant, runnable
 from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import ranking_lanes
-from hardsplat.raster.stretches import record_stretches, stretched
 from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
@@ -103,7 +102,7 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = canvas_of(rows, width, height, segments)
-    forward = forward_passes(rows, canvas, PICTURES[picture], picture == "image" and around.images == ("",) and stretched(rows, segments))
+    forward = forward_passes(rows, canvas, PICTURES[picture])
     if picture == "image":
         forward = for_images(around, forward)
     backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
@@ -182,9 +181,6 @@ class HardwareRasterizer:
         tall = (self.width, self.height * self.segments)
         if self.segments > 1:
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
-            if "draw stretches" in self.pipelines:
-                own["open_pixels"] = DepthImage(device, *tall, "open_pixels")
-                own["fronts"] = Buffer(device, self.width * self.height * contract.itemsize("fronts"), "fronts")
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
@@ -201,10 +197,7 @@ class HardwareRasterizer:
         """order -> the target of an image of the projection."""
         if "begin forward" in run:
             recorder.run(run[f"begin forward{image}"], threads=(self.width, self.height))
-        if "draw stretches" in run:
-            record_stretches(recorder, run, (self.width, self.height), self.segments)
-        else:
-            recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))
+        recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))
         if "resolve" in run:
             recorder.run(run[f"resolve{image}"], threads=(self.width, self.height))
 

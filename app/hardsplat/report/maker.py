@@ -85,6 +85,9 @@ class Maker:
         return self.page(folder, metrics, comparisons, html)
 
     def close(self) -> None:
+        """Drops what has not begun, waits for what has."""
+        if not self._picture.done():
+            self._picture.set_result(None)
         for threads in (self._drawing, self._choosing):
             threads.shutdown(wait=True, cancel_futures=True)
 

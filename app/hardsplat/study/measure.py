@@ -72,12 +72,6 @@ class Measurement:
     cosines: dict[str, float] = field(default_factory=dict)
 
 
-def _whole(fragments: dict[str, int]) -> dict[str, int]:
-    """With the stretches of the forward draw added to it, and without the passes between them."""
-    stretches = sum(n for name, n in fragments.items() if name.startswith("draw stretch "))
-    return {name: n + stretches * (name == "draw") for name, n in fragments.items() if not name.startswith(("draw stretch ", "draw open "))}
-
-
 class Bench:
     """A model and some views of its scene on one device.
 
@@ -200,7 +194,7 @@ class Bench:
                 stage = stage_of(name)
                 stages[stage] = stages.get(stage, 0.0) + float(np.median([t[name] for t in times[1:]])) / len(self.views)
             counted.run_once()
-            fragments.append(_whole(counted.fragments()))
+            fragments.append(counted.fragments())
             visible.append(int(parameters.counts["visible"]))
             if not self._pairs:
                 splats = resources["splats2d"].download(contract.dtype("Splat2D"), len(self.gaussians))

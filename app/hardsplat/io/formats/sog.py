@@ -35,7 +35,9 @@ _CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN
 _PIXELS = sum(_CHANNELS.values())  # bytes of a splat once the images are unpacked
 _COLUMNS = 64  # palette entries in a row of pixels
 _MOST_ENTRIES = 1 << 16
-_LEVELS = {"scales": 128, "sh0": 128, "shN": 16}  # of codebooks, which could have 256: fewer lose little beside what the palette does, and the images compress better
+_MANY = 1 << 19  # splats from which a palette of 65 536 entries is a small part of the file
+_LEVELS_OF_FEW = {"scales": 128, "sh0": 128, "shN": 16}  # of codebooks, which could have 256: fewer lose little beside what the palette does, and the images compress better
+_LEVELS_OF_MANY = {"scales": 256, "sh0": 256, "shN": 64}
 _BOOK = 256  # numbers in a codebook, where programs expect so many; unused ones repeat the last
 _SAMPLE = 1 << 19  # splats that codebooks are learned from
 _LONGEST_META = 1 << 20  # bytes; ours take 12 kB
@@ -164,13 +166,14 @@ def write(path: Path, splats: Splats) -> None:
     up for by the colour of degree 0.
     """
     low, high, sample, sampled = _surveyed(splats)
-    scales, sh0 = scalar_codebook(finite_log_scales(sample), _LEVELS["scales"]), scalar_codebook(sample.sh[:, 0], _LEVELS["sh0"])
+    levels = _LEVELS_OF_FEW if splats.count < _MANY else _LEVELS_OF_MANY
+    scales, sh0 = scalar_codebook(finite_log_scales(sample), levels["scales"]), scalar_codebook(sample.sh[:, 0], levels["sh0"])
     bands = sample.sh[:, 1:].reshape(len(sample), -1)
     palette = None
     if splats.sh_degree:
         weights = None if splats.seen is None else np.sqrt(np.maximum(splats.seen[sampled, 0], 0))
         palette = Palette(bands, palette_size(splats.count), weights)
-        book = scalar_codebook(palette.entries, _LEVELS["shN"])
+        book = scalar_codebook(palette.entries, levels["shN"])
         codes = scalar_labels(palette.entries, book)
         entries = book[codes].reshape(len(codes), -1, 3)
 
