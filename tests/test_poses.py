@@ -35,7 +35,7 @@ def session_of(device, **changes):
     base = Camera(s["w2c"], s["K"], WIDTH, HEIGHT)
     cameras = [base, refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))]
     photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
-    base_settings = dict(sh_degree=2, sh_degree_interval=1, strategy="none", pose_opt=True, format="float32", pose_warm_up=1, near_plane=0.01)
+    base_settings = dict(sh_degree=2, sh_degree_interval=1, strategy="none", pose_opt=True, format="float32", pose_warm_up=1, near_plane=0.01, l2_share=0.0)
     config = TrainConfig(**{**base_settings, **changes})
     session = Session(device, config, Views(cameras, (WIDTH, HEIGHT), 1.0), Photos(device, photos, "gpu", 2), lambda batch: None, frozen=True)
     session.start(Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh"))))

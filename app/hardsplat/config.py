@@ -121,7 +121,7 @@ class Learning:
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = option(1_250, "steps after which the next degree joins", unit="steps", min=1, scales=1)
     ssim_lambda: float = option(0.2, "weight of D-SSIM; L1 has the rest", max=1, aka="lambda_dssim ssim_weight")
-    l2_share: float = option(0.5, "share of L1 that the squared error takes the place of, weighed so that both are as steep at an error of 0.05", max=1)
+    l2_share: float = option(0.0, "share of L1 that the squared error takes the place of, weighed so that both are as steep at an error of 0.05", max=1)
     # The rate of means falls exponentially, so neither of its ends can be 0.
     means_lr: float = option(1.6e-4, "rate of means at the first step", unit="scene extents", min=1e-15, aka="position_lr_init lr_mean")
     rates_final: float = option(0.25, "share of their first values that the rates without an end of their own reach at max_steps, exponentially", min=1e-6, max=1)

@@ -155,7 +155,7 @@ class TrainSettings(TypedDict, total=False):
     """weight of D-SSIM; L1 has the rest (default: 0.2)"""
 
     l2_share: float
-    """share of L1 that the squared error takes the place of, weighed so that both are as steep at an error of 0.05 (default: 0.5)"""
+    """share of L1 that the squared error takes the place of, weighed so that both are as steep at an error of 0.05 (default: 0.0)"""
 
     means_lr: float
     """rate of means at the first step (default: 0.00016 scene extents)"""
