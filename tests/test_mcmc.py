@@ -12,6 +12,7 @@ from hardsplat.gpu.pipelines import build_all
 from hardsplat.presets import config_from_file, load_config
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam
+from hardsplat.raster.sort import BLOCK
 from hardsplat.train.refine import record_noise
 from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc
 from hardsplat.train.trainer import train
@@ -129,7 +130,7 @@ def test_counts(make, n, capacity):
     assert (opacities(got) >= MIN * (1 - 1e-5)).all()
     indirect = refiner.resources["indirect"].download(contract.dtype("Indirect"))[0]
     assert tuple(indirect["splat_groups"]) == (-(-refiner.splats // 256), 1, 1)
-    assert tuple(indirect["splat_blocks"]) == (-(-refiner.splats // 2048), 1, 1)
+    assert tuple(indirect["splat_blocks"]) == (-(-refiner.splats // BLOCK), 1, 1)
 
 
 @pytest.mark.parametrize("n", [600, 70_000])  # 274 workgroups: sums of sums, and weights of workgroups in fewer bits

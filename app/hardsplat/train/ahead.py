@@ -9,10 +9,10 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.pipelines import begin_all
 from hardsplat.raster import BACKENDS
-from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.capture import Capture
 from hardsplat.train.drawing import sink_of
-from hardsplat.train.loss import METRIC_PASSES, loss_passes
+from hardsplat.train.loss import METRIC_PASSES
+from hardsplat.train.step import step_passes
 from hardsplat.train.strategies import STRATEGIES
 
 PHOTO_BYTES = 3  # of a pixel, as long as no photograph has alpha; the passes of another number are built when they are asked for
@@ -24,8 +24,7 @@ def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canva
     extent: of the scene, world units. lens: a variant of LENSES. cameras: how many took the photographs.
     Nothing is lost where it builds other passes: it builds those itself. Raises UserError for what the device cannot run.
     """
-    c, strategy = config, STRATEGIES[config.strategy]
-    estimates = c.gradient == "stochastic"
+    c = config
     for name in names:
         backend = BACKENDS[name]
         options = replace(backend.options.of(replace(c, rasterizer=name)), lens=lens)
@@ -35,6 +34,5 @@ def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canva
         begin_all(device, backend.passes(device, (c.sh_degree + 1) ** 2, *canvas, options, sink_of(c, bool(c.depth_lambda))))
         if name == names[0]:
             capture = Capture(c, {"photograph": 1, "camera": cameras, "scene": 1}, extent)
-            losses = loss_passes(PHOTO_BYTES, estimates, c.exposure, cameras)
-            begin_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *strategy.passes(c.moments, PHOTO_BYTES)])
+            begin_all(device, step_passes(c, capture, STRATEGIES[c.strategy], PHOTO_BYTES))
     begin_all(device, METRIC_PASSES)

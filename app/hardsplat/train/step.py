@@ -11,6 +11,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import ComputePass
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.deep import record_deep_step
@@ -60,17 +61,22 @@ def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
     return Image(device, *canvas, FORMATS["float32"].vk, np.float32, "weights")
 
 
+def step_passes(config: TrainConfig, capture: Capture, strategy: Strategy, photo_bytes: int, resorts: bool = True) -> list[ComputePass]:
+    """All but those of the rasterizer. resorts: those that put splats in another order too, if their number changes at all."""
+    refining = strategy.passes(config.moments, photo_bytes)
+    resorting = resort_passes(config.moments, strategy.follows) if refining and resorts else ()
+    averaging = [averaging_pass(config, strategy)] if config.average_steps else []
+    losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
+    return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
+
+
 class Step:
     """The passes of a step, and of what a strategy does between steps, for one rasterizer. photo_bytes: of a pixel in `photos`."""
 
     def __init__(self, device: Device, config: TrainConfig, raster: Trainable, capture: Capture, strategy: Strategy, photo_bytes: int):
         self.config, self.raster, self.capture, self.strategy = config, raster, capture, strategy
-        refining = strategy.passes(config.moments, photo_bytes)
-        self._resorts = bool(refining) and raster.projection.in_order
-        resorting = resort_passes(config.moments, strategy.follows) if self._resorts else ()
-        averaging = [averaging_pass(config, strategy)] if config.average_steps else []
-        losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
-        self._run = build_all(device, [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging])
+        self._resorts = raster.projection.in_order and bool(strategy.passes(config.moments, photo_bytes))
+        self._run = build_all(device, step_passes(config, capture, strategy, photo_bytes, self._resorts))
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
