@@ -61,10 +61,10 @@ def allocate_weights(device: Device, canvas: tuple[int, int]) -> Image:
     return Image(device, *canvas, FORMATS["float32"].vk, np.float32, "weights")
 
 
-def step_passes(config: TrainConfig, capture: Capture, strategy: Strategy, photo_bytes: int, resorts: bool = True) -> list[ComputePass]:
-    """All but those of the rasterizer. resorts: those that put splats in another order too, if their number changes at all."""
+def step_passes(config: TrainConfig, capture: Capture, strategy: Strategy, photo_bytes: int, in_order: bool = True) -> list[ComputePass]:
+    """All but those of the rasterizer. in_order: it sorts splats by depth, so that they can be put in another order too, if their number changes at all."""
     refining = strategy.passes(config.moments, photo_bytes)
-    resorting = resort_passes(config.moments, strategy.follows) if refining and resorts else ()
+    resorting = resort_passes(config.moments, strategy.follows) if refining and in_order else ()
     averaging = [averaging_pass(config, strategy)] if config.average_steps else []
     losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
     return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
@@ -75,8 +75,7 @@ class Step:
 
     def __init__(self, device: Device, config: TrainConfig, raster: Trainable, capture: Capture, strategy: Strategy, photo_bytes: int):
         self.config, self.raster, self.capture, self.strategy = config, raster, capture, strategy
-        self._resorts = raster.projection.in_order and bool(strategy.passes(config.moments, photo_bytes))
-        self._run = build_all(device, step_passes(config, capture, strategy, photo_bytes, self._resorts))
+        self._run = build_all(device, step_passes(config, capture, strategy, photo_bytes, raster.projection.in_order))
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
@@ -106,8 +105,8 @@ class Step:
             return lambda recorder: record(recorder, self._run)
 
         more: dict[str, Callable[[Recorder], None]] = {}
-        if self._resorts:
+        if "resort keys" in self._run:
             more["resort"] = lambda recorder: record_resort(recorder, self._run, self.raster.pipelines, self.strategy.follows)
-        if self.config.average_steps:
+        if "average" in self._run:
             more["average"] = lambda recorder: record_average(recorder, self._run, capacity)
         return {name: with_run(record) for name, record in self.strategy.recordings().items()} | more
