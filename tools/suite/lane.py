@@ -81,7 +81,11 @@ def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: flo
 
 def loaded(folder: Path) -> Scene:
     """The scene with all photographs in memory."""
-    scene = load_scene(folder)
+    return in_memory(load_scene(folder))
+
+
+def in_memory(scene: Scene) -> Scene:
+    """The same scene, with all photographs in memory."""
     images = load_images(scene.views, progress=False)
     return replace(scene, views=[Loaded(v.name, v.camera, v.path, number=v.number, image=image) for v, image in zip(scene.views, images)])
 
