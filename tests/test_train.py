@@ -276,7 +276,7 @@ def test_random_start(scene):
 
 
 def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
-    """Of every format, in neighbourly order, with the run's SH degree; opaque and invisible ones can still learn. They stand where a run that they came from would be written over."""
+    """Of every format, in neighbourly order, with the run's SH degree; opaque and invisible ones can still learn. The run may be written where they come from."""
     splats = initial_gaussians(settings(scene, sh_degree=2), load_scene(scene))
     splats.opacities[:2], splats.sh[:, 1:] = (0, 1), 0.25
     for name in ("run/splats.ply", "a.spz", "a.npz"):
