@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
-WORKERS = min(8, max(2, os.cpu_count() or 2))
+WORKERS = min(16, max(2, os.cpu_count() or 2))
 ROOM = 4 << 30  # bytes of what waits to be written, at most a quarter of the memory
 _PATIENCE = 0.5  # seconds of waiting before a progress line appears
 

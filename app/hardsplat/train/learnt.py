@@ -59,7 +59,8 @@ def measure_refined(
 
 def unevenness(m: Measured) -> float:
     """dB that fitted colours gain in a view, 0 where that says little: of a scene that has hardly been learnt, any map of colours is a gain."""
-    before, after = gain(m.image, m.photo) if m.image is not None else (0.0, 0.0)
+    image = m.image
+    before, after = gain(image, m.photo) if image is not None else (0.0, 0.0)
     return after - before if after > LEARNT else 0.0
 
 
