@@ -46,10 +46,10 @@ class Apart:
     def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
         """See Maker.report. Waits."""
         try:
-            self._send("plots", "draw", folder, metrics)
+            self._send("plots", "draw", folder, metrics, comparisons)
             self._send("viewer", "html")
             html = self._answer("viewer")
-            self._send("plots", "page", folder, metrics, comparisons, html)
+            self._send("plots", "page", folder, html)
             return self._answer("plots")
         except _FAILED as error:
             log.info("note: the process that was to make the report failed (%s); it is made here", type(error).__name__)

@@ -71,7 +71,7 @@ def train(
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    session: there is one from the first splats to `close`. device: one that is open or about to be; by default opened as the settings say. It is left open.
+    session: there is one from the first splats to the last measurement, or as long as watchers linger. device: one that is open or about to be; by default opened as the settings say. It is left open.
     photographs: by default those of the scene that the settings name. The run closes them.
     """
 
@@ -226,6 +226,9 @@ class Run:
         """Frees what the run has on the device. May be called again."""
         self.results.close()
         self._lock.release()
+        self._free()
+
+    def _free(self) -> None:
         if self._open:
             self._open = False
             self.session.destroy()
@@ -332,7 +335,12 @@ class Run:
 
     def _write_results(self) -> dict:
         self.parts.begin("files")
-        return self.results.finish(self.metrics(), self.parts)
+        metrics = self.metrics()
+        if not self.watchers.lingering:
+            self.watchers.close()
+            self.watchers = Watchers()
+            self._free()  # while threads write files
+        return self.results.finish(metrics, self.parts)
 
     def metrics(self) -> dict:
         """What metrics.json will hold, but for the seconds of the parts, as far as it is known by now."""
