@@ -38,7 +38,7 @@ class Background:
 
     def do(self, what: str, work: Callable[[], object], nbytes: int = 0, line: str = "") -> Future:
         """Has `work()` done by a thread. what: in a word or two, for people. nbytes: of memory that it keeps until it is done. Returns the outcome to come."""
-        while self._held() and self._held() + nbytes > self.room:
+        while nbytes and self._held() and self._held() + nbytes > self.room:
             wait([task.future for task in self._open()], return_when=FIRST_COMPLETED)
         pool = self._pool
         if line:
