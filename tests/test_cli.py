@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import types
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,7 @@ def train(stand_in, scene, monkeypatch):
     """train(flags...) -> the config that the trainer got."""
     calls = stand_in("hardsplat.train.trainer", "train")
     monkeypatch.setattr("hardsplat.cli.train.opening", lambda wanted: None)
+    monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
 
     def run(*argv):
         assert main(["train", *argv]) == 0

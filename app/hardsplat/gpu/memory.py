@@ -154,6 +154,14 @@ class Buffer:
             self.handle = self._map = None
 
 
+def clear_all(buffers: Sequence[Buffer]) -> None:
+    """Every byte of buffers on the device := 0, now."""
+    if buffers:
+        with once(buffers[0].device) as commands:
+            for buffer in buffers:
+                vk.vkCmdFillBuffer(commands, buffer.handle, 0, buffer.nbytes, 0)
+
+
 def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
     """Fills each C-contiguous array from the beginning of its buffer, now. Threads move what has come to the staging buffer, most of the work, while more comes."""
     size, moves = STAGING_BYTES // _MOVERS, deque[Future[None]]()

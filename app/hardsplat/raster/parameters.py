@@ -13,7 +13,7 @@ from hardsplat import contract, trained
 from hardsplat.errors import OutOfMemory
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, copy_regions, download_all
+from hardsplat.gpu.memory import Buffer, clear_all, copy_regions, download_all
 from hardsplat.trained import Of, Quantity
 from hardsplat.variants.moments import MOMENT_FORMATS
 
@@ -295,12 +295,8 @@ class Parameters:
 
     def forget(self, moments: bool = True) -> None:
         """No statistics, and with `moments` no momentum."""
-        for planes in self._planes.values() if moments else ():
-            for role in ("first", "second"):
-                for buffer in planes.buffers.get(role, ()):
-                    buffer.fill(0)
-        for buffer in self._follow.values():
-            buffer.fill(0)
+        kept = [buffer for planes in self._planes.values() for role in ("first", "second") for buffer in planes.buffers.get(role, ())] if moments else []
+        clear_all([*kept, *self._follow.values()])
 
     def set_count(self, n: int) -> None:
         counts = np.zeros(1, contract.dtype("Counts"))

@@ -136,7 +136,7 @@ def _received(calls: IO[bytes]) -> tuple:
     words, sizes = pickle.load(calls)
     arrays = [np.empty(size, np.uint8) for size in sizes]
     for array in arrays:
-        rest = memoryview(array)
+        rest = memoryview(array)  # type: ignore[arg-type]  # numpy's stubs before 3.12
         while rest.nbytes:
             if not (count := calls.readinto(rest)):  # type: ignore[attr-defined]  # of a BufferedReader
                 raise EOFError

@@ -229,7 +229,7 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     if pose_opt or config.pose_opt:
         cameras = _refined(gpu, config, gaussians, scene)
         again = measure_all(gpu, raster, scene.held_out, frame, config.quiet, cameras=cameras, fitted=True, colors=colors)
-        table["refined"] = summary([replace(m, image=None) for m in again])
+        table["refined"] = summary([replace(m, target=None) for m in again])
     raster.destroy()
     parameters.destroy()
     if distance:

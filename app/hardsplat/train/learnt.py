@@ -51,7 +51,7 @@ def measure_refined(
     cameras = refine_held_out(device, config, gaussians, scene, scene.test, stopped)
     measures = []
     for m in measure_all(device, raster, scene.held_out, frame, config.quiet, cameras=cameras, fitted=True, colors=colors) if cameras else ():
-        measures.append(replace(m, image=None))
+        measures.append(replace(m, target=None))
         if stopped():
             return [], {}
     return cameras, summary(measures) if measures else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 
 import numpy as np
 from tqdm import tqdm
@@ -45,9 +46,13 @@ class Photographs:
     def each_held_out(self, work: Callable[[str, np.ndarray], object]) -> bool:
         """Has work(name of the view, photograph) done by threads for every held-out photograph that is kept in memory; whether they are."""
         for view, photo in zip(self.scene.held_out, self._held_out or ()):
-            self.background.do("photographs", lambda name=view.name, photo=photo: work(name, photo.result()))
+            self.background.do("photographs", partial(_after, photo, partial(work, view.name)))
         return self._held_out is not None
 
     def close(self) -> None:
         """Drops what has not begun, waits for what has."""
         self.background.close()
+
+
+def _after(photo: Future[np.ndarray], work: Callable[[np.ndarray], object]) -> None:
+    work(photo.result())

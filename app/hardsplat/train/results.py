@@ -65,7 +65,9 @@ class Results:
         assert m.target is not None
 
         def work() -> np.ndarray:
-            render = to_uint8(m.image)
+            image = m.image
+            assert image is not None
+            render = to_uint8(image)
             save_png(self._path(m.name, "render"), render)
             if not self._photos_saved:
                 save_png(self._path(m.name, "photo"), m.photo)

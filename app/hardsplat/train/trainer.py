@@ -71,7 +71,8 @@ def train(
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    session: there is one from the first splats to the last measurement, or as long as watchers linger. device: one that is open or about to be; by default opened as the settings say. It is left open.
+    session: there is one from the first splats to the last measurement, or as long as watchers linger.
+    device: one that is open or about to be; by default opened as the settings say. It is left open.
     photographs: by default those of the scene that the settings name. The run closes them.
     """
 
