@@ -52,6 +52,7 @@ def stand_in(monkeypatch):
 def scene(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "garden").mkdir()
+    monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
     return "garden"
 
 
@@ -60,7 +61,6 @@ def train(stand_in, scene, monkeypatch):
     """train(flags...) -> the config that the trainer got."""
     calls = stand_in("hardsplat.train.trainer", "train")
     monkeypatch.setattr("hardsplat.cli.train.opening", lambda wanted: None)
-    monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
 
     def run(*argv):
         assert main(["train", *argv]) == 0
