@@ -40,13 +40,6 @@ class Scene:
     test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
     images: str = option("auto", "keep training images on the GPU or stream them; auto: by memory", choices=("auto", "gpu", "stream"), aka="data_device")
     background: str = option("black", "colour behind the splats", choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
-    vary_background: int = option(
-        0,
-        "photographs with alpha are trained before a random colour a step up to this step, and before --background from there on; 0: never",
-        unit="steps",
-        scales=0,
-        aka="random_bkgd_until",
-    )
     mask_mode: str = option(
         "ignore",
         "pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, which takes --background random",

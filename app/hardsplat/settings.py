@@ -25,9 +25,6 @@ class TrainSettings(TypedDict, total=False):
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
 
-    vary_background: int
-    """photographs with alpha are trained before a random colour a step up to this step, and before --background from there on; 0: never (default: 0 steps)"""
-
     mask_mode: Literal["ignore", "transparent", "opacity"]
     """pixels that masks leave out: ignore: they have no say; transparent: they show the background; opacity: nothing may stand there, which takes --background random (default: ignore)"""
 

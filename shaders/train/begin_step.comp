@@ -19,7 +19,7 @@ BUFFER_rates(writeonly)
 const uint WHITE = 1u, RANDOM = 2u;
 
 vec3 background(uint step) {
-    if (step_settings.background_mode == RANDOM || step < step_settings.varied_until) return random_uniform(uvec4(step_settings.seed, step, 0u, DRAW_BACKGROUND)).xyz;
+    if (step_settings.background_mode == RANDOM) return random_uniform(uvec4(step_settings.seed, step, 0u, DRAW_BACKGROUND)).xyz;
     return vec3(step_settings.background_mode == WHITE ? 1.0 : 0.0);
 }
 

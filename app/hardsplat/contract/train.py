@@ -10,7 +10,6 @@ TRAIN = Subsystem(
         "StepSettings": (
             Field("seed", "uint", "seed of every random draw"),
             Field("background_mode", "uint", "0 black, 1 white, 2 random per step"),
-            Field("varied_until", "uint", "the background is random before this step, whatever the mode"),
             Field("near_plane", "float", "world units"),
             Field("max_sh_degree", "uint", "highest SH band"),
             Field("sh_degree_interval", "uint", "steps between raising the SH degree"),

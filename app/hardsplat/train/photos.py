@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardsplat import contract
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.io.formats.base import ahead
 
-_OPAQUE = 0xFF000000  # the least word of a pixel that is
 _TOGETHER = 16 << 20  # bytes of photographs that are copied at a time
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
 
@@ -22,25 +20,14 @@ def pack(image: np.ndarray) -> np.ndarray:
     return rgba.view(np.uint32).reshape(-1)
 
 
-def is_sheer(image: np.ndarray) -> bool:
-    """Whether a photograph, as View.load() has it, has pixels that are not opaque; those that a mask leaves out are neither. Every fourth row and column are looked at."""
-    if image.shape[2] == 3:
-        return False
-    words = np.ascontiguousarray(image[::4, ::4]).view("<u4")
-    return bool(((words < _OPAQUE) & (words != contract.CONSTANTS["IGNORED"])).any())
-
-
 class Photos:
     """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once. mode: auto, gpu or stream.
-
-    sheer: one of them has transparent pixels.
 
     `place(step, view)` gives the first pixel of a view's photograph in `buffer`; when streaming it writes the photograph there first,
     so the step that used the same place `ring` steps ago must be done.
     """
 
     def __init__(self, device: Device, images: list[np.ndarray], mode: str, ring: int):
-        self.sheer = any(is_sheer(im) for im in images)
         self.pixel_bytes = max(im.shape[2] for im in images)
         self._starts = np.cumsum([0] + [im.shape[0] * im.shape[1] for im in images])
         total = self._bytes(int(self._starts[-1]))

@@ -90,13 +90,12 @@ def step_settings(
     sh_degree: int = 0,
     sh_degree_interval: int = 1,
     near_plane: float = 0.0,
-    varied_until: int = 0,
 ) -> np.ndarray:
-    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans. varied_until: step up to which backgrounds are random."""
+    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans."""
     data = np.zeros((), contract.dtype("StepSettings"))
     data["seed"], data["background_mode"], data["near_plane"] = seed, BACKGROUND_MODES.index(background), near_plane
     data["max_sh_degree"], data["sh_degree_interval"], data["splat_planes"] = sh_degree, sh_degree_interval, splat_planes
-    data["beta1"], data["beta2"], data["varied_until"] = beta1, beta2, varied_until
+    data["beta1"], data["beta2"] = beta1, beta2
     return data
 
 

@@ -94,7 +94,7 @@ class Session(BatchedSession):
         """What does not depend on the number of splats."""
         terms, views = self.terms(), packed_cameras(self.views, self.numbers)
         self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
-        allocate_step(self._shared, self.device, self.config, (self.width, self.height), self.extent, views, terms, self.capture.frozen, self.photos.sheer)
+        allocate_step(self._shared, self.device, self.config, (self.width, self.height), self.extent, views, terms, self.capture.frozen)
         if self.strategy.scores:
             self._shared["weights"] = allocate_weights(self.device, (self.width, self.height))
         self._batches = Batches(self.device, buffer_in(self._shared, "history"), self._on_batch)
@@ -191,7 +191,7 @@ class Session(BatchedSession):
         """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""
         self.drain()
         self.config = replace(config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer)
-        for name, told in schedules(self.config, self.extent, self.capture.frozen, self.photos.sheer).items():
+        for name, told in schedules(self.config, self.extent, self.capture.frozen).items():
             self._shared[name].upload(told)
         self._drawn.record()
 

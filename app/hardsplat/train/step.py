@@ -28,37 +28,25 @@ from hardsplat.train.strategies.strategy import Record, Strategy
 from hardsplat.variants.formats import FORMATS
 
 
-def schedules(config: TrainConfig, extent: float, frozen: bool, sheer: bool) -> dict[str, np.ndarray]:
-    """What steps go by that follows from the length of the run, by contract name.
-
-    extent: of the scene, world units. frozen: splats stay as they are. sheer: photographs have transparent pixels.
-    """
-    c, varied = config, config.vary_background if sheer and not frozen else 0
+def schedules(config: TrainConfig, extent: float, frozen: bool) -> dict[str, np.ndarray]:
+    """What steps go by that follows from the length of the run, by contract name. extent: of the scene, world units. frozen: splats stay as they are."""
+    c = config
     return {
-        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane, varied),
+        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane),
         "rate_plans": rate_plans(c, extent, frozen),
         "refine_settings": refine_settings(c, extent),
     }
 
 
 def allocate_step(
-    resources: MutableMapping[str, Buffer | Image],
-    device: Device,
-    config: TrainConfig,
-    canvas: tuple[int, int],
-    extent: float,
-    views: np.ndarray,
-    terms: np.ndarray,
-    frozen: bool,
-    sheer: bool,
+    resources: MutableMapping[str, Buffer | Image], device: Device, config: TrainConfig, canvas: tuple[int, int], extent: float, views: np.ndarray, terms: np.ndarray, frozen: bool
 ) -> None:
     """Adds to `resources` what steps go by and write down, whatever the number of splats. With OutOfMemory some of it is there.
 
-    canvas: width and height, px. extent: of the scene, world units. views: the contract's Camera of each. terms: LossTerms.
-    frozen, sheer: see `schedules`.
+    canvas: width and height, px. extent: of the scene, world units. views: the contract's Camera of each. terms: LossTerms. frozen: splats stay as they are.
     """
     c = config
-    told = schedules(c, extent, frozen, sheer) | {"adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps), "loss_terms": terms, "views": views}
+    told = schedules(c, extent, frozen) | {"adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps), "loss_terms": terms, "views": views}
     sizes = {name: values.size for name, values in told.items()} | {"rates": told["rate_plans"].size, "moved_planes": 1}
     sizes |= {"schedule": HISTORY, "history": HISTORY}
     for name, n in sizes.items():
