@@ -10,7 +10,6 @@ from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.refine import refine_settings
-from hardsplat.train.photos import is_sheer
 from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, rate_plans, record_begin, record_end, step_settings, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"]
@@ -134,22 +133,6 @@ def test_random_backgrounds(steps):
     assert np.abs(first.mean(axis=0) - 0.5).max() < 0.06  # 3.5 standard errors
     assert np.abs(np.corrcoef(first.T) - np.eye(3)).max() < 0.2
     assert np.abs(np.corrcoef(first[1:].T, first[:-1].T)[:3, 3:]).max() < 0.2
-
-
-def test_backgrounds_vary_up_to_a_step(steps):
-    config = TrainConfig(background="white", vary_background=20)
-    varied = np.stack([steps(s, config)[0]["background"] for s in range(20)])
-    assert len(np.unique(varied, axis=0)) == 20 and (varied < 1).all()
-    assert (steps(20, config)[0]["background"] == 1).all()
-
-
-@pytest.mark.parametrize("pixel, sheer", [((9, 9, 9, 255), False), ((255, 255, 255, 0), False), ((0, 0, 0, 0), True), ((3, 2, 1, 200), True)])
-def test_photographs_with_transparent_pixels(pixel, sheer):
-    """Those that a mask leaves out, 0x00FFFFFF, are none."""
-    image = np.full((20, 30, 4), 255, np.uint8)
-    assert not is_sheer(image) and not is_sheer(image[..., :3])
-    image[8:12, 12:16] = pixel
-    assert is_sheer(image) == sheer
 
 
 def test_step_counts_up(steps):

@@ -224,7 +224,7 @@ class Densifying:
     reset_every: int = option(0, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval", scales=1500)
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     grow_absolute: float = option(3e-4, "budget: mean absolute gradient of the 2D position above which a splat may be split", unit="NDC")
-    grow_least: float = option(0.0, "budget: the same where those are fewer than there is room for; 0: no smaller one", unit="NDC")
+    grow_least: float = option(7.5e-5, "budget: the same where those are fewer than there is room for; 0: none with less", unit="NDC")
     grow_weight: str = option("edges", "budget: what candidates are drawn by", choices=("edges", "errors", "gradient", "alike", "product"))
     score_every: int = option(10, "budget: steps from one that draws scores to the next", unit="steps", min=1)
     stats_kept: float = option(0.5, "budget: share of the scores that a densification leaves", max=1)

@@ -332,7 +332,7 @@ class TrainSettings(TypedDict, total=False):
     """budget: mean absolute gradient of the 2D position above which a splat may be split (default: 0.0003 NDC)"""
 
     grow_least: float
-    """budget: the same where those are fewer than there is room for; 0: no smaller one (default: 0.0 NDC)"""
+    """budget: the same where those are fewer than there is room for; 0: none with less (default: 7.5e-05 NDC)"""
 
     grow_weight: Literal["edges", "errors", "gradient", "alike", "product"]
     """budget: what candidates are drawn by (default: edges)"""

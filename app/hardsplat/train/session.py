@@ -184,7 +184,7 @@ class Session(BatchedSession):
             n = self.items[q.of]
             for name in (q.name, q.moments):
                 self.parameters.write(name, np.zeros_like(self.parameters.read(name, self.parameters.items(name, n))))
-        told = schedules(replace(self.config, exposure="none"), self.extent, self.capture.frozen, self.photos.sheer)
+        told = schedules(replace(self.config, exposure="none"), self.extent, self.capture.frozen)
         self._shared["rate_plans"].upload(told["rate_plans"])
 
     def reschedule(self, config: TrainConfig) -> None:
