@@ -54,7 +54,7 @@ def wanted() -> bool:
     return os.environ.get("HARDSPLAT_PROBE", "1") not in ("", "0")
 
 
-def open_device(wanted: str | int | None = None, surfaces: Sequence[str] = (), draws: bool = True) -> Device:
+def open_device(wanted: str | int | None = None, surfaces: Sequence[str] = (), *, draws: bool = True) -> Device:
     """The device to work with: chosen as `Device` does, with its capabilities probed."""
     device = Device(wanted, surfaces=surfaces, draws=draws)
     if not device.draws and _unknown(device):
