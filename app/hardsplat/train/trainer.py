@@ -21,7 +21,7 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
-from hardsplat.presets import SAVED_NAME, save_config
+from hardsplat.presets import SAVED_NAME, for_photographs, save_config
 from hardsplat.progress import Bar
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
@@ -99,6 +99,7 @@ class Run:
         start = checkpoint_to_resume(config, self.folder)
         photographs = photographs or Photographs.of(config)
         self.scene = photographs.scene
+        self.config = config = for_photographs(config, len(self.scene.train))
         say_notes(config, self.scene)
         try:
             make_folder(self.folder)
