@@ -31,6 +31,7 @@ from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.intrinsics import INTRINSICS_PASS
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
 from hardsplat.train.poses import pose_passes
+from hardsplat.train.photos import fetch_pass
 from hardsplat.train.resort import resort_passes
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, schedule_passes
 from hardsplat.train.strategies import STRATEGIES
@@ -76,6 +77,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
         yield from (*strategy.passes(moments, photo_bytes=4), *resort_passes(moments, strategy.follows))
+    yield fetch_pass(4)
     yield averaging_pass(TrainConfig(), STRATEGIES["none"])
     for atomics, loss in itertools.product(ATOMICS.values(), MESH_LOSSES):
         yield from mesh_passes(atomics, loss, 1, 1)

@@ -19,8 +19,8 @@ class TrainSettings(TypedDict, total=False):
     test_every: int
     """hold out every N-th image by sorted file name, where the scene has no test split; 0: none (default: 8)"""
 
-    images: Literal["auto", "gpu", "stream"]
-    """keep training images on the GPU or stream them; auto: by memory (default: auto)"""
+    images: Literal["auto", "gpu", "host", "stream"]
+    """keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: by memory (default: auto)"""
 
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""

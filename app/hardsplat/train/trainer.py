@@ -128,7 +128,7 @@ class Run:
         build_ahead(self.device, config, self._auto.names, views.canvas, views.extent, views.lens, max(views.numbers) + 1)
         self.parts.begin("load")
         images = list(reading)
-        photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
+        photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps, fetches=not config.depth_lambda)
         self.parts.begin("setup")
         views = replace(views, depths=known_depths(config, scene))
         self.session = Session(self.device, config, views, photos, self._on_batch, timed_rows=len(self._auto.names) < 2)
