@@ -64,7 +64,7 @@ def sort_passes(command: Mapping[str, int] = {}, lanes: int = 0) -> list[Compute
     """command: the draw that the visible splats are for, see app/hardsplat/variants/shapes.py; by default a list of six vertices a splat.
 
     lanes: of a subgroup, on a device that can count ballots; 0 for any device."""
-    sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"))
+    sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"), apart=("indirect",))
     last = _DIGITS - 1
     digits = (
         digit_passes("sort", d, _DIGITS, counted=0 < d < last, counts_next=d + 1 < last, FIRST=d == 0, command={} if d else command, lanes=lanes, bits=_BITS)

@@ -25,6 +25,7 @@ def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()
         shader="train/begin_step.comp",
         reads=("step_settings", "schedule", "views", "rate_plans", "frame", *reads),
         writes=("camera", "frame", "rates", *writes),
+        apart=("indirect",) if "indirect" in writes else (),
         slots={"moved": moved, "pose": pose, "intrinsics": intrinsics},
     )
 
@@ -34,7 +35,7 @@ FIT_SCHEDULE_PASSES = (_begin("train/moved_none.glsl"), _END_FIT)  # of fits tha
 
 def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[ComputePass, ...]:
     """Those that begin and end a step. poses, intrinsics: these are trained."""
-    seen = ("counts", *(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
+    seen = (*(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
     slots = (f"{name}/{'refined' if on else 'given'}.glsl" for name, on in (("pose", poses), ("intrinsics", intrinsics)))
     return (_begin("train/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
 
