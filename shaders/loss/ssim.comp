@@ -36,7 +36,7 @@ Pixel load(int chunk, int i) {
 float[5] row_sums(uint turn, uint c, int first) {
     float sums[5] = float[5](0.0, 0.0, 0.0, 0.0, 0.0);
     [[unroll]] for (int k = 0; k < WINDOW; ++k) {
-        vec2 v = rows[turn][c][first + k], weighted = SSIM_WINDOW[k + 1] * v;
+        vec2 v = rows[turn][c][first + k], weighted = SSIM_WINDOW[k] * v;
         sums[0] += weighted.x;
         sums[1] += weighted.y;
         sums[2] += weighted.x * v.x;
@@ -74,7 +74,7 @@ void main() {
             int row = chunk * WINDOW + u - 2 * SSIM_RADIUS;  // of the window that is complete
             float here[5] = row_sums(turn, c, u * WIDE + column);
             [[unroll]] for (int s = 0; s < WINDOW; ++s) {
-                float weight = SSIM_WINDOW[(u - s + WINDOW) % WINDOW + 1];
+                float weight = SSIM_WINDOW[(u - s + WINDOW) % WINDOW];
                 [[unroll]] for (int m = 0; m < 5; ++m) windows[s][m] = (s == u ? 0.0 : windows[s][m]) + weight * here[m];
             }
             uvec2 at = gl_WorkGroupID.xy * LOSS_TILE + uvec2(column, row);

@@ -32,8 +32,7 @@ from hardsplat.trained import Of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
 
-_TILE = contract.CONSTANTS["TILE"]  # the gradient's workgroups of TILE x TILE threads take TILE x 2 TILE pixels, see shaders/include/ssim.glsl
-_LOSS_TILE = contract.CONSTANTS["LOSS_TILE"]
+_TILE = contract.CONSTANTS["LOSS_TILE"]
 _GROUP = contract.CONSTANTS["GROUP"]
 _COMPARED = ("target", "photos", "camera", "frame")
 
@@ -84,13 +83,9 @@ def term_sums_bytes(data: np.ndarray) -> int:
     return int(data["regions"].sum()) * int(data["groups"]) * contract.itemsize("term_sums")
 
 
-def _tiles(width: int, height: int) -> int:
-    return -(-width // _TILE) * -(-height // (2 * _TILE))
-
-
 def _groups(width: int, height: int) -> tuple[int, int, int]:
-    """Workgroups that add up the terms of the pixels."""
-    return -(-width // _LOSS_TILE), -(-height // _LOSS_TILE), 1
+    """Workgroups of a pass over the pixels, each of which adds up the terms of its own."""
+    return -(-width // _TILE), -(-height // _TILE), 1
 
 
 def _sums(width: int, height: int) -> int:
@@ -119,7 +114,7 @@ def allocate_loss(device: Device, width: int, height: int, differences: bool = F
     check_loss(device)
     sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
     sizes |= {"loss_differences": width * height} if differences else {}
-    sizes |= {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)} if exposed else {}
+    sizes |= {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * math.prod(_groups(width, height))} if exposed else {}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     return {**buffers} if differences else _with_gradient(device, width, height, buffers)
 
@@ -127,7 +122,7 @@ def allocate_loss(device: Device, width: int, height: int, differences: bool = F
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
     recorder.run(run["loss ssim"], groups=_groups(width, height))
-    recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss gradient"], groups=_groups(width, height))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
