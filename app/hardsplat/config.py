@@ -137,7 +137,9 @@ class Learning:
     adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
     moments: str = option(
-        "float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact", choices=tuple(MOMENT_FORMATS)
+        "auto",
+        "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact; auto: so, where the device stores 16 bits",
+        choices=("auto", *MOMENT_FORMATS),
     )
     gradient: str = option(
         "auto",

@@ -196,8 +196,8 @@ class TrainSettings(TypedDict, total=False):
     adam_eps: float
     """Adam: keeps the division finite (default: 1e-15)"""
 
-    moments: Literal["float32", "bfloat16"]
-    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact (default: float32)"""
+    moments: Literal["auto", "bfloat16", "float32"]
+    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
 
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""

@@ -9,7 +9,7 @@ from hardsplat import contract, trained
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.resolve import resolve
+from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.trained import Of
 from hardsplat.variants.moments import MOMENT_FORMATS, MomentFormat
 
@@ -69,6 +69,11 @@ def adam(moments: str = "float32", visible_only: bool = False, grows: bool = Tru
 def resolve_moments(device: Device, wanted: str) -> MomentFormat:
     """How moments are stored. Raises UserError where the device lacks what that needs."""
     return resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
+
+
+def moments_of(device: Device, wanted: str) -> str:
+    """The name of resolve_moments."""
+    return name_of(MOMENT_FORMATS, resolve_moments(device, wanted))
 
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from hardsplat.gpu.memory import Buffer, buffer_in
 from hardsplat.gpu.queue import submit
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.rasterizer import Trainable
-from hardsplat.raster.sinks import resolve_moments
+from hardsplat.raster.sinks import moments_of
 from hardsplat.train import averaging
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import Room
@@ -82,7 +82,7 @@ class Session(BatchedSession):
         self._shared: dict[str, Buffer | Image] = {**photos.buffers, **(known.buffers if known else {})}
         self._drawing: Drawing | None = None
         try:
-            resolve_moments(device, config.moments)
+            self.config = replace(config, moments=moments_of(device, config.moments))
             check_gradient(config)
             self._allocate_shared()
         except BaseException:
