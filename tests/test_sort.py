@@ -77,7 +77,7 @@ def expected(keys: np.ndarray) -> np.ndarray:
 
 def depth_keys(rng, n: int, culled: float = 0.3) -> np.ndarray:
     """Bits of depths beyond a near plane, as the projection writes them (shaders/sort/depth_key.glsl)."""
-    keys = (rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32) - np.float32(0.2).view(np.uint32)) >> 4
+    keys = (rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32) >> 4) - (np.float32(0.2).view(np.uint32) >> 4)
     keys[rng.random(n) < culled] = CULLED
     return keys
 
