@@ -20,7 +20,7 @@ class TrainSettings(TypedDict, total=False):
     """hold out every N-th image by sorted file name, where the scene has no test split; 0: none (default: 8)"""
 
     images: Literal["auto", "gpu", "host", "stream"]
-    """keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: by memory (default: auto)"""
+    """keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory (default: auto)"""
 
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""

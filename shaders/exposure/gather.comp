@@ -6,7 +6,7 @@ layout(local_size_x = GROUP) in;
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_exposure_sums(readonly)
-#include "loss/tiles.glsl"
+#include "ssim.glsl"
 #include <exposure>
 #include <chain>
 #include "exposure/sum_pairs.glsl"
@@ -14,7 +14,7 @@ shared vec2 pairs[SUM_PAIRS];
 #include "exposure/sum_all.glsl"
 
 void main() {
-    uvec2 tiles = loss_tiles(camera.size);
+    uvec2 tiles = ssim_tiles(camera.size);
     float sums[EXPOSURE_SUMS];
     [[unroll]] for (uint k = 0u; k < EXPOSURE_SUMS; ++k) sums[k] = 0.0;
     for (uint i = gl_LocalInvocationID.x; i < tiles.x * tiles.y; i += GROUP)

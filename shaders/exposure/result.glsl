@@ -17,7 +17,7 @@ void result(ivec2 at, bool kept, float per_value, Compared c) {
 }
 
 void end_result() {
-    uvec2 tiles = loss_tiles(camera.size);
+    uvec2 tiles = ssim_tiles(camera.size);
     sum_all(sums_here);
     if (any(greaterThanEqual(gl_WorkGroupID.xy, tiles)) || gl_LocalInvocationIndex >= OWN_SUMS) return;
     exposure_sums[(gl_WorkGroupID.y * tiles.x + gl_WorkGroupID.x) * EXPOSURE_SUMS + gl_LocalInvocationIndex] = totals[gl_LocalInvocationIndex];

@@ -14,8 +14,8 @@ void sum_all(float sums[EXPOSURE_SUMS]) {
         if (t < HALF)
             [[unroll]] for (uint k = 0u; k < AT_ONCE / 2u; ++k) pairs[k * HALF + t] += vec2(sums[first + 2u * k], sums[first + 2u * k + 1u]);
         barrier();
-        for (uint s = t; s < AT_ONCE / 2u * SHARING; s += 2u * HALF) {
-            uint own = s / SHARING * HALF + s % SHARING;
+        if (t < AT_ONCE / 2u * SHARING) {
+            uint own = t / SHARING * HALF + t % SHARING;
             vec2 part = pairs[own];
             for (uint i = SHARING; i < HALF; i += SHARING) part += pairs[own + i];
             pairs[own] = part;

@@ -6,9 +6,22 @@
 
 const float SSIM_C1 = 0.01 * 0.01, SSIM_C2 = 0.03 * 0.03;  // for values in 0..1
 
-// exp(-k^2 / (2 * 1.5^2)) over its sum.
-const float SSIM_WINDOW[2 * SSIM_RADIUS + 1] = float[2 * SSIM_RADIUS + 1](
-    0.001028380084, 0.007598758135, 0.03600077213, 0.1093606895, 0.2130055377, 0.2660117249, 0.2130055377, 0.1093606895, 0.03600077213, 0.007598758135, 0.001028380084);
+// The sums of a window are made separably by TILE x TILE threads for TILE x 2 TILE pixels: a thread makes pairs of row sums, side by
+// side, and then its own two column sums, one above the other, since two windows share all but two of the values that they read.
+const ivec2 SSIM_TILE = ivec2(TILE, 2u * TILE), SSIM_AREA = SSIM_TILE + 2 * SSIM_RADIUS;  // with the neighbours that its windows reach
+const int SSIM_PAIRS = SSIM_AREA.x / 2;
+const int SSIM_LOADS = SSIM_PAIRS * SSIM_AREA.y, SSIM_SUMS = SSIM_TILE.x / 2 * SSIM_AREA.y;  // pairs to load, pairs of row sums
+
+// Where a row of row sums begins: even rows, then odd ones. Threads that step by two rows then read 32 values in a row: no bank conflict.
+int ssim_row(int row) { return (row % 2 * (SSIM_AREA.y / 2) + row / 2) * SSIM_TILE.x; }
+
+uvec2 ssim_tiles(uvec2 size) { return (size + uvec2(SSIM_TILE) - 1u) / uvec2(SSIM_TILE); }
+
+// exp(-k^2 / (2 * 1.5^2)) over its sum, with a zero on both sides: value k of 12 enters the windows of a pair of outputs with
+// SSIM_WINDOW[k + 1] and SSIM_WINDOW[k].
+const float SSIM_WINDOW[13] = float[13](
+    0.0, 0.001028380084, 0.007598758135, 0.03600077213, 0.1093606895, 0.2130055377, 0.2660117249,
+    0.2130055377, 0.1093606895, 0.03600077213, 0.007598758135, 0.001028380084, 0.0);
 
 // Values are taken relative to this grey: variances do not change, and E[x^2] - E[x]^2 cancels fewer digits.
 const float SSIM_GREY = 0.5;

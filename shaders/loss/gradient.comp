@@ -1,89 +1,81 @@
 // What the gradient draws need of L = (1 - lambda) mean|x - y| + lambda (1 - mean SSIM), Kerbl et al. 2023, equation 7: see <result>.
-// The derivatives in ssim_grads are convolved as the moments were, see loss/ssim.comp (21 KiB of shared memory). A thread has a colour while it convolves, and all colours of
-// a pixel when it hands on what came of it.
+// The derivatives in ssim_grads are convolved as the moments were: rows, then columns, a channel at a time in shared memory (21 KiB).
 // Floor: read ssim_grads 36 B, target 4..16 B and photograph 4 B, write d_image 16 B a pixel (or read target_minus and write 4 B).
 #include "contract/loss.glsl"
-#include "loss/tiles.glsl"
-layout(local_size_x = LOSS_TILE, local_size_y = 3) in;
+layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_ssim_grads(readonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
 #include "contract/d_pixel_terms.glsl"
 #include <seen>
 
-const int WINDOW = 2 * SSIM_RADIUS + 1, WIDE = int(LOSS_TILE) + 2 * SSIM_RADIUS, LOADS = WIDE * WINDOW, THREADS = 3 * int(LOSS_TILE);
-const int ROUNDS = (LOADS + THREADS - 1) / THREADS, CHUNKS = (WIDE + WINDOW - 1) / WINDOW, HERE = WINDOW * int(LOSS_TILE);
-// Of WINDOW rows, by colour: the derivatives by the mean, and by the means of x^2 and x y.
-shared float by_means[3 * LOADS];
-shared vec2 pairs[max(3 * LOADS, int(SEEN_PAIRS))];
-shared float d_ssims[3][HERE];  // of the pixels whose windows became complete
+shared vec2 pairs[max(3 * SSIM_LOADS, int(SEEN_PAIRS))];  // of each derivative two pixels side by side: one read serves two windows
 #include <result>
+shared float rows[3][SSIM_TILE.x * SSIM_AREA.y];
 
-float[9] load(int chunk, int i) {
-    ivec2 at = ivec2(gl_WorkGroupID.xy * LOSS_TILE) - SSIM_RADIUS + ivec2(i % WIDE, chunk * WINDOW + i / WIDE);
-    float values[9];
-    bool inside = at == clamp(at, ivec2(0), ivec2(camera.size) - 1);
-    uint plane = camera.size.x * camera.size.y, from = uint(at.y) * camera.size.x + uint(at.x);
-    [[unroll]] for (uint m = 0u; m < 9u; ++m) values[m] = inside ? ssim_grads[m * plane + from] : 0.0;
-    return values;
-}
-
-vec3 row_sums(int first) {
-    vec3 sums = vec3(0.0);
-    [[unroll]] for (int k = 0; k < WINDOW; ++k) sums += SSIM_WINDOW[k] * vec3(by_means[first + k], pairs[first + k]);
-    return sums;
-}
-
-void hand_on(ivec2 at, vec3 d_ssim) {
-    ivec2 last = ivec2(camera.size) - 1, nearest = min(at, last);
-    uint packed = packed_photograph(nearest);
-    vec3 x = seen(nearest);
-    result(at, packed != IGNORED && at == nearest, 1.0 / float(3u * camera.size.x * camera.size.y), Compared(x, photograph(packed), x, vec3(0.0), d_ssim));
-}
-
-void convolve(ivec2 corner) {
-    int t = int(gl_LocalInvocationIndex), column = int(gl_LocalInvocationID.x), c = int(gl_LocalInvocationID.y);
-    vec3 windows[WINDOW];
-    float loaded[ROUNDS][9];
-    [[unroll]] for (int s = 0; s < WINDOW; ++s) windows[s] = vec3(0.0);
-    [[unroll]] for (int r = 0; r < ROUNDS; ++r)
-        if (t + r * THREADS < LOADS) loaded[r] = load(0, t + r * THREADS);
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-        int first_row = chunk * WINDOW - 2 * SSIM_RADIUS;
-        [[unroll]] for (int r = 0; r < ROUNDS; ++r) {
-            int i = t + r * THREADS;
-            if (i >= LOADS) continue;
-            [[unroll]] for (int k = 0; k < 3; ++k) {
-                by_means[k * LOADS + i] = loaded[r][3 * k];
-                pairs[k * LOADS + i] = vec2(loaded[r][3 * k + 1], loaded[r][3 * k + 2]);
-            }
-        }
-        barrier();
-        [[unroll]] for (int r = 0; r < ROUNDS; ++r)
-            if (chunk + 1 < CHUNKS && t + r * THREADS < LOADS) loaded[r] = load(chunk + 1, t + r * THREADS);
-        [[unroll]] for (int u = 0; u < WINDOW; ++u) {
-            vec3 here = row_sums(c * LOADS + u * WIDE + column);
-            [[unroll]] for (int s = 0; s < WINDOW; ++s) windows[s] = (s == u ? vec3(0.0) : windows[s]) + SSIM_WINDOW[(u - s + WINDOW) % WINDOW] * here;
-            ivec2 at = corner + ivec2(column, first_row + u);
-            if (first_row + u < 0 || any(greaterThanEqual(at, ivec2(camera.size)))) continue;
-            d_ssims[c][u * int(LOSS_TILE) + column] = ssim_backward(windows[(u + 1) % WINDOW], seen(at)[c], photograph(packed_photograph(at))[c]);
-        }
-        barrier();
-        for (int i = t; i < HERE; i += THREADS) {
-            int row = first_row + i / int(LOSS_TILE);
-            if (row >= 0 && row < int(LOSS_TILE)) hand_on(corner + ivec2(i % int(LOSS_TILE), row), vec3(d_ssims[0][i], d_ssims[1][i], d_ssims[2][i]));
-        }
+void load(int i, uint channel) {
+    ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + ivec2(i % SSIM_PAIRS * 2, i / SSIM_PAIRS), size = ivec2(camera.size);
+    bool in_column = at.y >= 0 && at.y < size.y;
+    bvec2 inside = bvec2(in_column && at.x >= 0 && at.x < size.x, in_column && at.x >= -1 && at.x + 1 < size.x);
+    [[unroll]] for (uint m = 0u; m < 3u; m++) {
+        uint from = (3u * channel + m) * camera.size.x * camera.size.y + uint(at.y * size.x + at.x);
+        vec2 two = vec2(0.0);
+        if (inside.x) two.x = ssim_grads[from];
+        if (inside.y) two.y = ssim_grads[from + 1u];
+        pairs[m * SSIM_LOADS + i] = two;
     }
+}
+
+void sum_rows(int pair) {
+    int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
+    [[unroll]] for (int m = 0; m < 3; m++) {
+        vec2 sums = vec2(0.0);
+        [[unroll]] for (int k = 0; k < 12; k += 2) {
+            vec2 two = pairs[m * SSIM_LOADS + row * SSIM_PAIRS + column + k / 2];
+            sums += two.x * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]) + two.y * vec2(SSIM_WINDOW[k + 2], SSIM_WINDOW[k + 1]);
+        }
+        int i = ssim_row(row) + 2 * column;
+        rows[m][i] = sums.x;
+        rows[m][i + 1] = sums.y;
+    }
+}
+
+vec3[2] sum_columns() {
+    vec3 upper = vec3(0.0), lower = vec3(0.0);
+    [[unroll]] for (int k = 0; k < 12; k++) {
+        int i = int(gl_LocalInvocationIndex) + ssim_row(k);  // two rows down are one on in ssim_row
+        vec3 value = vec3(rows[0][i], rows[1][i], rows[2][i]);
+        upper += SSIM_WINDOW[k + 1] * value;
+        lower += SSIM_WINDOW[k] * value;
+    }
+    return vec3[2](upper, lower);
 }
 
 void main() {
     begin_seen();
-    begin_result();
-    ivec2 corner = ivec2(gl_WorkGroupID.xy * LOSS_TILE);
-    if (all(lessThan(gl_WorkGroupID.xy, loss_tiles(camera.size)))) {
-        convolve(corner);
-    } else {  // the canvas is larger than this image
-        for (int i = int(gl_LocalInvocationIndex); i < int(LOSS_TILE * LOSS_TILE); i += THREADS) hand_on(corner + ivec2(i % int(LOSS_TILE), i / int(LOSS_TILE)), vec3(0.0));
+    ivec2 at = ivec2(gl_GlobalInvocationID.xy) * ivec2(1, 2), last = ivec2(camera.size) - 1;
+    vec3 x[2], y[2], d_x[2];
+    bool kept[2];
+    [[unroll]] for (int r = 0; r < 2; r++) {
+        ivec2 nearest = min(at + ivec2(0, r), last);
+        x[r] = seen(nearest);
+        uint packed = packed_photograph(nearest);
+        y[r] = photograph(packed);
+        kept[r] = packed != IGNORED && at.y + r <= last.y && at.x <= last.x;
+        d_x[r] = vec3(0.0);
     }
+    if (all(lessThan(gl_WorkGroupID.xy, ssim_tiles(camera.size)))) {  // the canvas may be larger than this image
+        [[unroll]] for (int c = 0; c < 3; c++) {
+            for (int i = int(gl_LocalInvocationIndex); i < SSIM_LOADS; i += int(GROUP)) load(i, uint(c));
+            barrier();
+            for (int i = int(gl_LocalInvocationIndex); i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
+            barrier();
+            vec3 sums[2] = sum_columns();
+            [[unroll]] for (int r = 0; r < 2; r++) d_x[r][c] = ssim_backward(sums[r], x[r][c], y[r][c]);
+        }
+    }
+    float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);
+    begin_result();
+    [[unroll]] for (int r = 0; r < 2; r++) result(at + ivec2(0, r), kept[r], per_value, Compared(x[r], y[r], x[r], vec3(0.0), d_x[r]));
     end_result();
 }

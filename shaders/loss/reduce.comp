@@ -1,4 +1,4 @@
-// One workgroup adds up loss_sums, always in the same order, into the record of this step. Floor: 12 B a tile of 1024 pixels.
+// One workgroup adds up loss_sums, always in the same order, into the record of this step. Floor: 12 B a tile of 512 pixels.
 #include "contract/loss.glsl"
 layout(local_size_x = GROUP) in;
 BUFFER_loss_sums(readonly)
@@ -6,14 +6,14 @@ BUFFER_camera(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_history(writeonly)
-#include "loss/tiles.glsl"
+#include "ssim.glsl"
 #include "loss/sum.glsl"
 #include "contract/pixel_terms.glsl"
 
 const uint SUMS = PIXEL_TERMS + 1u;
 
 void main() {
-    uvec2 tiles = loss_tiles(camera.size);
+    uvec2 tiles = ssim_tiles(camera.size);
     uint place = frame.step % HISTORY;
     float values = float(3u * camera.size.x * camera.size.y);
     for (uint k = 0u; k < SUMS; k += 3u) {

@@ -1,21 +1,20 @@
 // L = mean (x - y)^2 over all values: its gradient, and the sums of the step's record. Floor: read target 4..16 B and photograph 4 B, write
 // d_image 16 B a pixel.
-#extension GL_EXT_control_flow_attributes : require
 #include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_loss_sums(writeonly)
 STORE_d_image
-#include "loss/tiles.glsl"
+#include "ssim.glsl"
 #include "loss/pixel.glsl"
 #include "loss/sum.glsl"
 #include "loss/store_sums.glsl"
 
 void main() {
-    uvec2 tiles = loss_tiles(camera.size);  // of four pixels a thread
+    uvec2 tiles = ssim_tiles(camera.size);  // of 2 pixels a thread, as in the other losses, whose sums have the same places
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);
     Sums sums = no_sums();
-    [[unroll]] for (uint r = 0u; r < 4u; r++) {
-        ivec2 at = ivec2(gl_WorkGroupID.xy * LOSS_TILE + gl_LocalInvocationID.xy + TILE * uvec2(r & 1u, r >> 1u));
+    [[unroll]] for (uint r = 0u; r < 2u; r++) {
+        ivec2 at = ivec2(gl_GlobalInvocationID.xy * uvec2(1u, 2u) + uvec2(0u, r));
         vec3 difference = vec3(0.0);
         if (all(lessThan(at, ivec2(camera.size)))) {
             uint packed = packed_photograph(at);

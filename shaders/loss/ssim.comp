@@ -1,10 +1,8 @@
 // SSIM of the rendering against the photograph, the terms of the loss, the squared error, and what the gradient of SSIM needs.
-// A thread goes down a column of a tile, in one colour. It makes the row sums of its window at each row and adds them to the eleven windows that have the row, which it
-// keeps in registers; the one that is complete leaves. Rows come into shared memory as many at a time as a window has (22 KiB), and the next ones are on their way meanwhile.
+// Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (24 KiB).
 // Floor: read target 4..16 B (by format) and photograph 4 B, write ssim_grads 36 B a pixel; the neighbours of a tile come from cache.
 #include "contract/loss.glsl"
-#include "loss/tiles.glsl"
-layout(local_size_x = LOSS_TILE, local_size_y = 3) in;
+layout(local_size_x = TILE, local_size_y = TILE) in;
 layout(constant_id = 0) const bool METRIC = false;  // as torchmetrics measures: values clamped, reflected at the border; no derivatives
 BUFFER_ssim_grads(writeonly)
 BUFFER_loss_sums(writeonly)
@@ -14,15 +12,15 @@ BUFFER_loss_sums(writeonly)
 #include "loss/store_sums.glsl"
 #include <seen>
 
-const int WINDOW = 2 * SSIM_RADIUS + 1, WIDE = int(LOSS_TILE) + 2 * SSIM_RADIUS, LOADS = WIDE * WINDOW, THREADS = 3 * int(LOSS_TILE);
-const int ROUNDS = (LOADS + THREADS - 1) / THREADS, CHUNKS = (WIDE + WINDOW - 1) / WINDOW;
-shared vec2 rows[2][3][LOADS];  // (x, y) of WINDOW rows, by colour; of this chunk and the one before or behind it
+const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP);
+shared vec4 pairs[SSIM_LOADS];  // (x, y) of two pixels side by side: one 16-byte read serves two windows
+shared float rows[5][SSIM_TILE.x * SSIM_AREA.y];
 
-struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in registers
+struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in registers for its channel
 
-// Pixel i of a chunk of rows.
-Pixel load(int chunk, int i) {
-    ivec2 at = ivec2(gl_WorkGroupID.xy * LOSS_TILE) - SSIM_RADIUS + ivec2(i % WIDE, chunk * WINDOW + i / WIDE), last = ivec2(camera.size) - 1;
+// `local` counts from the corner of the neighbourhood.
+Pixel load(ivec2 local) {
+    ivec2 at = ivec2(gl_WorkGroupID.xy) * SSIM_TILE - SSIM_RADIUS + local, last = ivec2(camera.size) - 1;
     bool inside = at == clamp(at, ivec2(0), last);
     if (!METRIC && !inside) return Pixel(vec3(0.0), OPAQUE_BLACK);
     at = clamp(last - abs(last - abs(at)), ivec2(0), last);  // reflected: the border pixel is not repeated
@@ -32,64 +30,81 @@ Pixel load(int chunk, int i) {
     return pixel;
 }
 
-// Windowed sums of x, y, x^2, y^2 and x y along the row that begins at `first`.
-float[5] row_sums(uint turn, uint c, int first) {
-    float sums[5] = float[5](0.0, 0.0, 0.0, 0.0, 0.0);
-    [[unroll]] for (int k = 0; k < WINDOW; ++k) {
-        vec2 v = rows[turn][c][first + k], weighted = SSIM_WINDOW[k] * v;
-        sums[0] += weighted.x;
-        sums[1] += weighted.y;
-        sums[2] += weighted.x * v.x;
-        sums[3] += weighted.y * v.y;
-        sums[4] += weighted.x * v.y;
+vec2 channel(Pixel pixel, int c) { return vec2(pixel.x[c], photograph(pixel.y)[c]) - SSIM_GREY; }
+
+void sum_rows(int pair) {
+    int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
+    float left[5] = float[5](0.0, 0.0, 0.0, 0.0, 0.0), right[5] = left;
+    [[unroll]] for (int k = 0; k < 12; k++) {
+        vec4 two = pairs[row * SSIM_PAIRS + column + k / 2];
+        vec2 v = k % 2 == 0 ? two.xy : two.zw;
+        float terms[5] = float[5](v.x, v.y, v.x * v.x, v.y * v.y, v.x * v.y);
+        [[unroll]] for (int m = 0; m < 5; m++) {
+            left[m] += SSIM_WINDOW[k + 1] * terms[m];
+            right[m] += SSIM_WINDOW[k] * terms[m];
+        }
     }
-    return sums;
+    int i = ssim_row(row) + 2 * column;
+    [[unroll]] for (int m = 0; m < 5; m++) {
+        rows[m][i] = left[m];
+        rows[m][i + 1] = right[m];
+    }
+}
+
+Moments[2] sum_columns() {
+    vec2 sums[5] = vec2[5](vec2(0.0), vec2(0.0), vec2(0.0), vec2(0.0), vec2(0.0));
+    int own = int(gl_LocalInvocationIndex);  // two rows down are one on in ssim_row
+    [[unroll]] for (int k = 0; k < 12; k++) {
+        [[unroll]] for (int m = 0; m < 5; m++) sums[m] += rows[m][own + ssim_row(k)] * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]);
+    }
+    return Moments[2](
+        Moments(sums[0].x, sums[1].x, sums[2].x, sums[3].x, sums[4].x), Moments(sums[0].y, sums[1].y, sums[2].y, sums[3].y, sums[4].y));
 }
 
 void main() {
-    if (any(greaterThanEqual(gl_WorkGroupID.xy, loss_tiles(camera.size)))) return;  // the canvas is larger than this image
+    uvec2 tiles = ssim_tiles(camera.size);
+    if (any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) return;  // the canvas is larger than this image
     begin_seen();
-    int t = int(gl_LocalInvocationIndex), column = int(gl_LocalInvocationID.x);
-    uint c = gl_LocalInvocationID.y, plane = camera.size.x * camera.size.y;
-    vec3 only = vec3(equal(uvec3(c), uvec3(0u, 1u, 2u)));  // terms are sums over colours, and nothing is lost where both images are 0
-    float windows[WINDOW][5];
-    [[unroll]] for (int s = 0; s < WINDOW; ++s) windows[s] = float[5](0.0, 0.0, 0.0, 0.0, 0.0);
-    Sums sums = no_sums();
-    Pixel loaded[ROUNDS];
-    [[unroll]] for (int r = 0; r < ROUNDS; ++r)
-        if (t + r * THREADS < LOADS) loaded[r] = load(0, t + r * THREADS);
-    for (int chunk = 0; chunk < CHUNKS; ++chunk) {
-        uint turn = uint(chunk) & 1u;
-        barrier();  // nobody reads the rows of the chunk before the last any more
-        [[unroll]] for (int r = 0; r < ROUNDS; ++r) {
-            int i = t + r * THREADS;
-            if (i >= LOADS) continue;
-            vec3 y = photograph(loaded[r].y);
-            [[unroll]] for (uint k = 0u; k < 3u; ++k) rows[turn][k][i] = vec2(loaded[r].x[k], y[k]) - SSIM_GREY;
+    int t = int(gl_LocalInvocationIndex);
+    vec3 ssims[2] = vec3[2](vec3(1.0), vec3(1.0));  // of the two pixels of this thread
+    Pixel loaded[ROUNDS][2];
+    [[unroll]] for (int r = 0; r < ROUNDS; r++) {
+        int i = t + r * int(GROUP);
+        ivec2 local = ivec2(i % SSIM_PAIRS * 2, i / SSIM_PAIRS);
+        if (i < SSIM_LOADS) loaded[r] = Pixel[2](load(local), load(local + ivec2(1, 0)));
+    }
+    uvec2 at = gl_GlobalInvocationID.xy * uvec2(1u, 2u);
+    bool inside[2], kept[2];
+    [[unroll]] for (uint r = 0u; r < 2u; r++) {
+        inside[r] = at.x < camera.size.x && at.y + r < camera.size.y;
+        kept[r] = inside[r] && packed_photograph(ivec2(at) + ivec2(0, r)) != IGNORED;
+    }
+    uint plane = camera.size.x * camera.size.y, pixel = at.y * camera.size.x + at.x;
+    [[unroll]] for (int c = 0; c < 3; c++) {
+        [[unroll]] for (int r = 0; r < ROUNDS; r++) {
+            int i = t + r * int(GROUP);
+            if (i < SSIM_LOADS) pairs[i] = vec4(channel(loaded[r][0], c), channel(loaded[r][1], c));
         }
         barrier();
-        [[unroll]] for (int r = 0; r < ROUNDS; ++r)
-            if (chunk + 1 < CHUNKS && t + r * THREADS < LOADS) loaded[r] = load(chunk + 1, t + r * THREADS);
-        [[unroll]] for (int u = 0; u < WINDOW; ++u) {
-            int row = chunk * WINDOW + u - 2 * SSIM_RADIUS;  // of the window that is complete
-            float here[5] = row_sums(turn, c, u * WIDE + column);
-            [[unroll]] for (int s = 0; s < WINDOW; ++s) {
-                float weight = SSIM_WINDOW[(u - s + WINDOW) % WINDOW];
-                [[unroll]] for (int m = 0; m < 5; ++m) windows[s][m] = (s == u ? 0.0 : windows[s][m]) + weight * here[m];
-            }
-            uvec2 at = gl_WorkGroupID.xy * LOSS_TILE + uvec2(column, row);
-            if (row < 0 || row >= int(LOSS_TILE) || any(greaterThanEqual(at, camera.size))) continue;
-            float found[5] = windows[(u + 1) % WINDOW];
+        for (int i = t; i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
+        barrier();
+        Moments moments[2] = sum_columns();
+        [[unroll]] for (uint r = 0u; r < 2u; r++) {
             vec3 d;
-            float value = ssim(Moments(found[0], found[1], found[2], found[3], found[4]), d);
-            bool kept = PHOTO_BYTES == 3u || packed_photograph(ivec2(at)) != IGNORED;  // what a mask leaves out counts as matched
-            [[unroll]] for (uint m = 0u; m < 3u; ++m)
-                if (!METRIC) ssim_grads[(3u * c + m) * plane + at.y * camera.size.x + at.x] = kept ? d[m] : 0.0;
-            if (!kept) continue;
-            const bool BEFORE = u < SSIM_RADIUS;  // where the middle row of the window is
-            vec2 own = rows[BEFORE ? 1u - turn : turn][c][(u - SSIM_RADIUS + (BEFORE ? WINDOW : 0)) * WIDE + column + SSIM_RADIUS] + SSIM_GREY;
-            add_pixel(sums, Compared(own.x * only, own.y * only, own.x * only, mix(vec3(1.0), vec3(value), only), vec3(0.0)));
+            float value = ssim(moments[r], d);
+            ssims[r][c] = value;
+            if (inside[r] && !METRIC) {
+                [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
+            }
         }
     }
-    store_sums(sums, loss_tiles(camera.size));
+    Sums sums = no_sums();
+    [[unroll]] for (uint r = 0u; r < 2u; r++) {
+        if (!kept[r]) continue;  // what a mask leaves out counts as matched
+        ivec2 own = ivec2(at) + ivec2(0, r);
+        vec3 x = seen(own);
+        if (METRIC) x = clamp(x, 0.0, 1.0);
+        add_pixel(sums, Compared(x, photograph(packed_photograph(own)), x, ssims[r], vec3(0.0)));
+    }
+    store_sums(sums, tiles);
 }

@@ -32,7 +32,7 @@ from hardsplat.trained import Of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_terms
 
-_TILE = contract.CONSTANTS["LOSS_TILE"]
+_TILE = contract.CONSTANTS["TILE"]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
 _GROUP = contract.CONSTANTS["GROUP"]
 _COMPARED = ("target", "photos", "camera", "frame")
 
@@ -83,14 +83,13 @@ def term_sums_bytes(data: np.ndarray) -> int:
     return int(data["regions"].sum()) * int(data["groups"]) * contract.itemsize("term_sums")
 
 
-def _groups(width: int, height: int) -> tuple[int, int, int]:
-    """Workgroups of a pass over the pixels, each of which adds up the terms of its own."""
-    return -(-width // _TILE), -(-height // _TILE), 1
+def _tiles(width: int, height: int) -> int:
+    return -(-width // _TILE) * -(-height // (2 * _TILE))
 
 
 def _sums(width: int, height: int) -> int:
     """Numbers in loss_sums."""
-    return (len(pixel_terms()) + 1) * math.prod(_groups(width, height))
+    return (len(pixel_terms()) + 1) * _tiles(width, height)
 
 
 def _with_gradient(device: Device, width: int, height: int, buffers: dict[str, Buffer]) -> dict[str, Buffer | Image]:
@@ -114,15 +113,15 @@ def allocate_loss(device: Device, width: int, height: int, differences: bool = F
     check_loss(device)
     sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
     sizes |= {"loss_differences": width * height} if differences else {}
-    sizes |= {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * math.prod(_groups(width, height))} if exposed else {}
+    sizes |= {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)} if exposed else {}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
     return {**buffers} if differences else _with_gradient(device, width, height, buffers)
 
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
-    recorder.run(run["loss ssim"], groups=_groups(width, height))
-    recorder.run(run["loss gradient"], groups=_groups(width, height))
+    recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
@@ -133,7 +132,7 @@ def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffe
 
 def record_squared(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """As record_loss, of L = mean (x - y)^2; the record has no SSIM. Needs no loss_terms."""
-    recorder.run(run["loss squared"], groups=_groups(width, height))
+    recorder.run(run["loss squared"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
@@ -145,7 +144,7 @@ def allocate_metrics(device: Device, width: int, height: int) -> dict[str, Buffe
 
 def record_metrics(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """target, photos, camera, frame -> loss_sums, for read_metrics."""
-    recorder.run(run["metrics"], groups=_groups(width, height))
+    recorder.run(run["metrics"], threads=(width, -(-height // 2)))
 
 
 def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera, kept: int | None = None) -> tuple[float, float]:
@@ -154,6 +153,6 @@ def read_metrics(resources: Mapping[str, Buffer | Image], camera: Camera, kept: 
     kept: pixels that are not IGNORED, over which both are means; all by default.
     """
     numbers = len(pixel_terms()) + 1
-    sums = buffer_in(resources, "loss_sums").download(np.float32, _sums(camera.width, camera.height)).reshape(-1, numbers).sum(0, dtype=np.float64)
+    sums = buffer_in(resources, "loss_sums").download(np.float32, numbers * _tiles(camera.width, camera.height)).reshape(-1, numbers).sum(0, dtype=np.float64)
     squared_error, *terms = sums / (3 * (camera.width * camera.height if kept is None else kept))
     return (-10 * math.log10(squared_error) if squared_error else math.inf), float(1 - terms[pixel_terms().index("dssim")])

@@ -13,7 +13,7 @@ from hardsplat.gpu.recorder import Recorder
 
 _TOGETHER = 16 << 20  # bytes of photographs that are copied at a time
 _FETCHERS = 64  # workgroups that fetch a photograph: enough for the bus, few enough to leave the device to the pass beside them
-BESIDE = "project"  # the pass that a photograph is fetched beside: long enough, and before the loss
+BESIDE = "draw"  # the pass that a photograph is fetched beside: long enough, and before the loss
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
 
 
@@ -36,7 +36,7 @@ def record_fetch(recorder: Recorder, fetch: Pipeline) -> None:
 
 class Photos:
     """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once. mode: auto, gpu, host or stream. fetches: the steps have a fetch_pass, which
-    `host` takes; without one that is `gpu`.
+    `host` takes; without one that is `gpu`. auto: `host` where the device has memory of its own and a buffer holds all photographs, else by memory.
 
     `place(step, view)` gives the first pixel of a view's photograph in `buffer`, or in `photographs` where it is fetched from there; when streaming it writes the
     photograph there first, so the step that used the same place `ring` steps ago must be done.
@@ -48,6 +48,8 @@ class Photos:
         pixels = [im.shape[0] * im.shape[1] for im in images]
         total = self._bytes(sum(pixels))
         fits = total <= device.max_buffer and total <= SHARE_OF_MEMORY * device.memory_bytes
+        if mode == "auto" and fetches and total <= device.max_buffer and device.physical.kind == "discrete GPU":
+            mode = "host"
         if mode in ("gpu", "host") and total > device.max_buffer:
             limit = device.max_buffer >> 20
             raise UserError(f"--images {mode}: the photographs need {total >> 20} MiB, {device.name} allows {limit} MiB in one buffer; use --images stream")
