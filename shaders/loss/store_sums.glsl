@@ -19,7 +19,7 @@ void add_pixel(inout Sums sums, Compared c) {
 
 // Every thread of the workgroup must call it.
 void store_sums(Sums sums, uvec2 tiles) {
-    uint first = (gl_WorkGroupID.y * tiles.x + gl_WorkGroupID.x) * SUMS;
+    uint first = ((gl_WorkGroupID.z * tiles.y + gl_WorkGroupID.y) * tiles.x + gl_WorkGroupID.x) * SUMS;
     for (uint k = 0u; k < SUMS; k += 3u) {
         vec3 three = vec3(sums.of[k], k + 1u < SUMS ? sums.of[min(k + 1u, SUMS - 1u)] : 0.0, k + 2u < SUMS ? sums.of[min(k + 2u, SUMS - 1u)] : 0.0);
         three = sum_group(three);
