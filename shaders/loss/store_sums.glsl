@@ -6,7 +6,7 @@ struct Sums { float of[SUMS]; };
 
 Sums no_sums() {
     Sums sums;
-    for (uint k = 0u; k < SUMS; ++k) sums.of[k] = 0.0;
+    [[unroll]] for (uint k = 0u; k < SUMS; ++k) sums.of[k] = 0.0;
     return sums;
 }
 
@@ -14,7 +14,7 @@ void add_pixel(inout Sums sums, Compared c) {
     vec3 difference = c.x - c.y;
     float values[PIXEL_TERMS] = pixel_terms(c);
     sums.of[0] += dot(difference, difference);
-    for (uint k = 0u; k < PIXEL_TERMS; ++k) sums.of[k + 1u] += values[k];
+    [[unroll]] for (uint k = 0u; k < PIXEL_TERMS; ++k) sums.of[k + 1u] += values[k];
 }
 
 // Every thread of the workgroup must call it.
