@@ -197,6 +197,23 @@ def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size
     renderer.close()
 
 
+def test_splats_of_any_depth_are_in_order(device, monkeypatch):
+    """From the near plane to a hundred million times as far: a key of 24 bits reaches over all of it."""
+    monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: False)
+    seed, n, size = fresh_seed(), 400, (64, 48)
+    rng = np.random.default_rng(seed)
+    scene = facing(rng.uniform(0, 1, (n, 2)) * size, np.full((n, 2), 2.0), np.zeros(n), size=size)
+    scene["means"] *= (10.0 ** rng.uniform(-2, 6, (n, 1))).astype(np.float32)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        visible = int(renderer.resources["counts"].download(contract.dtype("Counts"))[0]["visible"])
+        order = renderer.resources["order"].download(np.uint32, visible)
+    p = render(**scene_of(scene), near=0.01).projection
+    assert len(order) == p.visible.sum() > n // 2
+    assert (np.diff(nearness(p.depth[order]).astype(int)) >= 0).all(), seed
+
+
 @pytest.mark.parametrize("row", ["reduce-scatter", "gather"])
 def test_pairs_that_do_not_fit(device, monkeypatch, row):
     """They are counted and dropped without a write beyond the buffers: the farthest, or, where tiles sort their own, whole tiles. Room for them is made."""
