@@ -30,9 +30,9 @@ from tests.training import open_session, settings
 TRAINED = {
     "hardware": {},
     "hardware, pixels": {"block": "1x1", "state_format": "float32"},
-    "hardware, segments": {"segments": 2, "format": "float32", "moments": "bfloat16"},
+    "hardware, segments": {"images": "host", "segments": 2, "format": "float32", "moments": "bfloat16"},
     "hardware, programmable": {"blending": "programmable", "reduction": "atomic"},
-    "tiled": {"rasterizer": "tiled", "visible_adam": True},
+    "tiled": {"rasterizer": "tiled", "visible_adam": True, "images": "host"},
     "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
     "tiled, gather": {"rasterizer": "tiled", "tile_backward": "gather", "moments": "bfloat16"},
     "affine": {"rasterizer": "tiled", "exposure": "affine"},
@@ -51,7 +51,7 @@ TRAINED = {
     "budget, tiled": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0, "rasterizer": "tiled", "tile_backward": "gather"},
     "stochastic": {"gradient": "stochastic", "strategy": "mcmc", "gradient_pairs": 2, "init_opa": 0.5},
     "stochastic, draws": {"gradient": "stochastic", "strategy": "none", "gather": "draw"},
-    "stochastic, tiled": {"gradient": "stochastic", "strategy": "none", "rasterizer": "tiled"},
+    "stochastic, tiled": {"images": "host", "gradient": "stochastic", "strategy": "none", "rasterizer": "tiled"},
 }
 
 

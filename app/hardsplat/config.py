@@ -38,7 +38,7 @@ class Scene:
     data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json", shown="SCENE", aka="source_path source")
     data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)", min=1, aka="resolution")
     test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
-    images: str = option("auto", "keep training images on the GPU or stream them; auto: by memory", choices=("auto", "gpu", "stream"), aka="data_device")
+    images: str = option("auto", "keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory", choices=("auto", "gpu", "host", "stream"), aka="data_device")
     background: str = option("black", "colour behind the splats", choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
     mask_mode: str = option(
         "ignore",
@@ -141,7 +141,9 @@ class Learning:
     adam_beta2: float = option(0.999, "Adam: decay of the variance", max=0.99999)
     adam_eps: float = option(1e-15, "Adam: keeps the division finite", min=1e-30)
     moments: str = option(
-        "float32", "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact", choices=tuple(MOMENT_FORMATS)
+        "auto",
+        "Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact; auto: so, where the device stores 16 bits",
+        choices=("auto", *MOMENT_FORMATS),
     )
     gradient: str = option(
         "auto",

@@ -19,8 +19,8 @@ class TrainSettings(TypedDict, total=False):
     test_every: int
     """hold out every N-th image by sorted file name, where the scene has no test split; 0: none (default: 8)"""
 
-    images: Literal["auto", "gpu", "stream"]
-    """keep training images on the GPU or stream them; auto: by memory (default: auto)"""
+    images: Literal["auto", "gpu", "host", "stream"]
+    """keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory (default: auto)"""
 
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
@@ -202,8 +202,8 @@ class TrainSettings(TypedDict, total=False):
     adam_eps: float
     """Adam: keeps the division finite (default: 1e-15)"""
 
-    moments: Literal["float32", "bfloat16"]
-    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact (default: float32)"""
+    moments: Literal["auto", "bfloat16", "float32"]
+    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
 
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""

@@ -26,7 +26,7 @@ from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.hardware import HardwareOptions
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.raster.sinks import adam, plane_groups, resolve_moments
+from hardsplat.raster.sinks import adam, moments_of, plane_groups, resolve_moments
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.study.floors import floor_bytes
 from hardsplat.study.tiles import ViewPairs, sort_memory
@@ -91,8 +91,8 @@ class Bench:
 
     def measure(self, rasterizer: str, options: dict) -> Measurement:
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot run, OutOfMemory; nothing stays allocated."""
-        options = {"moments": "float32", **options}
-        moments = options.pop("moments")
+        options = {"moments": "auto", **options}
+        moments = moments_of(self.device, options.pop("moments"))
         moment_bytes = resolve_moments(self.device, moments).nbytes
         with ExitStack() as stack:
 
