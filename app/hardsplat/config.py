@@ -14,6 +14,7 @@ from hardsplat.option import checked, option, variant
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.cells import CELLS
 from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS
@@ -96,6 +97,7 @@ class Rasterizing:
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
+    cells: str = variant(CELLS, "backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less")
     segments: int = option(0, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here")
     least_transmittance: float = option(
         1e-4,

@@ -118,6 +118,9 @@ class TrainSettings(TypedDict, total=False):
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
+    cells: Literal["auto", "none", "64", "128"]
+    """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
+
     segments: int
     """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
 
@@ -488,6 +491,9 @@ class RasterizerOptions(TypedDict, total=False):
 
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
+
+    cells: Literal["auto", "none", "64", "128"]
+    """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
 
     segments: int
     """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""

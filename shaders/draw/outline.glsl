@@ -23,24 +23,17 @@ BUFFER_order(readonly)
 
 const float PI = 3.14159265;
 
-// What is drawn as number i: a splat, how many are nearer, and its depth segment.
+// What is drawn as number i: a splat, how many are nearer, its depth segment, and the list that it is in.
 struct Drawn {
-    uint splat, rank, segment;
+    uint splat, rank, segment, list;
 };
 
-// The segments come one after the other from the back, or in turns from the front.
-Drawn drawn_as(uint i) {
-    uint segment = i % SEGMENTS, rank = segment_start(segment, counts.visible) + i / SEGMENTS;
-    if (BACK_TO_FRONT) {
-        rank = counts.visible - 1u - i;
-        segment = segment_of(rank, counts.visible);
-    }
-    return Drawn(order[rank], rank, segment);
-}
+// drawn_as(i); within(px, d): a corner, moved to where the outline may be
+#include <drawn>
 
 // Depths grow with ranks, for draws that test them.
 vec4 clip(vec2 px, Drawn d) {
-    vec2 at = (px + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);
+    vec2 at = (within(px, d) + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);
     return vec4(at * 2.0 - 1.0, float(d.rank) * DEPTH_STEP, 1.0);
 }
 

@@ -15,6 +15,7 @@ from hardsplat.raster.resolve import V, name_of, resolve, runnable
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
+from hardsplat.variants.cells import CELLS, Cells
 from hardsplat.variants.estimates import ESTIMATES, Estimate
 from hardsplat.variants.formats import FORMATS, Format
 from hardsplat.variants.gathers import GATHERS, Gather
@@ -39,6 +40,7 @@ class HardwareOptions(Options):
     atomics: str = "auto"
     block: str = "auto"
     shape: str = "auto"
+    cells: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
     least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
     antialiased: bool = False  # opacities times the compensation of the dilation
@@ -63,6 +65,7 @@ class Rows:
     quads: Quads
     block: Block
     shape: Shape = SHAPES["quad"]
+    cells: Cells = CELLS["none"]
     gather: Gather | None = None  # of stochastic gradients
     estimate: Estimate | None = None  # of order-free gradients
     samples: int = 0  # of a pixel, of order-free gradients
@@ -91,6 +94,10 @@ class Rows:
         ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
+        cells = row("cells", "cells of the canvas", CELLS, options.cells)
+        shapes = {name: each for name, each in SHAPES.items() if each.upright or not cells.side}
+        if cells.side and options.shape in SHAPES and options.shape not in shapes:
+            raise UserError(f"--cells {options.cells}: splats of --shape {options.shape} cannot be cut at cells; use --shape {' or '.join(shapes)}, or --cells none")
         return cls(
             format,
             row("state_format", "state format", FORMATS, options.format if options.state_format == "same" else options.state_format),
@@ -100,7 +107,8 @@ class Rows:
             row("atomics", "float atomics", ATOMICS, options.atomics),
             row("quads", "quad control", QUADS, "auto"),
             row("block", "block of pixels", blocks, options.block),
-            row("shape", "shape of splats", SHAPES, options.shape),
+            row("shape", "shape of splats", shapes, options.shape),
+            cells,
             segments=options.segments or SEGMENTS[0],
             least_transmittance=options.least_transmittance,
             names=names,

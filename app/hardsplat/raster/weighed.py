@@ -39,6 +39,10 @@ class Weighed:
     scores: bool = False
 
     @property
+    def grid(self) -> None:
+        """Samples need no lists."""
+
+    @property
     def _blocks(self) -> tuple[int, int]:
         return blocks_of(self.rows.block, self.width, self.height)
 
