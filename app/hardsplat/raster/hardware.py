@@ -101,7 +101,7 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
     if rows.estimate:
         draws = int(rows.names.get("gradient_draws", 1))
         return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, draws, scores)
-    return Ordered(rows, width, height, segments, threshold, scores, rows.least_transmittance)
+    return Ordered(rows, width, height, segments, threshold, scores)
 
 
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:

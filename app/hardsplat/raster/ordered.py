@@ -31,7 +31,6 @@ class Ordered:
     segments: int
     threshold: int
     scores: bool = False
-    least: float = 1e-4  # transmittance in front of a segment below which a block is left out
 
     @property
     def grid(self) -> Grid | None:
@@ -89,7 +88,7 @@ class Ordered:
             macros={},
         )
         if self._rejects:
-            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False))
+            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False), spec={**blocks.spec, "LEAST_WEIGHT": rows.least_weight})
         unfinished = DrawPass(
             name="begin backward unfinished",
             vertex="draw/canvas.vert",
@@ -97,7 +96,7 @@ class Ordered:
             reads=("blocks",),
             writes=("unfinished",),
             depth=DepthTest("unfinished", "less or equal", clear=1.0),
-            spec={**spec, "LEAST": self.least},
+            spec={**spec, "LEAST": rows.least_transmittance, "LEAST_WEIGHT": rows.least_weight},
             slots=state,
         )
         scores = (for_score(begin, name) for name in SCORES if self.scores)

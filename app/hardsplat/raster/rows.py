@@ -43,6 +43,7 @@ class HardwareOptions(Options):
     cells: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
     least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
+    least_weight: float = 0.0  # opacity times that transmittance, below which it leaves a splat out
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
@@ -71,6 +72,7 @@ class Rows:
     samples: int = 0  # of a pixel, of order-free gradients
     segments: int = 1
     least_transmittance: float = 1e-4
+    least_weight: float = 0.0
     names: dict[str, str | int] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -111,6 +113,7 @@ class Rows:
             cells,
             segments=options.segments or SEGMENTS[0],
             least_transmittance=options.least_transmittance,
+            least_weight=options.least_weight,
             names=names,
         )
 
