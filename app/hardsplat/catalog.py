@@ -37,6 +37,7 @@ from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.cells import CELLS
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
@@ -100,6 +101,8 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
         yield from Weighed(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads, samples=1), 1, 1, 1, 1).passes()
     for shape in SHAPES.values():
         yield from hardware.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
+    for shape, cells in itertools.product((row for row in SHAPES.values() if row.upright), CELLS.values()):
+        yield from hardware.all_passes(analytic, replace(rows, shape=shape, cells=cells), 1, 1, 1, 1)
 
 
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
