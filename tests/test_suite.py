@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
+from hardsplat.camera import Camera
 from hardsplat.errors import UserError
+from hardsplat.io.scene import Scene, View
 from tools.suite import lane
 from tools.suite.__main__ import main
 from tools.suite.plan import read_plan
@@ -114,6 +118,14 @@ def test_the_table(plan, tmp_path, capsys):
 def test_seconds_until():
     measured = [{"psnr": p, "training_seconds": t} for p, t in ((20.0, 1.0), (22.0, 2.0), (21.0, 3.0))]
     assert seconds_until(measured, 21.0) == 1.5 and seconds_until(measured, 19.0) == 1.0 and seconds_until(measured, 23.0) is None
+
+
+def test_photographs_stay_as_they_are_read(tmp_path):
+    seen = np.random.default_rng(5).integers(0, 256, (16, 20, 4), np.uint8)
+    Image.fromarray(seen).save(tmp_path / "sheer.png")
+    view = View("sheer", Camera(np.eye(4), np.eye(3), 20, 16), tmp_path / "sheer.png", number=3)
+    kept = lane.in_memory(Scene("one", [view], np.zeros((0, 3)), np.zeros((0, 3)), [0], [], 1.0)).views[0]
+    assert np.array_equal(kept.load(), view.load()) and kept.load().shape == (16, 20, 4) and kept.number == 3
 
 
 def test_a_lane_trains(on_device, plan, scene, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -22,11 +22,21 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scene import Picture, Scene, load_images, load_scene
+from hardsplat.io.scene import Scene, View, load_images, load_scene
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.keeping import Keeping
 from hardsplat.train.trainer import Run as Training
 from tools.suite.plan import Plan, Run
+
+
+@dataclass(frozen=True)
+class Loaded(View):
+    """A photograph in memory as View.load left it, which is premultiplied."""
+
+    image: np.ndarray = field(kw_only=True, repr=False)
+
+    def load(self) -> np.ndarray:
+        return self.image
 
 
 class Nothing(Keeping):
@@ -71,9 +81,13 @@ def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: flo
 
 def loaded(folder: Path) -> Scene:
     """The scene with all photographs in memory."""
-    scene = load_scene(folder)
+    return in_memory(load_scene(folder))
+
+
+def in_memory(scene: Scene) -> Scene:
+    """The same scene, with all photographs in memory."""
     images = load_images(scene.views, progress=False)
-    return replace(scene, views=[Picture(v.name, v.camera, v.path, image=image) for v, image in zip(scene.views, images)])
+    return replace(scene, views=[Loaded(v.name, v.camera, v.path, number=v.number, image=image) for v, image in zip(scene.views, images)])
 
 
 def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
