@@ -31,6 +31,7 @@ TRAINED = {
     "hardware": {},
     "hardware, pixels": {"block": "1x1", "state_format": "float32"},
     "hardware, segments": {"segments": 2, "format": "float32", "moments": "bfloat16"},
+    "hardware, cells": {"cells": "16", "shape": "box", "segments": 2, "least_weight": 1e-3},
     "hardware, programmable": {"blending": "programmable", "reduction": "atomic"},
     "tiled": {"rasterizer": "tiled", "visible_adam": True},
     "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},

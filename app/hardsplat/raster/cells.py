@@ -59,9 +59,7 @@ class Grid:
         return [
             ComputePass("cell reaches", "cells/reaches.comp", ("counts", "order", "splats2d"), ("cell_reaches",), reach),
             ComputePass("cell count", "cells/count.comp", counted, ("cell_lists",), lists),
-            ComputePass(
-                "cell sum", "cells/sum.comp", ("counts", "cell_lists", "cell_members"), ("counts", "indirect", "cell_lists"), {**lists, "VERTICES": rows.shape.vertices}
-            ),
+            ComputePass("cell sum", "cells/sum.comp", ("counts", "cell_lists", "cell_members"), ("counts", "indirect", "cell_lists"), {**lists, "VERTICES": rows.shape.vertices}),
             ComputePass("cell list", "cells/list.comp", (*counted, "cell_lists"), ("cell_members",), lists),
             ComputePass("cell turns", "cells/turns.comp", ("cell_lists", "cell_members"), ("cell_turns",), lists),
         ]

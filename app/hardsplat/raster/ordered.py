@@ -69,7 +69,11 @@ class Ordered:
         segments, layers = {"SEGMENTS": self.segments}, {} if self.segments > 1 else {"layers": "target"}
         lists = grid.passes(rows) if grid else []
         if rows.block.pixels == 1:
-            return [*lists, ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), spec=segments, bind=layers), *scored(draw, self.scores)]
+            return [
+                *lists,
+                ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), spec=segments, bind=layers),
+                *scored(draw, self.scores),
+            ]
         across, down = self._blocks
         spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
         state = {"state": rows.state_format.packing}
@@ -88,7 +92,9 @@ class Ordered:
             macros={},
         )
         if self._rejects:
-            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False), spec={**blocks.spec, "LEAST_WEIGHT": rows.least_weight})
+            blocks = replace(
+                blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False), spec={**blocks.spec, "LEAST_WEIGHT": rows.least_weight}
+            )
         unfinished = DrawPass(
             name="begin backward unfinished",
             vertex="draw/canvas.vert",
