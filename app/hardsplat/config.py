@@ -155,7 +155,8 @@ class Learning:
     )
     gradient_estimate: str = option(
         "auto",
-        "order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights",
+        "order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; "
+        "between: no samples, no noise, and an error that falls with --segments; auto: weights",
         choices=("auto", *ESTIMATES),
     )
     gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="2; pairs: as many as the device draws", choices=("auto", "1", "2", "4", "8"))

@@ -208,8 +208,8 @@ class TrainSettings(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
 
-    gradient_estimate: Literal["auto", "weights", "pairs"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
+    gradient_estimate: Literal["auto", "weights", "pairs", "between"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
 
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
     """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""
@@ -513,8 +513,8 @@ class RasterizerOptions(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
 
-    gradient_estimate: Literal["auto", "weights", "pairs"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
+    gradient_estimate: Literal["auto", "weights", "pairs", "between"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
 
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
     """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""

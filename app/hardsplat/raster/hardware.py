@@ -21,6 +21,7 @@ from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
+from hardsplat.raster.between import Between
 from hardsplat.raster.cells import FIRST_ROOM, Grid, pair_bytes
 from hardsplat.raster.choose import choose
 from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
@@ -102,6 +103,8 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
     if rows.estimate:
         draws = int(rows.names.get("gradient_draws", 1))
+        if not rows.estimate.sampled:
+            return Between(rows, width, height, segments, threshold, scores)
         return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, draws, scores)
     return Ordered(rows, width, height, segments, threshold, scores)
 
