@@ -106,10 +106,7 @@ class Rasterizing:
         max=0.5,
     )
     least_weight: float = option(
-        0.0,
-        "opacity times that transmittance below which the backward pass leaves a splat out, if there are segments and "
-        "exact gradients have 2x2 blocks: faster, and gradients of what is hardly seen are missing",
-        max=0.1,
+        0.0, "order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing", max=0.1
     )
     tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)

@@ -118,7 +118,7 @@ class TrainSettings(TypedDict, total=False):
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
-    cells: Literal["auto", "none", "16", "32", "64", "128"]
+    cells: Literal["auto", "none", "16", "64"]
     """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
 
     segments: int
@@ -128,7 +128,7 @@ class TrainSettings(TypedDict, total=False):
     """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
 
     least_weight: float
-    """opacity times that transmittance below which the backward pass leaves a splat out, if there are segments and exact gradients have 2x2 blocks: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
+    """order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
 
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
@@ -495,7 +495,7 @@ class RasterizerOptions(TypedDict, total=False):
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
-    cells: Literal["auto", "none", "16", "32", "64", "128"]
+    cells: Literal["auto", "none", "16", "64"]
     """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
 
     segments: int
@@ -505,7 +505,7 @@ class RasterizerOptions(TypedDict, total=False):
     """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
 
     least_weight: float
-    """opacity times that transmittance below which the backward pass leaves a splat out, if there are segments and exact gradients have 2x2 blocks: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
+    """order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
 
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""

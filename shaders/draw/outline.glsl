@@ -12,7 +12,7 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
 layout(constant_id = 5) const uint BLOCK_H = 1u;
 layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
-layout(constant_id = 12) const float LEAST_WEIGHT = 0.0;  // of a splat where it is seen, below which it is left out; see draw/unfinished.frag
+layout(constant_id = 12) const float LEAST_WEIGHT = 0.0;  // of a splat where it is seen, below which it is left out; see samples/unfinished.frag
 layout(constant_id = 13) const bool SAMPLED = false;  // fragments are of samples anywhere in a pixel
 layout(constant_id = 14) const bool RANKED = false;   // fragments bear ranks, not splats
 #include "draw/segments.glsl"

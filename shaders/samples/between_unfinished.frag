@@ -1,4 +1,4 @@
-// How much is still seen of the blocks of a depth segment, as depth, so that depth tests reject fragments before they run; see draw/unfinished.frag.
+// How much is still seen of the blocks of a depth segment, as depth, so that depth tests reject fragments before they run; see unfinished.frag.
 #include "contract/draw.glsl"
 #include "contract/samples.glsl"
 #include <known>

@@ -1,4 +1,5 @@
-// How much is still seen of the blocks of a depth segment, as depth, so that depth tests reject fragments before they run; see draw/unfinished.frag.
+// How much is still seen of the blocks of a depth segment, as depth, so that depth tests reject fragments before they run: 0 where no pixel is seen; else 1, or with
+// LEAST_WEIGHT the largest transmittance in front of the segment, beside which a splat's depth is LEAST_WEIGHT / its opacity.
 #include "contract/draw.glsl"
 #include "contract/samples.glsl"
 layout(constant_id = 10) const float LEAST_WEIGHT = 0.0;

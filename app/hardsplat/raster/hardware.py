@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.errors import OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer, allocate_all
@@ -66,7 +66,7 @@ class Backward(Protocol):
 
 def _exact(options: HardwareOptions) -> HardwareOptions:
     """These options with exact gradients."""
-    return replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1)
+    return replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1, least_weight=0.0)
 
 
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
@@ -80,6 +80,8 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, exact, backward=False))
     if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
         return order_free_rows(device, options, _forward_of(device, options, exact))
+    if backward and options.least_weight:
+        raise UserError(f"--least-weight {options.least_weight:g} is for order-free gradients: add --gradient order-free, or leave it out")
     options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
     if not backward and not orders:
         return Rows.first(device, options, backward)

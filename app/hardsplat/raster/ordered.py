@@ -92,9 +92,7 @@ class Ordered:
             macros={},
         )
         if self._rejects:
-            blocks = replace(
-                blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False), spec={**blocks.spec, "LEAST_WEIGHT": rows.least_weight}
-            )
+            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False))
         unfinished = DrawPass(
             name="begin backward unfinished",
             vertex="draw/canvas.vert",
@@ -102,7 +100,7 @@ class Ordered:
             reads=("blocks",),
             writes=("unfinished",),
             depth=DepthTest("unfinished", "less or equal", clear=1.0),
-            spec={**spec, "LEAST": rows.least_transmittance, "LEAST_WEIGHT": rows.least_weight},
+            spec={**spec, "LEAST": rows.least_transmittance},
             slots=state,
         )
         scores = (for_score(begin, name) for name in SCORES if self.scores)

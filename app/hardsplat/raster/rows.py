@@ -43,7 +43,7 @@ class HardwareOptions(Options):
     cells: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
     least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
-    least_weight: float = 0.0  # opacity times that transmittance, below which it leaves a splat out
+    least_weight: float = 0.0  # order-free: opacity times that transmittance, below which a splat is left out
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
@@ -113,7 +113,6 @@ class Rows:
             cells,
             segments=options.segments or SEGMENTS[0],
             least_transmittance=options.least_transmittance,
-            least_weight=options.least_weight,
             names=names,
         )
 
@@ -146,7 +145,8 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
     names["reduction"] = name_of(REDUCTIONS, reduction)
     if estimate.sampled:
         names |= {"gradient_draws": options.gradient_draws, "gradient_samples": str(samples)}
-    return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, names=_used(forward) | names)
+    names = _used(forward) | names
+    return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, least_weight=options.least_weight, names=names)
 
 
 def _multisamples(device: Device, options: HardwareOptions, block: Block) -> int:

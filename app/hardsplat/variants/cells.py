@@ -14,7 +14,5 @@ class Cells:
 CELLS = {
     "none": Cells("draw/drawn_all.glsl", 0, (), "every splat once, whatever it covers"),
     "16": Cells("draw/drawn_cells.glsl", 16, (), "cells of 16 px in turns, for images of few pixels"),
-    "32": Cells("draw/drawn_cells.glsl", 32, (), "cells of 32 px in turns"),
     "64": Cells("draw/drawn_cells.glsl", 64, (), "cells of 64 px in turns, a splat once for each that its box touches (rectangle and box)"),
-    "128": Cells("draw/drawn_cells.glsl", 128, (), "cells of 128 px in turns: fewer splats are drawn more than once"),
 }
