@@ -1,8 +1,8 @@
 """Gradients without an order of fragments and without chance: what lies in front of a splat within its depth segment is guessed from the splat's rank there.
 
-The forward draw blends depth segments on canvases of their own, so T and colour at the borders of a segment are exact at each pixel. Between them a splat takes its share
-of the segment's splats in front of it for its share of the segment's optical depth in front of it (shaders/samples/between.frag). The error has no noise; it falls with the number of
-segments. No interlock, no rasterization order, no samples: one draw.
+The forward draw blends depth segments on canvases of their own, so T and colour at the borders of a segment are exact at each pixel. Between them a splat takes its share of
+the segment's splats in front of it for its share of the segment's optical depth in front of it (shaders/samples/between.frag). There is no noise; the error falls with the
+number of segments. No interlock, no rasterization order, no samples: one draw.
 """
 
 from __future__ import annotations
