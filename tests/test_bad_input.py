@@ -148,7 +148,7 @@ def test_no_vulkan_device(scene, tmp_path):
 
 def test_a_result_folder_that_cannot_be(error_of, scene, tmp_path, monkeypatch):
     """Said before anything is opened that takes time."""
-    for module in ("train.trainer.load_scene", "mesh.fit.load_scene", "fit.fitter.read_photo"):
+    for module in ("train.photographs.load_scene", "mesh.fit.load_scene", "fit.fitter.read_photo"):
         monkeypatch.setattr(f"hardsplat.{module}", lambda *given: pytest.fail("too late"))
     (tmp_path / "file").touch()
     locked = tmp_path / "locked"

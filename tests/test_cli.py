@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import types
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,7 @@ def stand_in(monkeypatch):
 def scene(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "garden").mkdir()
+    monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
     return "garden"
 
 

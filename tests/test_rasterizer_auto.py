@@ -127,9 +127,16 @@ def test_the_run_itself_is_timed(on_device, steps_take, scene, tmp_path, ms, cho
 def test_it_is_timed_again_when_the_work_has_grown_tenfold():
     auto = Auto(["hardware", "tiled"])
     assert auto.due(1.0)
-    auto._work = 100.0
+    auto._asked = 100.0
     assert not auto.due(100 * GROWN - 1) and auto.due(100 * GROWN)
     assert not Auto(["tiled"]).due(1.0)
+
+
+def test_one_that_cannot_have_caught_up_is_not_timed_again():
+    auto = Auto(["hardware", "tiled"])
+    assert auto._able(100.0) == ["hardware", "tiled"]
+    auto._work, auto._ms = 100.0, {"hardware": 15.0, "tiled": 1.0}
+    assert auto._able(1400.0) == ["tiled"] and auto._able(1500.0) == ["hardware", "tiled"]
 
 
 def test_a_run_too_short_for_trials_keeps_the_first(on_device, steps_take, scene, tmp_path):

@@ -206,10 +206,10 @@ def test_it_opens_in_chromium(finished, drawn, tmp_path):
 
 
 def test_a_run_that_no_report_can_be_written_of_loses_nothing(on_device, scene, tmp_path, monkeypatch, capsys):
-    def fail(folder, made):
+    def fail(folder, values, viewer):
         raise RuntimeError("no fonts")
 
-    monkeypatch.setattr("hardsplat.report.run.write_report", fail)
+    monkeypatch.setattr("hardsplat.report.run.write_values", fail)
     metrics = train(settings(scene, tmp_path, max_steps=2))
     assert f"note: {tmp_path / 'report.html'} was not written: no fonts\n" in capsys.readouterr().out
     assert metrics["steps"] == 2 and (tmp_path / "splats.ply").is_file() and (tmp_path / "metrics.json").is_file() and (tmp_path / "ckpts").is_dir()

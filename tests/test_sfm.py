@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -273,6 +274,7 @@ def test_train_offers_it(error_of, tmp_path, monkeypatch):
     assert "walk.mp4: a video without camera poses; add --sfm" in error_of("train", tmp_path / "walk.mp4")
     calls = []
     monkeypatch.setattr("hardsplat.sfm.run.sfm", lambda config: calls.append(config.data))
+    monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
     monkeypatch.setattr("hardsplat.train.trainer.train", lambda config, *_: calls.append((config.data_dir, config.result_dir)))
     (tmp_path / "walk" / "sparse").mkdir(parents=True)
     monkeypatch.setattr("hardsplat.cli.train._has_poses", lambda folder: bool(calls))

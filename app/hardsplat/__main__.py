@@ -1,7 +1,5 @@
 """`python -m hardsplat` is the command `hardsplat`."""
 
-import sys
+from hardsplat.cli import run
 
-from hardsplat.cli import main
-
-sys.exit(main())
+run()

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat import trained
+from hardsplat.blocks import in_blocks
 
 OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that the fields of Gaussians hold
 _BLOCK = 1 << 16  # splats whose numbers are converted at a time
@@ -119,10 +120,12 @@ class Gaussians:
         """From what `planes` returns. Values are not checked: training may leave some that are not finite."""
         n, rest = planes["means"].shape[1], planes["shN"].shape[0]
         scales, opacities, sh = np.empty((n, 3), np.float32), np.empty(n, np.float32), np.empty((n, 1 + rest, 3), np.float32)
-        for at in range(0, n, _BLOCK):
-            part = slice(at, at + _BLOCK)
+
+        def fill(part: slice) -> None:
             scales[part], opacities[part] = _activated(planes["log_scales"][0, part], planes["logit_opacities"][0, part, 0])
             sh[part, 0], sh[part, 1:] = planes["sh0"][0, part], planes["shN"][:, part].transpose(1, 0, 2)
+
+        in_blocks(n, _BLOCK, fill)
         out = cls(planes["means"][0], planes["quats"][0], scales, opacities, sh, check=False)
         out.extra = {name: values for name, values in planes.items() if name not in OWN}
         return out

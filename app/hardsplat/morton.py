@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from hardsplat.blocks import in_blocks
+
 BITS = 21  # of each coordinate, so that three fit into 64
+_BLOCK = 1 << 15  # points at a time
 _SPREAD = ((32, 0x1F00000000FFFF), (16, 0x1F0000FF0000FF), (8, 0x100F00F00F00F00F), (4, 0x10C30C30C30C30C3), (2, 0x1249249249249249))
 
 
 def keys(points: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """(N,) uint64: coordinates of (N, 3) finite points within the box low..high, 21 bits each, interleaved, x lowest. Equal keys are equal cells."""
     span = np.where(high > low, high.astype(np.float64) - low, 1)
-    cells = np.clip((points.astype(np.float64) - low) / span * (2**BITS - 1), 0, 2**BITS - 1)
-    return _interleaved(cells.astype(np.uint64))
+    out = np.empty(len(points), np.uint64)
+
+    def fill(part: slice) -> None:
+        cells = np.clip((points[part].astype(np.float64) - low) / span * (2**BITS - 1), 0, 2**BITS - 1)
+        out[part] = _interleaved(cells.astype(np.uint64))
+
+    in_blocks(len(points), _BLOCK, fill)
+    return out
 
 
 def order(points: np.ndarray) -> np.ndarray:

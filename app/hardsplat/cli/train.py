@@ -3,6 +3,7 @@
 import shlex
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 
 from hardsplat.cli.flags import add_groups, add_setting, settings, show_log
 from hardsplat.config import GROUPS
@@ -47,10 +48,11 @@ def handle(flags):
         find_poses(photographs or config.data_dir, config)
     require_scene(config)
     device = None if with_window else opening(config.device)  # a window asks for more of a device
-    from hardsplat.train.trainer import train
+    with nullcontext() if config.resume else reading(config, parts) as photographs:  # what is resumed has a checkpoint, or else nobody wants its photographs
+        from hardsplat.train.trainer import train
 
-    show_log(config.verbose, config.quiet)
-    train(config, [watcher for watcher in [with_window and _preview(), _server(address)] if watcher], parts, device)
+        show_log(config.verbose, config.quiet)
+        train(config, [watcher for watcher in [with_window and _preview(), _server(address)] if watcher], parts, device, photographs)
 
 
 def opening(wanted):
@@ -61,6 +63,22 @@ def opening(wanted):
     device = threads.submit(open_device, wanted)
     threads.shutdown(wait=False)
     return device
+
+
+@contextmanager
+def reading(config, parts):
+    """The photographs, which threads decode while this one imports what trains."""
+    from hardsplat.train.photographs import Photographs
+    from hardsplat.train.report import check_folder, folder_of
+
+    parts.begin("load")
+    check_folder(folder_of(config))
+    photographs = Photographs.of(config)
+    parts.begin("imports")
+    try:
+        yield photographs
+    finally:
+        photographs.close()
 
 
 def find_poses(photographs, config):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +30,7 @@ _USAGE = (
 _ADDRESS_USAGE, _DEVICE_ADDRESS = 0x20000, 0x2  # VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
 _HOST = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
 STAGING_BYTES = 32 << 20
+_MOVERS = 4  # threads that move memory, and pieces of the staging buffer that they have
 POISON = 0xFFFFFFFF  # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
 
 
@@ -149,6 +152,32 @@ class Buffer:
             vk.vkDestroyBuffer(self.device.handle, self.handle, None)
             vk.vkFreeMemory(self.device.handle, self._memory, None)
             self.handle = self._map = None
+
+
+def clear_all(buffers: Sequence[Buffer]) -> None:
+    """Every byte of buffers on the device := 0, now."""
+    if buffers:
+        with once(buffers[0].device) as commands:
+            for buffer in buffers:
+                vk.vkCmdFillBuffer(commands, buffer.handle, 0, buffer.nbytes, 0)
+
+
+def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
+    """Fills each C-contiguous array from the beginning of its buffer, now. Threads move what has come to the staging buffer, most of the work, while more comes."""
+    size, moves = STAGING_BYTES // _MOVERS, deque[Future[None]]()
+    with ThreadPoolExecutor(_MOVERS) as movers:
+        pieces = ((buffer, raw, at) for buffer, out in copies for raw in [out.reshape(-1).view(np.uint8)] for at in range(0, raw.size, size))
+        for number, (buffer, raw, at) in enumerate(pieces):
+            part = raw[at : at + size]
+            if len(moves) == _MOVERS:
+                moves.popleft().result()  # which makes room for this one
+            room = staging_of(buffer.device).array()[number % _MOVERS * size :][: part.size]
+            with once(buffer.device) as commands:
+                copy = vk.VkBufferCopy(srcOffset=at, dstOffset=number % _MOVERS * size, size=part.size)
+                vk.vkCmdCopyBuffer(commands, buffer.handle, staging_of(buffer.device).handle, 1, [copy])
+            moves.append(movers.submit(np.copyto, part, room))
+        for move in moves:
+            move.result()
 
 
 def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:

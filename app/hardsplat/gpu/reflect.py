@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 _NAME, _MEMBER_NAME, _EXECUTION_MODE, _DECORATE, _MEMBER_DECORATE = 5, 6, 16, 71, 72
 _TYPE_INT, _TYPE_FLOAT, _TYPE_VECTOR, _TYPE_IMAGE, _TYPE_ARRAY, _TYPE_RUNTIME_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 21, 22, 23, 25, 28, 29, 30, 32
-_CONSTANT, _VARIABLE = 43, 59
+_CONSTANT, _FUNCTION, _VARIABLE = 43, 54, 59
 _DEC_SPEC_ID, _DEC_ARRAY_STRIDE, _DEC_NON_WRITABLE, _DEC_NON_READABLE, _DEC_BINDING, _DEC_OFFSET = 1, 6, 24, 25, 33, 35
 _MODE_LOCAL_SIZE = 17
 _DIM_SUBPASS = 6
@@ -60,6 +60,8 @@ class _Module:
         at = 5
         while at < len(words):
             length, op = words[at] >> 16, words[at] & 0xFFFF
+            if op == _FUNCTION:
+                break  # what follows declares nothing, and is most of the module
             self._take(op, words[at + 1 : at + length])
             at += length
 

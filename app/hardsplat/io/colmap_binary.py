@@ -88,15 +88,17 @@ def read_images(path: Path) -> Iterator[ColmapImage]:
 
 def read_points(path: Path) -> ColmapPoints:
     file = _Cursor(path)
-    data, table, size = file.data, bytearray(), _POINT.itemsize
-    for _ in range(file.count("points", size)):
-        start = file.at
-        file.skip(size)
-        record = data[start : file.at]
-        table += record
-        file.skip(_TRACK_ITEM * int.from_bytes(record[-8:], "little"))
+    count, data = file.count("points", _POINT.itemsize), file.data
+    starts, at, length_of = np.empty(count, np.int64), file.at, struct.Struct(f"<{_POINT.itemsize - 8}xQ").unpack_from
+    try:
+        for i in range(count):  # of a hundred thousand points and more, so in as few words as can be
+            starts[i] = at
+            at += _POINT.itemsize + _TRACK_ITEM * length_of(data, at)[0]
+    except (struct.error, OverflowError):  # a track that is longer than the file
+        file.truncated()
+    file.skip(at - file.at)
     file.end()
-    records = np.frombuffer(bytes(table), _POINT)
+    records = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(_POINT.itemsize)].view(_POINT)[:, 0]
     return ColmapPoints(*(records[field].copy() for field in ("xyz", "rgb", "error")))
 
 

@@ -15,6 +15,7 @@ from PIL import Image, UnidentifiedImageError  # for sizes alone: imageio takes 
 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
+from hardsplat.io import jpeg
 
 try:
     import pillow_heif  # type: ignore[import-not-found]  # noqa: F401
@@ -47,12 +48,12 @@ def read_rgb8(path: str | Path) -> np.ndarray:
 
 def read_pixels(path: str | Path) -> np.ndarray:
     """read_rgb8, but (H, W, 4) uint8 where a pixel is not opaque: red, green and blue times alpha, and alpha."""
-    return _excused(path, lambda: _pixels(path)[0])
+    return _excused(path, lambda: _read(path))
 
 
 def read_upright(path: str | Path) -> np.ndarray:
     """read_pixels, turned as its EXIF orientation says: the picture as a viewer shows it."""
-    pixels, orientation = _excused(path, lambda: _pixels(path))
+    pixels, orientation = _excused(path, lambda: _pixels(Path(path).read_bytes()))
     return np.ascontiguousarray(_TURNS.get(orientation, lambda a: a)(pixels))
 
 
@@ -84,12 +85,24 @@ def _reason(error: Exception, path) -> str:
     return text.splitlines()[0] if text.strip() else type(cause).__name__
 
 
-def _pixels(path) -> tuple[np.ndarray, int]:
-    """As read_pixels, and the EXIF orientation."""
-    data = Path(path).read_bytes()  # imageio gives some names a meaning of their own, and damaged files ask for more bytes than they have
+def _read(path) -> np.ndarray:
+    """As read_pixels."""
+    data = Path(path).read_bytes()
+    size = jpeg.size_of(data)
+    pixels = jpeg.decoded(data) if size and size[0] * size[1] <= _most_pixels(data) else None
+    return _pixels(data)[0] if pixels is None else pixels
+
+
+def _most_pixels(data: bytes) -> int:
+    """Of a picture of so many bytes; who announces more is not believed."""
+    return max(_UNDOUBTED, _DENSEST * len(data))
+
+
+def _pixels(data: bytes) -> tuple[np.ndarray, int]:
+    """As read_pixels, and the EXIF orientation, from the bytes of a file: imageio gives some names a meaning of their own, and damaged files ask for more bytes than they have."""
     with iio.imopen(data, "r", plugin="pillow") as file:
         height, width = file.properties(index=0).shape[:2]
-        if width * height > max(_UNDOUBTED, _DENSEST * len(data)):
+        if width * height > _most_pixels(data):
             raise ValueError(f"it announces {width}x{height} pixels, too many for its bytes")
         about = file.metadata(index=0, exclude_applied=False)  # decodes a PNG
         return _as_pixels(file, about), about.get("Orientation", 1)

@@ -38,6 +38,8 @@ class Masks:
 
     def of(self, name: str) -> Path | None:
         """The mask of the photograph `name`, a path below images/; None where there is none."""
+        if not self._there:
+            return None
         photo = Path(name)
         wanted = [photo.with_name(photo.name + ending) for ending in ENDINGS]
         wanted += [photo, *(photo.with_suffix(ending) for ending in ENDINGS)]

@@ -9,13 +9,13 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from hardsplat import morton
+from hardsplat.blocks import THREADS, in_blocks
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
 
 _CAMERAS = 16  # that importance is estimated from
 _SIGMAS = 3.0  # from its mean to where a splat is no more to be seen
-_THREADS = 4
 _BLOCK = 1 << 14  # splats that a thread makes temporary arrays for at a time
 _CACHED = 1 << 14  # the same, where arrays are gone through so often that they had better stay in the processor's cache
 
@@ -27,25 +27,33 @@ def kept(gaussians: Gaussians, cameras: Sequence[Camera] = (), max_splats: int |
     """
     planes = gaussians.sh.shape[1] if sh_degree is None else min((sh_degree + 1) ** 2, gaussians.sh.shape[1])
     part = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, gaussians.sh[:, :planes], check=False)
+    rows = np.flatnonzero(np.concatenate(in_blocks(len(part), _BLOCK, lambda block: _good(part[block], min_opacity))))
+    if not len(rows):
+        raise UserError(f"none of {len(part)} splats is left: all are fainter than --min-opacity {min_opacity:g} or hold numbers that are not finite")
+    return part[rows] if max_splats is None or len(rows) <= max_splats else thinned(part, cameras, max_splats, rows)
+
+
+def _good(part: Gaussians, min_opacity: float) -> np.ndarray:
+    """(N,) bool: which splats can be seen."""
     good = part.opacities >= min_opacity
     with np.errstate(over="ignore", invalid="ignore"):
         good &= np.abs(part.quats) @ np.ones(4, np.float32) > 0
         for values in (part.means, part.quats, part.scales, part.sh.reshape(len(part), -1)):
             good &= np.isfinite(values @ np.ones(values.shape[1], np.float32))  # what is not finite makes the sum so, in a tenth of the time of a look at each
-    if not good.any():
-        raise UserError(f"none of {len(part)} splats is left: all are fainter than --min-opacity {min_opacity:g} or hold numbers that are not finite")
-    part = part[np.flatnonzero(good)]
-    return part if max_splats is None or len(part) <= max_splats else thinned(part, cameras, max_splats)
+    return good
 
 
-def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> Gaussians:
-    """`count` splats for more than that: the most important ones as they are, the others merged in groups along a Morton curve, so that nothing gets holes.
+def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: np.ndarray | None = None) -> Gaussians:
+    """`count` splats for more than that, those of `rows` or all: the most important ones as they are, the others merged in groups along a Morton curve, so that nothing gets holes.
 
     The fewer are wanted, the more of them are merged ones: shares that were measured to be good on bonsai, see docs/results/page.md.
     """
-    n = len(gaussians)
+    rows = np.arange(len(gaussians)) if rows is None else rows
+    n = len(rows)
     whole = int(min(0.95, 0.45 + 0.75 * count / n) * count)
-    order = np.argpartition(-importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras), whole)
+    with np.errstate(over="ignore", invalid="ignore"):  # rows that are left out may hold anything
+        weights = importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras)[rows]
+    order = rows[np.argpartition(-weights, whole)]
     rest = np.sort(order[whole:])
     rest = rest[morton.order(gaussians.means[rest])]
     edges = np.linspace(0, len(rest), count - whole + 1).astype(np.int64)  # of groups
@@ -59,7 +67,7 @@ def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int) -> Gaus
         at, end = span
         return merged(gaussians[rest[edges[at] : edges[end]]], edges[at:end] - edges[at])
 
-    with ThreadPoolExecutor(_THREADS) as pool:  # arrays of this size leave Python to others
+    with ThreadPoolExecutor(THREADS) as pool:  # arrays of this size leave Python to others
         others = pool.map(merged_span, spans)
         return Gaussians.concatenate([gaussians[np.sort(order[:whole])], *others])
 
@@ -109,22 +117,20 @@ def importance(means: np.ndarray, scales: np.ndarray, opacities: np.ndarray, cam
 
     The root keeps small splats, which carry detail, beside large ones. What stands in front is left out. Without cameras: of the size in world units.
     """
-    a, b, c = np.ascontiguousarray(scales.T)
-    middle, large = np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)), np.maximum(np.maximum(a, b), c)
-    if not cameras:
-        return opacities * np.sqrt(middle * large)
-    total = 1e-9 * np.sqrt(middle * large)  # those that no camera sees come last, the largest first
-    chosen = [cameras[i] for i in np.unique(np.linspace(0, len(cameras) - 1, min(len(cameras), _CAMERAS)).astype(int))]
+    chosen = [cameras[i] for i in np.unique(np.linspace(0, len(cameras) - 1, min(len(cameras), _CAMERAS)).astype(int))] if cameras else []
 
-    def add(at: int) -> None:
-        part = slice(at, at + _CACHED)
-        points, middle_here, large_here = np.ascontiguousarray(means[part].T), middle[part], large[part]
+    def of(part: slice) -> np.ndarray:
+        a, b, c = np.ascontiguousarray(scales[part].T)
+        middle, large = np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)), np.maximum(np.maximum(a, b), c)
+        sizes = np.sqrt(middle * large)
+        if not chosen:
+            return opacities[part] * sizes
+        total, points = 1e-9 * sizes, np.ascontiguousarray(means[part].T)  # those that no camera sees come last, the largest first
         for camera in chosen:
-            total[part] += _side(points, middle_here, large_here, camera)
+            total += _side(points, middle, large, camera)
+        return opacities[part] * total
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(add, range(0, len(means), _CACHED)))
-    return opacities * total
+    return np.concatenate(in_blocks(len(means), _CACHED, of)) if len(means) else np.empty(0, np.float32)
 
 
 def _side(points: np.ndarray, middle: np.ndarray, large: np.ndarray, camera: Camera) -> np.ndarray:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardsplat import morton
+from hardsplat.blocks import in_blocks
 from hardsplat.gaussians import SH_C0, Gaussians
 
 CHUNK = 256  # splats that share bounds
@@ -33,7 +34,8 @@ SH_STEP = 1 / 64  # of an SH coefficient, where 8 bits of it hold all there are
 MOST_SPLATS = 2048 * 2048  # texels of the largest texture that every WebGL2 has
 _DEPTH_OF_SCALES = 16.0  # natural logarithms; smaller scales than that below the largest are rounded up
 _LEVEL = 6  # of zlib; 9 saves a further hundredth and takes six times as long
-_BLOCK = 1 << 16  # splats that temporary arrays are made for at a time
+_WINDOW, _PIECE = 1 << 15, 1 << 18  # bytes that deflate looks back, and that a thread compresses at a time
+_BLOCK = 1 << 14  # splats that temporary arrays are made for at a time
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,18 @@ def pack(gaussians: Gaussians) -> Packed:
     ]
     data = bounds.astype("<f4").tobytes() + b"".join(np.ascontiguousarray(plane.T).tobytes() for plane in planes)
     header = {"splats": n, "degree": degree, "scale": list(scale_ends), "color": list(color_ends), "sh": steps, "bytes": len(data)}
-    return Packed(header, zlib.compress(data, _LEVEL))
+    return Packed(header, _deflated(data))
+
+
+def _deflated(data: bytes) -> bytes:
+    """A zlib stream, of pieces that threads compress side by side, each with the end of the one before it as its dictionary."""
+
+    def piece(part: slice) -> bytes:
+        before = data[max(0, part.start - _WINDOW) : part.start]
+        coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15, zdict=before) if before else zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
+        return coder.compress(data[part]) + coder.flush(zlib.Z_FINISH if part.stop == len(data) else zlib.Z_SYNC_FLUSH)
+
+    return b"\x78\x9c" + b"".join(in_blocks(len(data), _PIECE, piece)) + zlib.adler32(data).to_bytes(4)
 
 
 def unpack(packed: Packed) -> Gaussians:
@@ -93,13 +106,16 @@ def unpack(packed: Packed) -> Gaussians:
 def smallest_rotations(quats: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(N, 4) unit quaternions and (N, 3) scales of the same Gaussians, with their axes named so that w is the largest it can be, and positive."""
     out, renamed = np.empty((len(quats), 4)), np.empty_like(scales)
-    for at in range(0, len(quats), _BLOCK):
-        q = quats[at : at + _BLOCK].astype(np.float64)
+
+    def rename(part: slice) -> None:
+        q = quats[part].astype(np.float64)
         q /= np.linalg.norm(q, axis=1, keepdims=True)
         best = np.abs(q.astype(np.float32) @ (_AXES * [1, -1, -1, -1]).T.astype(np.float32)).argmax(axis=1)  # the real part of q times each of them
         q = _product(q, _AXES[best])
-        out[at : at + _BLOCK] = q * np.where(q[:, :1] < 0, -1, 1)
-        renamed[at : at + _BLOCK] = np.take_along_axis(scales[at : at + _BLOCK], _NAMES[best], axis=1)
+        out[part] = q * np.where(q[:, :1] < 0, -1, 1)
+        renamed[part] = np.take_along_axis(scales[part], _NAMES[best], axis=1)
+
+    in_blocks(len(quats), _BLOCK, rename)
     return out, renamed
 
 

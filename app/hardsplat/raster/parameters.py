@@ -13,7 +13,7 @@ from hardsplat import contract, trained
 from hardsplat.errors import OutOfMemory
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, copy_regions
+from hardsplat.gpu.memory import Buffer, clear_all, copy_regions, download_all
 from hardsplat.trained import Of, Quantity
 from hardsplat.variants.moments import MOMENT_FORMATS
 
@@ -252,13 +252,15 @@ class Parameters:
         planes, roles = self._found(name)
         width = planes.quantity.width
         out = np.zeros((len(roles), planes.quantity.planes(self.sh_degree), n, width), np.float32)
+        whole: list[tuple[Buffer, np.ndarray]] = []
         for r, role in enumerate(roles):
             half = self._itemsize(planes.quantity, role) < 4 * width
             for k, buffer in enumerate(planes.buffers[role]):
                 if half:
                     out[r, k] = from_bfloat16(buffer.download(np.uint16, n * width)).reshape(n, width)
                 else:
-                    buffer.copy_to(out[r, k])
+                    whole.append((buffer, out[r, k]))
+        download_all(whole)
         return out if len(roles) > 1 else out[0]
 
     def write(self, name: str, values: np.ndarray) -> None:
@@ -293,12 +295,8 @@ class Parameters:
 
     def forget(self, moments: bool = True) -> None:
         """No statistics, and with `moments` no momentum."""
-        for planes in self._planes.values() if moments else ():
-            for role in ("first", "second"):
-                for buffer in planes.buffers.get(role, ()):
-                    buffer.fill(0)
-        for buffer in self._follow.values():
-            buffer.fill(0)
+        kept = [buffer for planes in self._planes.values() for role in ("first", "second") for buffer in planes.buffers.get(role, ())] if moments else []
+        clear_all([*kept, *self._follow.values()])
 
     def set_count(self, n: int) -> None:
         counts = np.zeros(1, contract.dtype("Counts"))

@@ -46,10 +46,10 @@ class Apart:
     def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
         """See Maker.report. Waits."""
         try:
-            self._send("plots", "draw", folder, metrics)
+            self._send("plots", "draw", folder, metrics, comparisons)
             self._send("viewer", "html")
             html = self._answer("viewer")
-            self._send("plots", "page", folder, metrics, comparisons, html)
+            self._send("plots", "page", folder, html)
             return self._answer("plots")
         except _FAILED as error:
             log.info("note: the process that was to make the report failed (%s); it is made here", type(error).__name__)
@@ -62,7 +62,11 @@ class Apart:
 
     def _send(self, process: str, *call: Any) -> None:
         pipe = self._processes[process].stdin  # type: ignore[union-attr]  # None raises AttributeError
-        pickle.dump(call, pipe, protocol=5)  # type: ignore[arg-type]
+        arrays: list[pickle.PickleBuffer] = []  # follow the rest as they are, so that nobody copies them more than once
+        words = pickle.dumps(call, protocol=5, buffer_callback=arrays.append)
+        pickle.dump((words, [array.raw().nbytes for array in arrays]), pipe)  # type: ignore[arg-type]
+        for array in arrays:
+            pipe.write(array.raw())  # type: ignore[union-attr]
         pipe.flush()  # type: ignore[union-attr]
 
     def _answer(self, process: str) -> str | None:
@@ -117,7 +121,7 @@ def serve(part: str, calls: IO[bytes], answers: IO[bytes]) -> None:
     if part == "plots":
         maker.warm()
     while True:
-        name, *args = pickle.load(calls)
+        name, *args = _received(calls)
         try:
             answer = True, getattr(maker, name)(*args)
         except UserError as error:
@@ -125,6 +129,19 @@ def serve(part: str, calls: IO[bytes], answers: IO[bytes]) -> None:
         if name in _ASKED:
             pickle.dump(answer, answers)
             answers.flush()
+
+
+def _received(calls: IO[bytes]) -> tuple:
+    """What Apart._send sent."""
+    words, sizes = pickle.load(calls)
+    arrays = [np.empty(size, np.uint8) for size in sizes]
+    for array in arrays:
+        rest = memoryview(array)  # type: ignore[arg-type]  # numpy's stubs before 3.12
+        while rest.nbytes:
+            if not (count := calls.readinto(rest)):  # type: ignore[attr-defined]  # of a BufferedReader
+                raise EOFError
+            rest = rest[count:]
+    return pickle.loads(words, buffers=arrays)
 
 
 if __name__ == "__main__":

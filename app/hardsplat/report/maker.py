@@ -13,7 +13,7 @@ from hardsplat.gaussians import OWN, Gaussians
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import Shown
 from hardsplat.report import run
-from hardsplat.report.run import MOST_SHOWN, NAME, Made, curves, early_plots, viewer_of
+from hardsplat.report.run import MOST_SHOWN, NAME, curves, early_plots, page_values, viewer_of
 
 _PATIENCE = 60.0  # s that the viewer waits for its picture; whoever hands over splats hands over a picture soon, or None
 
@@ -27,6 +27,7 @@ class Maker:
         self._viewer: Future[str | None] | None = None
         self._plots: Future[dict[str, str]] | None = None
         self._drawn: Future[None] | None = None
+        self._values: Future[dict] | None = None
 
     # -- the viewer
 
@@ -54,35 +55,34 @@ class Maker:
         """Begins with those plots that do without the last measurement. metrics: as `draw` will be given them, but for that."""
         self._plots = self._drawing.submit(early_plots, metrics)
 
-    def draw(self, folder: Path, metrics: dict) -> None:
-        """Begins with loss.png."""
-        self._drawn = self._drawing.submit(lambda: save_plots(folder, metrics))
+    def draw(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> None:
+        """Begins with loss.png, and with what is on the page but the viewer. comparisons: see page_values."""
+        self._values = self._drawing.submit(lambda: page_values(folder, metrics, comparisons, self._plots.result() if self._plots else None))
+        self._drawn = self._drawing.submit(save_plots, folder, metrics)
 
-    def page(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]], html: str | None) -> str | None:
-        """Writes report.html. comparisons: see Made. What kept the page from being written, or None. Raises UserError where loss.png cannot be written."""
-        try:
-            if self._drawn:
-                self._drawn.result()
-        finally:
-            note = self._page(folder, metrics, comparisons, html)
+    def page(self, folder: Path, html: str | None) -> str | None:
+        """Writes report.html after `draw`. What kept the page from being written, or None. Raises UserError where loss.png cannot be written."""
+        assert self._values is not None and self._drawn is not None
+        note = self._page(folder, self._values, html)
+        self._drawn.result()
         return note
 
-    def _page(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]], html: str | None) -> str | None:
+    def _page(self, folder: Path, values: Future[dict], html: str | None) -> str | None:
         try:
-            run.write_report(folder, Made(metrics, comparisons, html, self._plots.result() if self._plots else {}))
+            run.write_values(folder, values.result(), html)
         except Exception as error:  # whatever it is: nothing that was trained depends on the page
             return f"{folder / NAME} was not written: {str(error) or type(error).__name__}"
         return None
 
     def report(self, folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> str | None:
         """`draw` and `page` with the viewer that was begun."""
-        self.draw(folder, metrics)
+        self.draw(folder, metrics, comparisons)
         try:
             html = self.html()
         except Exception as error:  # whatever it is, as below
             html = None
             run.log.info("note: the report has no view in 3D: %s", str(error) or type(error).__name__)
-        return self.page(folder, metrics, comparisons, html)
+        return self.page(folder, html)
 
     def close(self) -> None:
         """Drops what has not begun, waits for what has."""

@@ -6,7 +6,7 @@ import json
 import logging
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,31 +29,24 @@ NAME = "report.html"
 MOST_SHOWN = 2_000_000  # splats that the viewer is made of, which holds some 130 000: those of them that matter most, and others merged
 
 
-@dataclass(frozen=True)
-class Made:
-    """What a run has in memory of what its report is made of: metrics as metrics.json will hold them, renders and photographs (H, W, 3) uint8 by view, the viewer as HTML.
+def write_report(folder: Path) -> Path:
+    """The report of the files in a run's folder. Raises UserError where the page cannot be written; OSError, ValueError, KeyError where the run's files are not whole."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    values = page_values(folder, metrics)
+    config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
+    return write_values(folder, values, _viewer(folder, config, next((v["name"] for v in values["shown"]), None)))
 
-    plots: those of `early_plots`.
+
+def page_values(folder: Path, metrics: dict, comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None, plots: Mapping[str, str] | None = None) -> dict:
+    """Everything on the page but the viewer, as its template names it. metrics: as metrics.json will hold them.
+
+    comparisons: renders and photographs (H, W, 3) uint8 by view; by default read from the folder. plots: those of `early_plots`, where they are there.
     """
-
-    metrics: dict
-    comparisons: Mapping[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-    viewer: str | None = None
-    plots: Mapping[str, str] = field(default_factory=dict)
-
-
-def write_report(folder: Path, made: Made | None = None) -> Path:
-    """made: by default read from the folder. Raises UserError where the page cannot be written; OSError, ValueError, KeyError where the run's files are not whole."""
-    metrics = made.metrics if made else json.loads((folder / "metrics.json").read_text())
     config = tomllib.loads((folder / SAVED_NAME).read_text(encoding="utf-8"))
     last = last_evaluation(metrics)
-    stages, memory = by_stage(metrics["stage_ms"]), {purpose: n for purpose, n in metrics["memory_bytes"].items() if n}
-    views, shown = _views(folder, last, made.comparisons if made else {})
-    viewer = made.viewer if made else _viewer(folder, config, next((v["name"] for v in shown), None))
-    plots = {**early_plots(metrics), **late_plots(metrics)} if not (made and made.plots) else {**made.plots, **late_plots(metrics)}
-    return write_page(
-        folder / NAME,
-        "run.html",
+    views, shown = _views(folder, last, comparisons or {})
+    drawn = {**(plots or early_plots(metrics)), **late_plots(metrics)}
+    return dict(
         title=Path(metrics["scene"]).name,
         metrics=metrics,
         last=last,
@@ -61,17 +54,20 @@ def write_report(folder: Path, made: Made | None = None) -> Path:
         views=views,
         shown=shown,
         processor=processor(metrics["device"]["kind"]),
-        curves=[(plots[words], words) for words in _CURVES if words in plots],
-        stages=stages,
+        curves=[(drawn[words], words) for words in _CURVES if words in drawn],
+        stages=by_stage(metrics["stage_ms"]),
         passes=metrics["stage_ms"],
-        stage_bars=plots.get(_STAGES),
-        memory=memory,
-        memory_bars=plots[_MEMORY],
+        stage_bars=drawn.get(_STAGES),
+        memory={purpose: n for purpose, n in metrics["memory_bytes"].items() if n},
+        memory_bars=drawn[_MEMORY],
         about=_about(metrics),
         config=_settings(config),
-        viewer=viewer,
-        viewer_style=style(),
     )
+
+
+def write_values(folder: Path, values: dict, viewer: str | None) -> Path:
+    """report.html. viewer: as HTML. Raises UserError where it cannot be written."""
+    return write_page(folder / NAME, "run.html", **values, viewer=viewer, viewer_style=style())
 
 
 def _about(metrics: dict) -> dict[str, str]:

@@ -20,6 +20,7 @@ from hardsplat.metrics import last_evaluation
 from hardsplat.option import check_known
 from hardsplat.presets import load_config
 from hardsplat.settings import TrainSettings
+from hardsplat.train.photographs import Photographs
 from hardsplat.train.trainer import Run
 from hardsplat.train.watch import Running, Watcher, Watchers
 
@@ -113,7 +114,7 @@ def train(
     watchers = [*watchers, *([_Callback(on_batch)] if on_batch else [])]
     device = open_device(config.device, *([surfaces] if (surfaces := Watchers(watchers).surfaces) else []))
     try:
-        run = Run(config, watchers, device, scene if isinstance(scene, Scene) else None)
+        run = Run(config, watchers, device, Photographs(scene) if isinstance(scene, Scene) else None)
         try:
             return Result(run.folder, run.train())
         finally:

@@ -1,11 +1,12 @@
 """`--rasterizer auto` in training: a few steps of the run itself are made with each rasterizer that runs here, and the fastest makes the others.
 
 Nothing is lost but what the slower ones take longer for: those steps are steps of the training, on its own scene, at its resolution and with its splats.
-The question comes again when the splats, times their pixels, have grown tenfold.
+The question comes again when the splats, times their pixels, have grown tenfold, for those that can have become the fastest.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 
@@ -26,14 +27,16 @@ class Auto:
     def __init__(self, names: list[str]):
         self.names = names
         self.trials: list[dict] = []
-        self._work = 0.0  # splats times pixels at the last trial
+        self._asked = 0.0  # splats times pixels when the question was asked last
+        self._ms: dict[str, float] = {}  # ms by name of the last trial
+        self._work = 0.0  # splats times pixels at that trial
 
     def due(self, work: float) -> bool:
         """Whether to time, at so many splats times pixels."""
-        return len(self.names) > 1 and work >= GROWN * self._work
+        return len(self.names) > 1 and work >= GROWN * self._asked
 
     def choose(self, session: Session, most: int, work: float, aside: Callable[[], AbstractContextManager]) -> str | None:
-        """Times at most `most` steps with all rasterizers and goes on with the fastest: its name. None where the steps are too few.
+        """Times at most `most` steps with all rasterizers and goes on with the fastest: its name. None where the steps are too few, and where no other can win.
 
         aside: surrounds what is not training. Raises DeviceLost, and UserError where no rasterizer runs.
         """
@@ -41,8 +44,11 @@ class Auto:
         if each < WARM + 1:
             return None
         step, before = session.step, session.config.rasterizer
+        self._asked, names = work, self._able(work)
+        if names == [before]:
+            return None
         ms: dict[str, float] = {}
-        for name in sorted(self.names, key=lambda name: name != before):
+        for name in sorted(names, key=lambda name: name != before):
             with suppress(_Refused):
                 ms[name] = self._timed(session, name, each, aside, timed_rows=False)
         for name in [n for n in ms if ms[n] < HOPELESS * min(ms.values()) and session.has_timed_rows(n)]:
@@ -55,8 +61,13 @@ class Auto:
         with aside():
             session.use(chosen)
         self.trials.append({"step": step, "splats": session.count(), "ms": ms, "chosen": chosen})
-        self._work = work
+        self._ms, self._work = ms, work
         return chosen
+
+    def _able(self, work: float) -> list[str]:
+        """The rasterizers that may be the fastest now: a step takes none less than before, and more at most in proportion to the work."""
+        grown = work / self._work if self._work else math.inf
+        return [name for name in self.names if not self._ms or self._ms.get(name, math.inf) <= grown * min(self._ms.values())]
 
     def _timed(self, session: Session, name: str, most: int, aside, timed_rows: bool) -> float:
         """Milliseconds of a step."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
-WORKERS = min(8, max(2, os.cpu_count() or 2))
+WORKERS = min(16, max(2, os.cpu_count() or 2))
 ROOM = 4 << 30  # bytes of what waits to be written, at most a quarter of the memory
 _PATIENCE = 0.5  # seconds of waiting before a progress line appears
 
@@ -38,7 +38,7 @@ class Background:
 
     def do(self, what: str, work: Callable[[], object], nbytes: int = 0, line: str = "") -> Future:
         """Has `work()` done by a thread. what: in a word or two, for people. nbytes: of memory that it keeps until it is done. Returns the outcome to come."""
-        while self._held() and self._held() + nbytes > self.room:
+        while nbytes and self._held() and self._held() + nbytes > self.room:
             wait([task.future for task in self._open()], return_when=FIRST_COMPLETED)
         pool = self._pool
         if line:

@@ -21,6 +21,7 @@ from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.io.formats.base import ahead
 from hardsplat.io.images import over
 from hardsplat.io.masks import kept, kept_pixels
 from hardsplat.io.scene import Scene, View, load_images, load_scene
@@ -50,10 +51,16 @@ class Measured:
     name: str
     psnr: float
     ssim: float
-    image: np.ndarray | None  # (H, W, 3) float32, not clamped; None where it was not asked for
+    target: np.ndarray | None  # (H, W, 4) as it was drawn, see api.finished; None where no picture was asked for
     photo: np.ndarray  # (H, W, 3) uint8, over the background
     fitted_psnr: float | None = None  # after a fit of colours, where that was asked for
     fitted_ssim: float | None = None
+    background: np.ndarray | tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    @property
+    def image(self) -> np.ndarray | None:
+        """(H, W, 3) float32, not clamped; None where it was not asked for. Made anew each time, in the thread that wants it."""
+        return None if self.target is None else finished(self.target, self.background)[0]
 
 
 class Evaluator:
@@ -61,8 +68,8 @@ class Evaluator:
 
     def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
         self.device, self.raster, self.width, self.height = device, raster, width, height
-        self._own = {n: Buffer(device, contract.itemsize(n), n) for n in ("camera", "frame")}
-        self._own["photos"] = Buffer(device, width * height * 4, "photos")
+        sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "photos": width * height * 4}
+        self._own = {name: Buffer(device, size, name, host=True) for name, size in sizes.items()}  # read once a view, so that a copy would take longer
         self._own |= allocate_metrics(device, width, height)
         self._fitted: Image | None = None  # made when it is asked for
         self._record()
@@ -74,27 +81,36 @@ class Evaluator:
         record_metrics(self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
         self._recorder.end()
 
-    def measure(self, name: str, camera: Camera, photo: np.ndarray, frame: np.ndarray, picture: bool = True, fitted: bool = False, colored: Colored | None = None) -> Measured:
+    def measure(
+        self,
+        name: str,
+        camera: Camera,
+        photo: np.ndarray,
+        frame: np.ndarray,
+        picture: bool = True,
+        fitted: bool = False,
+        colored: Colored | None = None,
+        words: np.ndarray | None = None,
+    ) -> Measured:
         """frame: a contract Frame struct (SH degree, background, near plane). picture: the image is wanted, not its measures alone.
 
-        fitted: also after a fit of colours. colored: what the camera that took the photograph does to an image, before that fit."""
+        fitted: also after a fit of colours. colored: what the camera that took the photograph does to an image, before that fit. words: pack(photo), where it is there."""
         self.resources["camera"].upload(camera_data(camera))
         self.resources["frame"].upload(frame)
-        self.resources["photos"].upload(pack(photo))
+        self.resources["photos"].upload(pack(photo) if words is None else words)
         self._recorder.run_once()
         if self.raster.make_room():
             self._recorder.destroy()
             self._record()
             self._recorder.run_once()
-        image = finished(self.resources["target"].download()[: camera.height, : camera.width], frame["background"])[0] if picture or fitted else None
+        target = self.resources["target"].download()[: camera.height, : camera.width] if picture or fitted else None
         psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
         shown = over(photo, frame["background"])
-        after = (
-            self._measure_fitted(color_fitted(colored(image) if colored else image, shown, kept(photo)), camera, kept_pixels(photo))
-            if fitted and image is not None
-            else (None, None)
-        )
-        return Measured(name, psnr, ssim, image, shown, *after)
+        measured = Measured(name, psnr, ssim, target, shown, background=frame["background"])
+        if fitted and (image := measured.image) is not None:
+            after = self._measure_fitted(color_fitted(colored(image) if colored else image, shown, kept(photo)), camera, kept_pixels(photo))
+            measured.fitted_psnr, measured.fitted_ssim = after
+        return measured
 
     def _measure_fitted(self, image: np.ndarray, camera: Camera, pixels: int) -> tuple[float, float]:
         """(PSNR, SSIM) of an image in the place of the render, against the photograph that was measured last."""
@@ -140,9 +156,10 @@ def measure_all(
     evaluator = Evaluator(device, raster, raster.width, raster.height)
     try:
         photographs = load_images(views, progress=False) if photos is None else photos
-        for i, (view, photo) in enumerate(zip(Bar(views, desc="measuring", unit="view", leave=False, disable=quiet), photographs)):
+        packed = ahead(photographs, lambda photo: (photo, pack(photo)))
+        for i, (view, (photo, words)) in enumerate(zip(Bar(views, desc="measuring", unit="view", leave=False, disable=quiet), packed)):
             colored = partial(colors, number=view.number) if colors else None
-            yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted, colored)
+            yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted, colored, words)
     finally:
         evaluator.destroy()
 
@@ -163,8 +180,9 @@ def save_comparison(folder: Path, m: Measured) -> None:
     """Render and photograph, named like the view."""
     from hardsplat.report.page import write_comparison  # plots and templates, which training imports in a thread
 
-    assert m.image is not None, "measured without pictures"
-    write_comparison(folder, m.name, m.image, m.photo)
+    image = m.image
+    assert image is not None, "measured without pictures"
+    write_comparison(folder, m.name, image, m.photo)
 
 
 def _refined(gpu: Device, config: TrainConfig, gaussians: Gaussians, scene: Scene) -> list[Camera]:
@@ -203,15 +221,15 @@ def evaluate_run(result: str, data_dir: str | None = None, result_dir: str | Non
     frame = frame_data(gaussians.sh_degree, BACKGROUNDS[config.background], config.near_plane)
     measures, distances = [], []
     for m in measure_all(gpu, raster, scene.held_out, frame, config.quiet, fitted=True, colors=colors):
-        measures.append(replace(m, image=None))
-        if distance and m.image is not None:
-            distances.append(distance(m.image, m.photo))
+        measures.append(replace(m, target=None))
+        if distance and (image := m.image) is not None:
+            distances.append(distance(image, m.photo))
         save_comparison(out / "renders", m)
     table = {**summary(measures), "splats": len(gaussians), "ply": str(ply), "device": gpu.name, "format": config.format}
     if pose_opt or config.pose_opt:
         cameras = _refined(gpu, config, gaussians, scene)
         again = measure_all(gpu, raster, scene.held_out, frame, config.quiet, cameras=cameras, fitted=True, colors=colors)
-        table["refined"] = summary([replace(m, image=None) for m in again])
+        table["refined"] = summary([replace(m, target=None) for m in again])
     raster.destroy()
     parameters.destroy()
     if distance:

@@ -28,7 +28,8 @@ def color_fitted(image: np.ndarray, photo: np.ndarray, keep: np.ndarray) -> np.n
 
 def gain(image: np.ndarray, photo: np.ndarray) -> tuple[float, float]:
     """PSNR in dB before and after a fit of colours, of every 16th pixel: fast, for a look at whether photographs differ in exposure."""
-    shown, wanted = (x[::_STEP, ::_STEP].reshape(-1, 3) for x in (np.clip(image, 0, 1), photo / 255))
+    shown, wanted = (x[::_STEP, ::_STEP].reshape(-1, 3) for x in (image, photo))
+    shown, wanted = np.clip(shown, 0, 1), wanted / 255
     found = color_map(shown, wanted)
     errors = (np.mean((x - wanted) ** 2) for x in (shown, np.clip(shown @ found[:3] + found[3], 0, 1)))
     before, after = (-10 * math.log10(max(float(error), 1e-10)) for error in errors)

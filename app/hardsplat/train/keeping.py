@@ -89,7 +89,7 @@ class Keeping:
 
     def rescue(self, error: UserError) -> str:
         """Saves the newest state that can be had, and says how to go on."""
-        if not isinstance(error, DeviceLost):
+        if not isinstance(error, DeviceLost) and self.state.step != self.run.session.step:
             with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
                 self.take()
         try:

@@ -51,7 +51,7 @@ def measure_refined(
     cameras = refine_held_out(device, config, gaussians, scene, scene.test, stopped)
     measures = []
     for m in measure_all(device, raster, scene.held_out, frame, config.quiet, cameras=cameras, fitted=True, colors=colors) if cameras else ():
-        measures.append(replace(m, image=None))
+        measures.append(replace(m, target=None))
         if stopped():
             return [], {}
     return cameras, summary(measures) if measures else {}
@@ -59,7 +59,8 @@ def measure_refined(
 
 def unevenness(m: Measured) -> float:
     """dB that fitted colours gain in a view, 0 where that says little: of a scene that has hardly been learnt, any map of colours is a gain."""
-    before, after = gain(m.image, m.photo) if m.image is not None else (0.0, 0.0)
+    image = m.image
+    before, after = gain(image, m.photo) if image is not None else (0.0, 0.0)
     return after - before if after > LEARNT else 0.0
 
 

@@ -158,9 +158,10 @@ class TensorBoard(Watcher):
         self._writer.flush()
 
     def _picture(self, step: int, example: Measured) -> None:
-        if example.image is None:
+        image = example.image
+        if image is None:
             return
-        drawn = np.round(np.clip(np.nan_to_num(example.image), 0, 1) * 255).astype(np.uint8)
+        drawn = np.round(np.clip(np.nan_to_num(image), 0, 1) * 255).astype(np.uint8)
         self._writer.add_image("held-out/" + example.name, np.concatenate([drawn, example.photo[..., :3]], axis=1), step, dataformats="HWC")
         self._pictured = time.monotonic()
 

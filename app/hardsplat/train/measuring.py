@@ -61,13 +61,13 @@ class Measurements:
                 measures: list[Measured] = []
                 gains: list[Future[float]] = []
                 self._busy, fitted = True, run.config.exposure != "none"
-                how: dict[str, Any] = {"photos": results.held_out(), "pictures": last, "fitted": fitted, "colors": self._colors()}
+                how: dict[str, Any] = {"photos": results.photographs.held_out(), "pictures": last, "fitted": fitted, "colors": self._colors()}
                 try:
                     for m in measure_all(run.device, run.session.raster, self._scene().held_out, self._frame(), run.config.quiet, **how):
                         if run.stopping.asked:
                             break
                         run.watchers.turn(run)
-                        measures.append(replace(m, image=None))
+                        measures.append(replace(m, target=None))
                         if shown is None:
                             shown = m
                         if last:

@@ -10,13 +10,17 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hardsplat import __version__
+from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
-from hardsplat.train.batch import BatchResult
+
+if TYPE_CHECKING:
+    from hardsplat.train.batch import BatchResult
 
 OF_A_RUN = (
     "config.toml",
@@ -130,6 +134,11 @@ def stage_table(stages: dict[str, float]) -> str:
     lines = [*stages.items(), ("whole step", whole)]
     width = max(len(name) for name, _ in lines)
     return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines)])
+
+
+def folder_of(config: TrainConfig) -> Path:
+    """The result folder of a run whose scene has a folder."""
+    return Path(config.result_dir or Path("results") / scene_folder(config.data_dir).name)
 
 
 def check_folder(path: Path) -> None:

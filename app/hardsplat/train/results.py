@@ -6,7 +6,7 @@ The report of a long run is made by a process of its own, see hardsplat.report.a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -18,68 +18,38 @@ from tqdm import tqdm
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.io.images import over, save_png, to_uint8
-from hardsplat.io.scene import Scene, View, load_images
 from hardsplat.parts import Parts
 from hardsplat.train import checkpoint as checkpoints
-from hardsplat.train.background import Background
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import BACKGROUNDS, Measured
+from hardsplat.train.photographs import Photographs
 from hardsplat.train.report import write_json
 
 if TYPE_CHECKING:
     from hardsplat.report.apart import Apart
     from hardsplat.report.maker import Maker
 
-KEPT_BYTES = 2 << 30  # of held-out photographs that stay in memory for all measurements; more of them are read for each
 REPORT = "report.html"
 LONG = 4.0  # s of training that are left, from which a process of its own has been started by the time that there is a report to make
 
 
 class Results:
-    """The files of a run. All but `saved`, `held_out` and `finish` return at once. apart: the report may be made by another process."""
+    """The files of a run. All but `finish` return at once. apart: the report may be made by another process."""
 
-    def __init__(self, folder: Path, config: TrainConfig, scene: Scene, apart: bool = False):
-        self.folder, self.config, self.scene, self._may_apart = folder, config, scene, apart
-        self.background = Background()
+    def __init__(self, folder: Path, config: TrainConfig, photographs: Photographs, apart: bool = False):
+        self.folder, self.config, self.photographs, self._may_apart = folder, config, photographs, apart
+        self.scene, self.background = photographs.scene, photographs.background
         self.background.do("imports", _import_neighbours, line="imports")
-        self._photos: list[Future] | None = None
+        self._photos_saved = False
         self._making: Future[Maker | Apart] | None = None
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}  # renders, which threads make, and photographs that the report shows
 
-    # -- held-out photographs --------------------------------------------------------------------------------------------------
-
-    def _read_held_out(self) -> list[Future] | None:
-        views = self.scene.held_out
-        size = sum(4 * v.camera.width * v.camera.height for v in views)
-        if size > min(KEPT_BYTES, self.background.room):
-            return None
-        return [self.background.do("held-out photographs", view.load) for view in views]
-
-    def held_out(self) -> Iterator[np.ndarray]:
-        """The held-out photographs in order, as View.load gives them. Raises UserError for one that cannot be read."""
-        if self._photos is not None:
-            return (photo.result() for photo in self._photos)
-        return load_images(self.scene.held_out, progress=False)
-
-    def read(self, views: Sequence[View]) -> Iterator[np.ndarray]:
-        """Photographs in order, which threads begin to read now, with a bar while they are waited for. Raises UserError for one that cannot be read."""
-        photos = [self.background.do("photographs", view.load) for view in views]
-        self._photos = self._read_held_out()
-
-        def images():
-            for photo in tqdm(photos, desc="photographs", unit="", disable=True if self.config.quiet else None):
-                yield photo.result()
-
-        return images()
-
     def begin(self) -> None:
         """What can be made before the first step: the held-out photographs as pictures."""
-        if self._photos is not None:
-            for i, photo in zip(self.scene.test, self._photos):
-                self.background.do("photographs", partial(self._save_photo, self.scene.views[i].name, photo))
+        self._photos_saved = self.photographs.each_held_out(self._save_photo)
 
-    def _save_photo(self, name: str, photo: Future[np.ndarray]) -> None:
-        save_png(self._path(name, "photo"), over(photo.result(), BACKGROUNDS[self.config.background]))
+    def _save_photo(self, name: str, photo: np.ndarray) -> None:
+        save_png(self._path(name, "photo"), over(photo, BACKGROUNDS[self.config.background]))
 
     def _path(self, name: str, part: str) -> Path:
         from hardsplat.report.page import comparison_name
@@ -92,17 +62,18 @@ class Results:
         """The render of a held-out view beside its photograph; some are kept for the report."""
         from hardsplat.report.page import spread
 
-        assert m.image is not None
-        image = m.image
+        assert m.target is not None
 
         def work() -> np.ndarray:
+            image = m.image
+            assert image is not None
             render = to_uint8(image)
             save_png(self._path(m.name, "render"), render)
-            if self._photos is None:
+            if not self._photos_saved:
                 save_png(self._path(m.name, "photo"), m.photo)
             return render
 
-        render = self.background.do("renders", work, image.nbytes + m.photo.nbytes)
+        render = self.background.do("renders", work, m.target.nbytes + m.photo.nbytes)
         if m.name in spread([self.scene.views[i].name for i in self.scene.test]):
             self._shown[m.name] = render, m.photo
 

@@ -11,16 +11,14 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.config import TrainConfig, scene_folder
+from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scene import Scene, load_scene
 from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, save_config
@@ -38,8 +36,9 @@ from hardsplat.train.intrinsics import check_lenses
 from hardsplat.train.keeping import Keeping
 from hardsplat.train.logs import log_of
 from hardsplat.train.measuring import Measurements
+from hardsplat.train.photographs import Photographs
 from hardsplat.train.photos import Photos
-from hardsplat.train.report import Log, check_folder, make_folder, metrics_of, set_aside
+from hardsplat.train.report import Log, check_folder, folder_of, make_folder, metrics_of, set_aside
 from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import Results
 from hardsplat.train.resume import checkpoint_to_resume
@@ -54,25 +53,38 @@ BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits 
 _log = logging.getLogger("hardsplat")
 
 
-def train(config: TrainConfig, watchers: Sequence[Watcher] = (), parts: Parts | None = None, device: Device | Future[Device] | None = None) -> dict:
-    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is. device: see Run.
+def train(
+    config: TrainConfig,
+    watchers: Sequence[Watcher] = (),
+    parts: Parts | None = None,
+    device: Device | Future[Device] | None = None,
+    photographs: Photographs | None = None,
+) -> dict:
+    """Trains as `config` says and returns what metrics.json holds. watchers: windows and others who look on. parts: the clock of the command that this is.
+    device, photographs: see Run.
 
     Raises UserError for bad input; KeyboardInterrupt, with the signal's number, after saving what is trained.
     """
-    return Run(config, watchers, device, parts=parts).train()
+    return Run(config, watchers, device, photographs, parts).train()
 
 
 class Run:
     """One training run: scene, device and session, from the first splats to the run folder.
 
-    session: there is one from the first splats to `close`. device: one that is open or about to be; by default opened as the settings say. It is left open.
-    scene: by default that of the settings, which name the result folder where they have none.
+    session: there is one from the first splats to the last measurement, or as long as watchers linger.
+    device: one that is open or about to be; by default opened as the settings say. It is left open.
+    photographs: by default those of the scene that the settings name. The run closes them.
     """
 
     session: Session
 
     def __init__(
-        self, config: TrainConfig, watchers: Sequence[Watcher] = (), device: Device | Future[Device] | None = None, scene: Scene | None = None, parts: Parts | None = None
+        self,
+        config: TrainConfig,
+        watchers: Sequence[Watcher] = (),
+        device: Device | Future[Device] | None = None,
+        photographs: Photographs | None = None,
+        parts: Parts | None = None,
     ):
         self.config, self.log, self.stopping = config, Log(), StopRequest()
         self.watchers = Watchers([*filter(None, [log_of(config.log)]), *watchers])
@@ -81,15 +93,20 @@ class Run:
         self._stopped = self._warned = False  # stopped: by a watcher
         self._averages = config.average_steps > 0
         self.measurements = Measurements(self)
-        self.folder = Path(config.result_dir or Path("results") / (scene.name if scene else scene_folder(config.data_dir).name))
+        self.folder = folder_of(config)
         check_folder(self.folder)
         self.parts.begin("load")
         start = checkpoint_to_resume(config, self.folder)
-        self.scene = scene or load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode, config.undistort)
+        photographs = photographs or Photographs.of(config)
+        self.scene = photographs.scene
         say_notes(config, self.scene)
-        make_folder(self.folder)
-        self._lock = FolderLock(self.folder)
-        self.results = Results(self.folder, config, self.scene, apart=parts is not None)
+        try:
+            make_folder(self.folder)
+            self._lock = FolderLock(self.folder)
+        except BaseException:
+            photographs.close()
+            raise
+        self.results = Results(self.folder, config, photographs, apart=parts is not None)
         try:
             self._begin(device, start)
         except BaseException:
@@ -97,16 +114,15 @@ class Run:
             raise
 
     def _begin(self, device: Device | Future[Device] | None, start: Checkpoint | None) -> None:
-        """Everything up to the first step. start: where an earlier run ended. Photographs are read and splats are made by threads while the device is opened."""
+        """Everything up to the first step. start: where an earlier run ended. Splats are made by a thread while the device is opened."""
         if self.config.intrinsics_opt:
             check_lenses(self.scene.views)
-        reading = self.results.read([self.scene.views[i] for i in self.scene.train])
         splats = FirstSplats(self.config, self.scene, start, self.results.background)
         self.parts.begin("device")
         self.device = device.result() if isinstance(device, Future) else device or open_device(self.config.device, *([self.watchers.surfaces] if self.watchers.surfaces else []))
         self.parts.compiling = lambda: self.device.build_seconds
         self._settle(splats.count)
-        self._open_session(reading)
+        self._open_session(self.results.photographs.training(self.config.quiet))
         self._prepare_folder(splats.put(self.session))
         self.watchers.open(self)
         self.log.startup_seconds = time.perf_counter() - self.log.started
@@ -211,6 +227,9 @@ class Run:
         """Frees what the run has on the device. May be called again."""
         self.results.close()
         self._lock.release()
+        self._free()
+
+    def _free(self) -> None:
         if self._open:
             self._open = False
             self.session.destroy()
@@ -317,7 +336,12 @@ class Run:
 
     def _write_results(self) -> dict:
         self.parts.begin("files")
-        return self.results.finish(self.metrics(), self.parts)
+        metrics = self.metrics()
+        if not self.watchers.lingering:
+            self.watchers.close()
+            self.watchers = Watchers()
+            self._free()  # while threads write files
+        return self.results.finish(metrics, self.parts)
 
     def metrics(self) -> dict:
         """What metrics.json will hold, but for the seconds of the parts, as far as it is known by now."""

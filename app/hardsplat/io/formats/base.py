@@ -25,6 +25,7 @@ COEFFICIENTS = (1, 4, 9, 16)  # of SH degree 0 to 3, the constant one included
 
 
 _THREADS = 4  # that make pieces while one is written
+P = TypeVar("P")
 T = TypeVar("T")
 
 
@@ -96,7 +97,7 @@ def of_planes(planes: Mapping[str, np.ndarray], antialiased: bool = False) -> Sp
     return Splats(count, degree_of(1 + planes["shN"].shape[0]), pieces, antialiased, extra)
 
 
-def ahead(pieces: Iterable[Gaussians], work: Callable[[Gaussians], T]) -> Iterator[T]:
+def ahead(pieces: Iterable[P], work: Callable[[P], T]) -> Iterator[T]:
     """work(piece) of every piece in order, which threads do some pieces ahead."""
     with ThreadPoolExecutor(_THREADS) as pool:
         waiting: deque[Future[T]] = deque()
