@@ -16,6 +16,7 @@ from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
 from hardsplat.raster import hardware, tensors, tile_passes
+from hardsplat.raster.between import Between
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
@@ -38,6 +39,7 @@ from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.cells import CELLS
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
@@ -100,8 +102,11 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
             yield from OrderFree(replace(rows, reduction=reduction, atomics=atomics, block=BLOCKS["1x1"], samples=samples), 1, 1, 1).passes()
     for format, reduction, atomics, quads in itertools.product(FORMATS.values(), REDUCTIONS.values(), ATOMICS.values(), QUADS.values()):
         yield from Weighed(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads, samples=1), 1, 1, 1, 1).passes()
+        yield from Between(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads), 1, 1, 1, 1).passes()
     for shape in SHAPES.values():
         yield from hardware.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
+    for shape, cells in itertools.product((row for row in SHAPES.values() if row.upright), CELLS.values()):
+        yield from hardware.all_passes(analytic, replace(rows, shape=shape, cells=cells), 1, 1, 1, 1)
 
 
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:
