@@ -275,6 +275,24 @@ def test_random_start(scene):
     assert not np.array_equal(initial_gaussians(replace(few, seed=1), load_scene(scene)).means, gaussians.means)
 
 
+def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
+    """Of every format, in neighbourly order, with the run's SH degree; opaque and invisible ones can still learn. The run may be written where they come from."""
+    splats = initial_gaussians(settings(scene, sh_degree=2), load_scene(scene))
+    splats.opacities[:2], splats.sh[:, 1:] = (0, 1), 0.25
+    for name in ("run/splats.ply", "a.spz", "a.npz"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        splats.save(tmp_path / name)
+        given = initial_gaussians(settings(scene, init=tmp_path / name, sh_degree=1, init_type="random"), load_scene(scene))
+        assert len(given) == len(splats) and given.sh.shape == (len(splats), 4, 3) and given.sh[:, 1:] == pytest.approx(0.25, abs=1 / 64)
+        assert np.sort(given.means, axis=0) == pytest.approx(np.sort(splats.means, axis=0), abs=0.02)
+        assert name == "a.spz" or np.array_equal(order_by_rank(given.means), np.arange(len(given)))  # there, steps make some equal
+        assert given.opacities.min() >= 1e-3 and given.opacities.max() <= 1 - 1e-3
+    metrics = train(settings(scene, tmp_path / "run", init=tmp_path / "run", max_steps=1, sh_degree=3, strategy="none"))
+    assert metrics["splats"] == len(splats) and (tmp_path / "run/earlier_1/splats.ply").is_file()
+    with pytest.raises(UserError, match=r"none\.ply: no such file"):
+        train(settings(scene, tmp_path / "other", init=tmp_path / "none.ply"))
+
+
 @pytest.mark.parametrize("background", ["black", "white", "random"])
 def test_backgrounds(device, scene, background):
     session = open_session(device, settings(scene, background=background))

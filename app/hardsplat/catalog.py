@@ -15,7 +15,7 @@ from hardsplat.gpu import bandwidth, probe, shader
 from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
-from hardsplat.raster import hardware, tile_passes
+from hardsplat.raster import hardware, tensors, tile_passes
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
@@ -53,7 +53,7 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 
 def passes() -> Iterator[ComputePass | DrawPass]:
     """A pass of every kind, with sizes and constants as they come: modules do not depend on those."""
-    yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS)
+    yield from (*probe.PASSES, bandwidth.COPY, SCREEN_PASS, FIT_SCREEN_PASS, *tensors.PASSES)
     sinks = [STORE, *(adam(moments, grows=grows, cameras=cameras) for moments in MOMENT_FORMATS for grows in (True, False) for cameras in (True, False))]
     sinks += [adam(grows=grows, cameras=cameras, depths=True) for grows in (True, False) for cameras in (True, False)]
     for picture in PICTURES:

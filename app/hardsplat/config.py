@@ -46,6 +46,7 @@ class Scene:
         choices=("ignore", "transparent", "opacity"),
     )
     near_plane: float = option(0.2, "splats nearer to the camera are skipped (gsplat: 0.01)", unit="world units", min=1e-6)
+    init: Path | None = option(None, "start from these splats: a result folder, or a file in any format that is read", shown="none")
     init_type: str = option("sfm", "start from the scene's points, if it has any, or from random ones", choices=("sfm", "random"))
     init_num_pts: int = option(100_000, "random start: splats", unit="splats", min=1)
     init_extent: float = option(1.3, "random start: half the side of the cube around the origin", unit="world units", min=1e-6)

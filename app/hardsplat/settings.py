@@ -31,6 +31,9 @@ class TrainSettings(TypedDict, total=False):
     near_plane: float
     """splats nearer to the camera are skipped (gsplat: 0.01) (default: 0.2 world units)"""
 
+    init: str | Path
+    """start from these splats: a result folder, or a file in any format that is read (default: none)"""
+
     init_type: Literal["sfm", "random"]
     """start from the scene's points, if it has any, or from random ones (default: sfm)"""
 

@@ -4,7 +4,8 @@
 BUFFER_d_colors(readonly)
 BUFFER_directions(readonly)
 
-const uint BASIS = 17u;  // numbers a splat, one more than there are, so that lanes write to different banks
+layout(constant_id = 2) const uint SH_PLANES = 16u;  // at least as many as a plane has coefficients
+const uint BASIS = SH_PLANES | 1u;  // numbers a splat, an odd one, so that lanes write to different banks
 shared float basis[BASIS * GROUP];
 shared vec3 colors[GROUP];
 
@@ -14,9 +15,13 @@ void begin_gradients(Plane plane, uint first_item, uint items) {
     uint bands = min(plane.width / 3u, (frame.sh_degree + 1u) * (frame.sh_degree + 1u));
     for (uint t = gl_LocalInvocationID.x; t < GROUP; t += LANES) {
         bool seen_one = visible(first_item + t, items);
-        vec3 n = seen_one ? directions[first_item + t] : vec3(0.0);
         colors[t] = seen_one ? d_colors[first_item + t] : vec3(0.0);
-        [[unroll]] for (uint k = 0u; k < 16u; ++k) basis[BASIS * t + k] = k < bands ? sh_basis_of(k, n) : 0.0;
+        if (seen_one) {
+            vec3 n = directions[first_item + t];
+            [[unroll]] for (uint k = 0u; k < SH_PLANES; ++k) basis[BASIS * t + k] = k < bands ? sh_basis_of(k, n) : 0.0;
+        } else {
+            [[unroll]] for (uint k = 0u; k < SH_PLANES; ++k) basis[BASIS * t + k] = 0.0;
+        }
     }
     barrier();
 }

@@ -30,6 +30,7 @@ from hardsplat.contract.samples import SAMPLES
 from hardsplat.contract.sort import SORT
 from hardsplat.contract.splats import SPLATS
 from hardsplat.contract.stochastic import STOCHASTIC
+from hardsplat.contract.tensors import TENSORS
 from hardsplat.contract.tiles import TILES
 from hardsplat.contract.train import TRAIN
 from hardsplat.contract.view import VIEW
@@ -53,7 +54,7 @@ __all__ = [
 ]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, PROBE)
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, SAMPLES, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
 }
 CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
 FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}

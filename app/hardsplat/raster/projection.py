@@ -145,7 +145,12 @@ class Perspective(Plain):
                     "directions": f"project/directions_{'apart' if self._rows else 'planes'}.glsl",
                 },
             ),
-            splats_pass(sink, f"optim/gradient_{'rows' if self._rows else 'analytic'}.glsl", ("d_colors", "directions", *gradients)),
+            splats_pass(
+                sink,
+                f"optim/gradient_{'rows' if self._rows else 'analytic'}.glsl",
+                ("d_colors", "directions", *gradients),
+                {"SH_PLANES": self.sh_planes} if self._rows else {},
+            ),
             *other_passes(sink),
             *(depth_passes() if sink.depths else ()),
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
-from ctypes import c_int, c_uint, c_ulonglong, c_void_p
+from ctypes import c_int, c_size_t, c_uint, c_ulonglong, c_void_p
 from functools import partial
 from weakref import finalize
 
@@ -38,6 +38,11 @@ class _SemaphoreParams(ctypes.Structure):  # CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARA
     _fields_ = [("params", c_uint * 18), ("flags", c_uint), ("reserved", c_uint * 16), ("more", c_uint)]
 
 
+def _raw_stream(index: int) -> int:
+    return torch.cuda.current_stream(index).cuda_stream
+
+
+_raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", _raw_stream)  # the same in a tenth of the time, where PyTorch has it
 _PLAIN, _ONE = ctypes.byref(_SemaphoreParams()), c_uint(1)
 
 
@@ -85,6 +90,7 @@ class Cuda:
         self._cuda = ctypes.CDLL("libcuda.so.1")
         self._semaphores: list[c_void_p] = []
         self._last: torch.cuda.Stream | None = None  # that had the memory
+        self._last_raw = -1
         self._threads, self._context = threading.local(), c_void_p()
         device, raw = c_int(), (ctypes.c_ubyte * 16)()
         self._call("cuCtxGetDevice", ctypes.byref(device))
@@ -120,6 +126,9 @@ class Cuda:
         device = torch.device("cuda", self._index)
         return torch.as_tensor(_Array(mapping, numbers, lease), device=device) if numbers else torch.empty(0, device=device)
 
+    def write(self, mapping: _Mapping, raw: bytes) -> None:
+        self._call("cuMemcpyHtoDAsync_v2", c_ulonglong(mapping.address), raw, c_size_t(len(raw)), self._stream())  # copies such bytes aside before it returns
+
     def semaphore(self, fd: int) -> c_void_p:
         semaphore = c_void_p()
         self._call("cuImportExternalSemaphore", ctypes.byref(semaphore), ctypes.byref(_SemaphoreDesc(type=_OPAQUE_FD, handle=_Handle(fd=fd))))
@@ -127,13 +136,15 @@ class Cuda:
         return semaphore
 
     def _stream(self) -> c_void_p:
-        return c_void_p(torch.cuda.current_stream(self._index).cuda_stream)
+        return c_void_p(_raw_stream(self._index))
 
     def enter(self) -> None:
+        if (raw := _raw_stream(self._index)) == self._last_raw:
+            return
         stream = torch.cuda.current_stream(self._index)
-        if self._last is not None and stream != self._last:
+        if self._last is not None:
             stream.wait_stream(self._last)
-        self._last = stream
+        self._last, self._last_raw = stream, raw
 
     def signal(self, semaphore: c_void_p) -> None:
         self._call("cuSignalExternalSemaphoresAsync", ctypes.byref(semaphore), _PLAIN, _ONE, self._stream())

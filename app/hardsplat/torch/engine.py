@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
+from math import isqrt
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,13 +13,14 @@ from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.owned import Owned
+from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster import Backend
+from hardsplat.raster import Backend, tensors
 from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.options import Options
 from hardsplat.raster.parameters import pairs_wanted
 from hardsplat.raster.sinks import STORE_ROWS
-from hardsplat.torch.given import Given
+from hardsplat.torch.given import PLANES, Given
 from hardsplat.torch.links import Link
 
 
@@ -35,15 +37,22 @@ class Splats:
     scales: torch.Tensor
     opacities: torch.Tensor
     sh: torch.Tensor
+    _keys: dict[Call, dict[str, tuple]] = field(default_factory=dict, init=False)
 
     @property
     def sh_degree(self) -> int:
-        return int(np.sqrt(self.sh.shape[1])) - 1
+        return isqrt(self.sh.shape[1]) - 1
+
+    @property
+    def count(self) -> int:
+        return self.means.shape[0]
 
     def keys(self, call: Call) -> dict[str, tuple]:
         """By tensor, another one where a number may have changed, as long as the tensor lives. call: of `rasterization`, since not all that changes a tensor between
         two of them says so: fused optimizers and changes through `.data` leave its version as it is."""
-        return {f.name: (call, t.data_ptr(), t.shape, t.stride()) for f in fields(self) for t in [getattr(self, f.name)]}
+        if call not in self._keys:
+            self._keys[call] = {name: (call, t.data_ptr(), t.shape, t.stride()) for name in PLANES for t in [getattr(self, name)]}
+        return self._keys[call]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +77,8 @@ class Engine:
         self._count = -1  # splats that the device knows of
         self._given_keys: dict[str, tuple] = {}  # of the tensors that it reads
         self._views: dict[str, Buffer] = {}  # what an engine has besides what draws
-        self._structs: dict[str, torch.Tensor] = {}  # the buffers `camera` and `frame`, in place
-        self._out = self._d = torch.zeros(0)  # (height, width, 4) of `image_out` and `d_image_in`, in place
+        self._structs: dict[str, bytes] = {}  # what the device has in `camera` and `frame`
+        self._out = self._d = torch.zeros(0)  # `image_out` and `d_image_in`, in place
         self._counts = np.zeros(0)  # `counts_seen`, in place
         self._watched: Call | None = None  # whose image `counts_seen` will be of
         self._short: WeakKeyDictionary[Call, tuple[int, int]] = WeakKeyDictionary()  # pairs that an image of a call asked for in vain, and the room that there was
@@ -81,23 +90,27 @@ class Engine:
         """Hands the device what it does not have yet of these splats, for an image of width x height px. `draw` does so too, if it must; this is for giving them early."""
         with self.lock:
             self.link.enter()
-            self._fit(len(splats.means), splats.sh_degree, width, height)
+            self._fit(splats.count, splats.sh_degree, width, height)
             self._give(splats, call)
 
-    def draw(self, splats: Splats, shot: Shot) -> torch.Tensor:
-        """(H, W, 4): colours without the background, and the transmittance behind the last splat. A copy. `confirm` says whether it is complete."""
+    def draw(self, splats: Splats, shot: Shot) -> tuple[torch.Tensor, torch.Tensor]:
+        """(H, W, 3) colours without the background, (H, W) transmittance behind the last splat. Copies. `confirm` says whether they are complete."""
         with self.lock:
             camera = shot.camera
             self._drawn = None
             self.give(splats, camera.width, camera.height, shot.call)
             for name, data in (("camera", camera_data(camera)), ("frame", frame_data(shot.sh_degree, shot.background, shot.near))):
-                self._structs[name].copy_(torch.from_numpy(np.frombuffer(data.tobytes(), np.float32).copy()), non_blocking=True)
+                if self._structs.get(name) != (raw := data.tobytes()):
+                    self.link.write(self._views[name], raw)
+                    self._structs[name] = raw
             self._splats.tell()
             self._look()
             self.link.run(self._forward, self._forward_rest, watched=bool(self._raster.room))
             self._watched = shot.call if self._raster.room else None
             self._drawn = splats, shot
-            return self._out[: camera.height, : camera.width].clone()
+            pixels = camera.width * camera.height
+            colors, T = self._out[: 3 * pixels].clone(), self._out[3 * pixels : 4 * pixels].clone()
+            return colors.view(camera.height, camera.width, 3), T.view(camera.height, camera.width)
 
     def confirm(self, call: Call) -> bool:
         """Whether all images of a call are complete: the device alone knows how many pairs of tile and splat there are. Where not, there is room now: draw them again."""
@@ -131,14 +144,11 @@ class Engine:
                     self.draw(splats, shot)
                 self._drawn = None
             self.link.enter()
-            loans = self._splats.lend(len(splats.means))
+            found = self._splats.lend({name: getattr(splats, name).shape for name in PLANES})
             self._splats.tell()
-            height, width = shot.camera.height, shot.camera.width
-            if (height, width) != self._d.shape[:2]:
-                self._d.zero_()
-            self._d[:height, :width, :3] = d_image
+            self._d[: d_image.numel()].view(d_image.shape).copy_(d_image)
             self.link.run(self._backward)
-            return tuple(loans[f.name].tensor(getattr(splats, f.name).shape) for f in fields(splats))
+            return found()
 
     def _give(self, splats: Splats, call: Call) -> None:
         before, keys = self._given_keys, splats.keys(call)
@@ -146,8 +156,8 @@ class Engine:
         for name, key in keys.items():
             if key != before.get(name):
                 self._splats.give(name, getattr(splats, name))
-        if self._count != len(splats.means):
-            self._count = len(splats.means)
+        if self._count != splats.count:
+            self._count = splats.count
             self._splats.set_count(self._count)
         self._given_keys = keys
 
@@ -165,13 +175,11 @@ class Engine:
         try:
             self._splats = self._parts.add(Given(self.link, capacity, sh_degree))
             self._raster = self._parts.add(self._backend.rasterizer(device, self._splats, width, height, self._options, sink=STORE_ROWS))
-            sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 16 * width * height}
+            sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "image_out": 16 * width * height, "d_image_in": 12 * width * height}
             self._views = {name: self._parts.add(self.link.buffer(size, name)) for name, size in sizes.items()}
-            self._structs = {name: self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("camera", "frame")}
-            self._out, self._d = (self.link.tensor(self._views[name], (height, width, 4)) for name in ("image_out", "d_image_in"))
+            self._out, self._d = (self.link.tensor(self._views[name], (sizes[name] // 4,)) for name in ("image_out", "d_image_in"))
             self._views["counts_seen"] = self._parts.add(Buffer(device, contract.itemsize("counts"), "counts_seen", host=True))
             self._counts = self._views["counts_seen"].array(contract.dtype("Counts"))
-            self._d.zero_()
             self._record()
         except BaseException:
             self.release()
@@ -181,10 +189,11 @@ class Engine:
     def _record(self) -> None:
         resources = {**self._raster.resources, **self._views}
         self._forward, self._forward_rest, self._backward = (self._parts.add(Recorder(self.link.device, resources)) for _ in range(3))
+        run, canvas = build_all(self.link.device, tensors.PASSES), (self._raster.width, self._raster.height)
         self._raster.record_forward(self._forward, rest=self._forward_rest)
         self._forward.copy("counts", "counts_seen")
-        self._forward_rest.copy("target", "image_out")
-        self._backward.copy("d_image_in", "d_image")
+        self._forward_rest.run(run["image out"], threads=canvas)
+        self._backward.run(run["d_image in"], threads=canvas)
         self._raster.record_backward(self._backward)
         for recorder in (self._forward, self._forward_rest, self._backward):
             recorder.end()

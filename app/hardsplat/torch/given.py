@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 import torch
 
 from hardsplat import contract, trained
 from hardsplat.gpu.memory import Buffer
-from hardsplat.torch.links import Link, Loan
+from hardsplat.torch.links import Link
 
 # Tensors by name, and the quantity whose plane holds their numbers, see rows of hardsplat.raster.sinks.Sink.
 PLANES = {"means": "means", "quats": "quats", "scales": "log_scales", "opacities": "logit_opacities", "sh": "sh0"}
+_BLOCKS = {"sh": "gradients of sh"}
+_ALIGNED = 256  # bytes between the beginnings of two tensors' gradients, a multiple
 
 
 class Given:
@@ -73,19 +76,31 @@ class Given:
             self._link.put(self._copies[name], tensor)
         row["value"] = address & 0xFFFFFFFF, address >> 32
 
-    def lend(self, n: int) -> dict[str, Loan]:
-        """By tensor, memory that the gradients of the first n splats go to from now on."""
-        loans = {}
-        for name, row in self._fields.items():
-            loan = loans[name] = self._link.lend(4 * n * int(row["width"][0]), trained.QUANTITIES[PLANES[name]].d)
-            row["gradient"] = loan.address & 0xFFFFFFFF, loan.address >> 32
-        return loans
+    def lend(self, shapes: Mapping[str, Sequence[int]]) -> Callable[[], tuple[torch.Tensor, ...]]:
+        """Memory that gradients go to from now on. What is returned shows them after a run, in the order of `shapes`, by tensor; it may be called once.
+
+        Those of `sh`, the largest, have a block of their own; the others share one."""
+        blocks, starts = {"gradients": 0, "gradients of sh": 0}, {}  # their bytes; the first byte of each tensor's
+        for name, shape in shapes.items():
+            block = _BLOCKS.get(name, "gradients")
+            starts[name] = blocks[block]
+            blocks[block] += -(-4 * prod(shape) // _ALIGNED) * _ALIGNED
+        loans = {block: self._link.lend(nbytes, block) for block, nbytes in blocks.items()}
+        for name, start in starts.items():
+            address = loans[_BLOCKS.get(name, "gradients")].address + start
+            self._fields[name]["gradient"] = address & 0xFFFFFFFF, address >> 32
+
+        def found() -> tuple[torch.Tensor, ...]:
+            flat = {block: loan.tensor((blocks[block] // 4,)) for block, loan in loans.items()}
+            return tuple(flat[_BLOCKS.get(name, "gradients")].narrow(0, starts[name] // 4, prod(shape)).view(shape) for name, shape in shapes.items())
+
+        return found
 
     def tell(self) -> None:
         """Writes the table that shaders read, where it has changed."""
         raw = self._table.tobytes()
         if raw != self._told:
-            self._link.tensor(self._fixed["planes"], (len(raw) // 4,)).copy_(torch.from_numpy(np.frombuffer(raw, np.float32).copy()), non_blocking=True)
+            self._link.write(self._fixed["planes"], raw)
             self._told = raw
 
     def destroy(self) -> None:

@@ -35,6 +35,7 @@ class Link(Protocol):
     def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer: ...  # one that `tensor` can show or, addressed, that `put` can fill
     def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor: ...  # its first numbers, float32, in place
     def put(self, buffer: Buffer, tensor: torch.Tensor) -> None: ...  # its first numbers are those of the tensor from now on
+    def write(self, buffer: Buffer, raw: bytes) -> None: ...  # its first bytes are these from now on; for small ones
     def address(self, tensor: torch.Tensor) -> int | None: ...  # where shaders find a tensor, if they can read it in place
     def lend(self, nbytes: int, name: str) -> Loan: ...
     def shared(self, tensor: torch.Tensor) -> torch.Tensor: ...  # the same numbers where `address` knows them, if there is such memory
@@ -71,6 +72,9 @@ class Copies:
 
     def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
         buffer.upload(tensor.numpy())
+
+    def write(self, buffer: Buffer, raw: bytes) -> None:
+        buffer.upload(np.frombuffer(raw, np.uint8))
 
     def address(self, tensor: torch.Tensor) -> int | None:
         return None
@@ -131,6 +135,7 @@ class Peer(Protocol):
     def map(self, fd: int, nbytes: int) -> object: ...  # memory of that descriptor, until the object and all tensors of it are gone
     def pointer(self, mapping) -> int: ...  # where its first byte is, as `data_ptr` of tensors says it
     def tensor(self, mapping, numbers: int, lease: object = None) -> torch.Tensor: ...  # its first numbers, float32; keeps the lease as long as anybody has the memory
+    def write(self, mapping, raw: bytes) -> None: ...  # its first bytes, in the order of what else is done with tensors
     def semaphore(self, fd: int) -> object: ...
     def enter(self) -> None: ...  # what the calling thread does next comes after what others did
     def signal(self, semaphore) -> None: ...  # once what tensors were given is there
@@ -144,7 +149,7 @@ class Shared:
 
     def __init__(self, device: Device, peer: Peer):
         self.device, self.peer, self.lock = device, peer, threading.RLock()
-        self._seen: WeakKeyDictionary[Buffer, torch.Tensor] = WeakKeyDictionary()
+        self._seen: WeakKeyDictionary[Buffer, tuple[object, torch.Tensor]] = WeakKeyDictionary()  # mappings, and all that is there
         self._pool = Pool(device, peer)
         self._fence, self._flying = Fence(device), False
         self._semaphores: list[SharedSemaphore] = []
@@ -156,13 +161,20 @@ class Shared:
     def buffer(self, nbytes: int, name: str, addressed: bool = False) -> Buffer:
         return Buffer(self.device, nbytes, name, addressed=addressed, shared=True)
 
-    def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
+    def _mapped(self, buffer: Buffer) -> tuple[object, torch.Tensor]:
         if buffer not in self._seen:
-            self._seen[buffer] = self.peer.tensor(self.peer.map(buffer.fd(), buffer.allocated), buffer.nbytes // 4)
-        return self._seen[buffer][: prod(shape)].view(shape)
+            mapping = self.peer.map(buffer.fd(), buffer.allocated)
+            self._seen[buffer] = mapping, self.peer.tensor(mapping, buffer.nbytes // 4)
+        return self._seen[buffer]
+
+    def tensor(self, buffer: Buffer, shape: tuple[int, ...]) -> torch.Tensor:
+        return self._mapped(buffer)[1][: prod(shape)].view(shape)
 
     def put(self, buffer: Buffer, tensor: torch.Tensor) -> None:
         self.tensor(buffer, tuple(tensor.shape)).copy_(tensor)
+
+    def write(self, buffer: Buffer, raw: bytes) -> None:
+        self.peer.write(self._mapped(buffer)[0], raw)
 
     def address(self, tensor: torch.Tensor) -> int | None:
         return self._pool.address(tensor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -89,11 +90,11 @@ def rasterization(
     engine = engine_for(means.device, rasterize_mode == "antialiased")
     call = Call()
     coming = _Coming([viewmats, Ks, least, *([] if backgrounds is None else [backgrounds])])
-    if sh_degree is not None:  # the GPU has something to do while the host waits for cameras and checks them
+    if sh_degree is not None and coming.wait:  # the GPU has something to do while the host waits for cameras and checks them
         engine.give(Splats(*(t.detach() for t in (means, quats, scales, opacities, colors))), width, height, call)
     w2cs, matrices, least, behinds = coming.arrays(4)
     shift = 0.0 if least > 0 else 1.0 - float(least)
-    cameras = [Camera(w2c, K, width, height) for w2c, K in zip(w2cs, matrices)]
+    cameras = [_camera(w2c.tobytes(), K.tobytes(), width, height) for w2c, K in zip(w2cs, matrices)]
     while True:
         images, alphas = [], []
         for c, camera in enumerate(cameras):
@@ -103,9 +104,19 @@ def rasterization(
             image, alpha = view.render(own, sh_degree, behind, shift, render_mode)
             images.append(image)
             alphas.append(alpha)
-        found = torch.stack(images), torch.stack(alphas), Meta(width=width, height=height, n_cameras=len(cameras))
+        found = _stacked(images), _stacked(alphas), Meta(width=width, height=height, n_cameras=len(cameras))
         if engine.confirm(call):  # late: the device draws while the host does all this
             return found
+
+
+@lru_cache(4096, typed=True)
+def _camera(w2c: bytes, K: bytes, width: int, height: int) -> Camera:
+    """Of float64 matrices, which training shows again and again: checking them takes longer than all else that a camera needs."""
+    return Camera(np.frombuffer(w2c).reshape(4, 4).copy(), np.frombuffer(K).reshape(3, 3).copy(), width, height)
+
+
+def _stacked(images: list[Tensor]) -> Tensor:
+    return images[0][None] if len(images) == 1 else torch.stack(images)
 
 
 class _Coming:
@@ -115,6 +126,7 @@ class _Coming:
         self._here = {i: t.detach().cpu().double().numpy() for i, t in enumerate(tensors) if t.device.type != "cuda"}
         self._shapes = {i: t.shape for i, t in enumerate(tensors) if i not in self._here}
         self._done = None
+        self.wait = len(self._shapes) > 0  # that there is something to wait for
         if away := [tensors[i].detach().double().reshape(-1) for i in self._shapes]:
             flat = torch.cat([t.to(away[0].device) for t in away])
             self._flat = torch.empty(flat.shape, dtype=flat.dtype, pin_memory=True).copy_(flat, non_blocking=True)
@@ -155,7 +167,7 @@ class _OneView:
             depth, weight = image[..., :1], image[..., 1:]
             found.append(depth / weight.clamp(min=1e-10) if "ED" in mode else depth)
             Ts.append(T)
-        return torch.cat(found, dim=2), (1 - Ts[0])[..., None]
+        return (found[0] if len(found) == 1 else torch.cat(found, dim=2)), (1 - Ts[0])[..., None]
 
     def _depths(self) -> Tensor:
         """(N,) along the axis of the camera. Those of splats that are culled are no less than the near plane."""

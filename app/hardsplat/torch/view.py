@@ -15,12 +15,11 @@ class View(torch.autograd.Function):
     @staticmethod
     def forward(ctx, means, quats, scales, opacities, sh, background, engine: Engine, shot: Shot):
         splats = Splats(*(t.detach() for t in (means, quats, scales, opacities, sh)))
-        target = engine.draw(splats, shot).to(means.device)
-        T = target[..., 3].clone()
+        image, T = (t.to(means.device) for t in engine.draw(splats, shot))
         ctx.save_for_backward(means, quats, scales, opacities, sh, T)
         ctx.engine, ctx.shot = engine, shot
         ctx.set_materialize_grads(False)
-        return (target[..., :3] if background is None else target[..., :3] + T[..., None] * background), T
+        return (image if background is None else image + T[..., None] * background), T
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -14,6 +14,7 @@ from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import buffer_in
+from hardsplat.io.frames import basis
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
 from hardsplat.progress import Bar
@@ -35,12 +36,20 @@ def directions_seen(
 ) -> np.ndarray:
     """(N, (sh_degree + 1)^2) float64: sum over the pixels of all cameras of alpha times the transmittance in front times the SH basis in the direction of view.
 
-    It is the gradient of the sum of all pixels by the coefficients of one colour. Raises UserError where no device can draw the splats.
+    Raises UserError where no device can draw the splats.
     """
     total = np.zeros((len(gaussians), (sh_degree + 1) ** 2))
-    for seen, _ in _by_camera(gaussians, sh_degree, cameras, near, device, antialiased, quiet):
-        total += seen
+    for camera, (weight, _) in zip(cameras, _by_camera(gaussians, cameras, near, device, antialiased, quiet)):
+        shown = np.flatnonzero(weight)
+        total[shown] += weight[shown, None] * _basis(gaussians.means[shown] - camera.position, sh_degree)
     return total
+
+
+def _basis(rays: np.ndarray, sh_degree: int) -> np.ndarray:
+    """(N, (sh_degree + 1)^2) spherical harmonics in the directions of rays (N, 3)."""
+    rays = rays / np.maximum(np.linalg.norm(rays, axis=1, keepdims=True), 1e-30)
+    bands = [np.sqrt((2 * degree + 1) / (4 * np.pi)) * basis(rays, degree) for degree in range(1, sh_degree + 1)]
+    return np.concatenate([np.full((len(rays), 1), SH_C0), *bands], axis=1)
 
 
 def classic_opacities(gaussians: Gaussians, cameras: Sequence[Camera], near: float = 0.01, device: str | Device | None = None, quiet: bool = True) -> np.ndarray:
@@ -49,27 +58,29 @@ def classic_opacities(gaussians: Gaussians, cameras: Sequence[Camera], near: flo
     Splats that none of them shows keep theirs. Raises UserError where no device can draw them.
     """
     total, drawn = np.zeros(len(gaussians)), np.zeros(len(gaussians))
-    for seen, opacity in _by_camera(gaussians, 0, cameras, near, device, True, quiet):
-        total += seen[:, 0]
-        drawn += seen[:, 0] * opacity
+    for weight, opacity in _by_camera(gaussians, cameras, near, device, True, quiet):
+        total += weight
+        drawn += weight * opacity
     return np.where(total > 0, drawn / np.where(total > 0, total, 1), gaussians.opacities).astype(np.float32)
 
 
 def _by_camera(
-    gaussians: Gaussians, sh_degree: int, cameras: Sequence[Camera], near: float, device: str | Device | None, antialiased: bool, quiet: bool
+    gaussians: Gaussians, cameras: Sequence[Camera], near: float, device: str | Device | None, antialiased: bool, quiet: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """For each camera what `directions_seen` sums, float32, and the opacity that every splat is drawn with, (N,) float32, 0 where it is not."""
+    """For each camera the sum over its pixels of alpha times the transmittance in front, and the opacity that every splat is drawn with; (N,) float32, 0 where it is not.
+
+    The first is the gradient of the sum of all pixels by the splat's colour.
+    """
     from hardsplat.api import Renderer
 
-    coefficients = (sh_degree + 1) ** 2
-    grey = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, np.zeros((len(gaussians), coefficients, 3), np.float32), check=False)
+    grey = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, np.zeros((len(gaussians), 1, 3), np.float32), check=False)
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
         for camera in Bar(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
             renderer.forward(grey, camera, near=near)
             d_image = np.zeros((camera.height, camera.width, 3), np.float32)
             d_image[..., 0] = 1
-            seen = renderer.backward(d_image)["sh"][..., 0]
-            yield seen, buffer_in(renderer.resources, "colors2d").download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
+            weight = renderer.backward(d_image)["sh"][:, 0, 0] / np.float32(SH_C0)
+            yield weight, buffer_in(renderer.resources, "colors2d").download(np.float32, 4 * len(gaussians)).reshape(-1, 4)[:, 3]
 
 
 def weights_of(result: Path, device: str | None = None, quiet: bool = True) -> Callable[[int, Gaussians], np.ndarray] | None:
