@@ -6,10 +6,8 @@ import numpy as np
 
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
-from hardsplat.io.formats.base import ahead
+from hardsplat.gpu.memory import Buffer, upload_all
 
-_TOGETHER = 16 << 20  # bytes of photographs that are copied at a time
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
 
 
@@ -67,16 +65,7 @@ class Photos:
         if self.streamed:
             self.images = images
             return
-        batches: list[tuple[int, list[np.ndarray]]] = []  # photographs that follow one another in the buffer: few large copies take a tenth of the time of many
-        end = size = 0
-        for start, image in zip(self._starts.tolist(), images):
-            if not batches or start != end or size > _TOGETHER:
-                batches.append((start, []))
-                size = 0
-            batches[-1][1].append(image)
-            end, size = start + image.shape[0] * image.shape[1], size + image.nbytes
-        for first, words in ahead(batches, lambda batch: (batch[0], np.concatenate([self._words(image) for image in batch[1]]))):
-            self._upload(words, first)
+        upload_all((self.buffer, start * self.pixel_bytes, self._words(image)) for start, image in zip(self._starts.tolist(), images))
 
     def place(self, step: int, view: int) -> int:
         if not self.streamed:
