@@ -139,7 +139,8 @@ def _sides(points: np.ndarray, middle: np.ndarray, large: np.ndarray, cameras: S
         return np.array([[number(camera)] for camera in cameras], np.float32)
 
     turned = np.concatenate([camera.w2c[:3, :3] for camera in cameras]).astype(np.float32) @ points
-    x, y, z = (turned[i::3] + each(lambda camera, i=i: camera.w2c[i, 3]) for i in range(3))
+    shift = np.array([camera.w2c[:3, 3] for camera in cameras], np.float32)
+    x, y, z = (turned[i::3] + shift[:, i : i + 1] for i in range(3))
     px = np.divide(each(lambda camera: camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0)  # of a world unit
     middle, large = middle * px, large * px
     width, height, widest = each(lambda camera: camera.width / 2), each(lambda camera: camera.height / 2), each(lambda camera: max(camera.width, camera.height))
