@@ -130,6 +130,16 @@ def test_draws_go_by_weight(make, weight, step):
     assert chosen.sum() >= room - np.bincount(np.floor(32 * (tickets[np.isfinite(tickets)] + 64)).astype(int)).max()
 
 
+def test_smaller_gradients_fill_the_room_that_is_left(make):
+    n, config = 1500, TrainConfig(**{**vars(CONFIG), "grow_absolute": 4e-4, "grow_least": 1e-4})
+    state, stats = opaque_state(n), random_stats(n)
+    chosen = chosen_by(make(4000)(state, stats, 1500, config), state)
+    mean, room = np.where(stats[:, 1] > 0, stats[:, 0] / np.maximum(stats[:, 1], 1), 0), target(config, 1500) - 1 - n
+    strong, weak = mean >= 4e-4 * (1 + 1e-6), (mean >= 1e-4 * (1 + 1e-6)) & (mean < 4e-4 * (1 - 1e-6))
+    assert strong.sum() + 100 < room < (strong | weak).sum() - 100, "the scene of the test"
+    assert chosen[strong].all() and not chosen[mean < 1e-4 * (1 - 1e-6)].any() and 0.9 * room < chosen.sum() <= room
+
+
 def test_what_a_refinement_leaves_of_scores(make):
     """Splats that were not split keep a share of theirs; children have none."""
     n = 1000
@@ -265,7 +275,7 @@ def test_a_run_is_thinned_out(on_device, scene, tmp_path):
 def test_a_budget_follows_from_the_photographs(on_device, scene, tmp_path):
     """Where --cap-max says nothing: so many for a photograph, within limits, and never fewer than there are at the start."""
     camera = Camera(np.eye(4), np.array([[800, 0, 400], [0, 800, 266], [0, 0, 1.0]]), 800, 533)
-    assert [budget_for([camera] * n) for n in (1, 255, 5000)] == [20_000, 1_020_000, 4_000_000]
+    assert [budget_for([camera] * n) for n in (1, 255, 5000)] == [20_000, 994_500, 4_000_000]
     assert budget_for([camera.resized(80, 60)] * 100) == 48_000
     run = Run(settings(scene, tmp_path / "run", **BUDGET | {"cap_max": 0}))
     assert run.config.cap_max == run.session.capacity == 20_000

@@ -27,7 +27,7 @@ def test_views_apart_come_only_later():
 def test_which_runs_set_views_apart():
     assert overfit.views_apart(TrainConfig(), 24) == [2, 6, 10, 14, 18, 22]
     assert not set(overfit.views_apart(TrainConfig(), 255)) & set(overfit.views_to_compare(255))
-    others = ({"strategy": "mcmc"}, {"opacity_reg": 0.01}, {"pose_opt": True}, {"exposure": "affine"}, {"overfit_check": 0})
+    others = ({"strategy": "mcmc"}, {"opacity_reg": 0.01}, {"pose_opt": True}, {"intrinsics_opt": True}, {"overfit_check": 0})
     assert [overfit.views_apart(TrainConfig(**changes), 24) for changes in others] == [[]] * len(others)
     assert overfit.views_apart(TrainConfig(), 23) == []
 

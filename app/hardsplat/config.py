@@ -174,6 +174,7 @@ class Capture:
         "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
         choices=tuple(EXPOSURES),
     )
+    exposure_until: int = option(0, "exposures are trained up to this step, and splats show photographs as they are from there on; 0: to the end", unit="steps", scales=0)
     affine_lr: float = option(0.02, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
     affine_lr_final: float = option(0.002, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
     ppisp_lr: float = option(0.02, "rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which every photograph moves at every step)", min=1e-15)
@@ -221,6 +222,7 @@ class Densifying:
     reset_every: int = option(0, "steps between opacity resets (published: 3000); 0: never", unit="steps", aka="opacity_reset_interval", scales=1500)
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     grow_absolute: float = option(3e-4, "budget: mean absolute gradient of the 2D position above which a splat may be split", unit="NDC")
+    grow_least: float = option(7.5e-5, "budget: the same where those are fewer than there is room for; 0: none with less", unit="NDC")
     grow_weight: str = option("edges", "budget: what candidates are drawn by", choices=("edges", "errors", "gradient", "alike", "product"))
     score_every: int = option(10, "budget: steps from one that draws scores to the next", unit="steps", min=1)
     stats_kept: float = option(0.5, "budget: share of the scores that a densification leaves", max=1)

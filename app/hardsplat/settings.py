@@ -247,6 +247,9 @@ class TrainSettings(TypedDict, total=False):
     exposure: Literal["none", "affine", "ppisp"]
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response (default: none)"""
 
+    exposure_until: int
+    """exposures are trained up to this step, and splats show photographs as they are from there on; 0: to the end (default: 0 steps)"""
+
     affine_lr: float
     """rate of affine exposures at the first step (default: 0.02)"""
 
@@ -327,6 +330,9 @@ class TrainSettings(TypedDict, total=False):
 
     grow_absolute: float
     """budget: mean absolute gradient of the 2D position above which a splat may be split (default: 0.0003 NDC)"""
+
+    grow_least: float
+    """budget: the same where those are fewer than there is room for; 0: none with less (default: 7.5e-05 NDC)"""
 
     grow_weight: Literal["edges", "errors", "gradient", "alike", "product"]
     """budget: what candidates are drawn by (default: edges)"""

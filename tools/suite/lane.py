@@ -25,6 +25,7 @@ from hardsplat.gpu.probe import open_device
 from hardsplat.io.scene import Scene, View, load_images, load_scene
 from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.keeping import Keeping
+from hardsplat.train.photographs import Photographs
 from hardsplat.train.trainer import Run as Training
 from tools.suite.plan import Plan, Run
 
@@ -96,7 +97,7 @@ def train(run: Run, device: Device, scene: Scene, folder: Path) -> dict:
     numbers = {"key": run.key, "preset": run.preset, "scene": run.scene, "seed": run.seed, "config": run.config, "overrides": run.overrides}
     begun = time.perf_counter()
     try:
-        metrics = Measuring(run.settings(folder, result), device=device, scene=scene).train()
+        metrics = Measuring(run.settings(folder, result), device=device, photographs=Photographs(scene)).train()
     except UserError as error:
         return numbers | {"error": str(error)}
     except Exception as error:  # whatever it is, the other runs go on

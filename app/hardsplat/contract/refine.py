@@ -39,6 +39,7 @@ REFINE = Subsystem(
             Field("first_step", "uint", "budget: step at which growth begins"),
             Field("last_step", "uint", "budget: step at which growth ends"),
             Field("grow_absolute", "float", "budget: mean absolute gradient above which a splat may be split, NDC units"),
+            Field("grow_least", "float", "budget: that where splats with larger ones are fewer than there is room for, NDC units"),
             Field("split_offset", "float", "budget: distance of the children from their parent's mean, standard deviations along its longest axis"),
             Field("split_long", "float", "budget: scale of a child along that axis over its parent's"),
             Field("split_short", "float", "budget: scale of a child along the other axes over its parent's"),

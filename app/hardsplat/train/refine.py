@@ -104,6 +104,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     settings["extent"], settings["noise_lr"] = extent, noise / extent**2
     settings["budget"], settings["first_step"], settings["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     settings["grow_absolute"], settings["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
+    settings["grow_least"] = min(config.grow_least, config.grow_absolute) or config.grow_absolute
     settings["thinned"] = config.prune_to ** (1 / THINNINGS)
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
         settings[name] = getattr(config, name)

@@ -1,5 +1,6 @@
 // Draws candidates for splits without replacement, with probabilities by weight: each draws an exponential number over its weight, and the least win
 // (Efraimidis & Spirakis 2006). Numbers are sorted into classes of equal width in their logarithm, which are counted.
+// Splats with smaller gradients follow behind all others, for when those are fewer than there is room for.
 #include "common.glsl"
 #include "contract/refine.glsl"
 #include "random.glsl"
@@ -13,7 +14,7 @@ BUFFER_tickets(writeonly)
 BUFFER_ticket_counts(restrict)
 
 const uint EDGES = 0u, ERRORS = 1u, GRADIENT = 2u, ALIKE = 3u, PRODUCT = 4u;
-const float CLASSES_AN_OCTAVE = 32.0;
+const float CLASSES_AN_OCTAVE = 32.0, OCTAVES_BEHIND = 32.0;
 
 float weight_of(ScoreStat s) {
     uint by = refine_settings.weight_by;
@@ -25,12 +26,12 @@ void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
     ScoreStat stat = score_stats[g];
-    bool grows = stat.views > 0.0 && stat.grad >= refine_settings.grow_absolute * stat.views;
+    bool strong = stat.grad >= refine_settings.grow_absolute * stat.views, grows = stat.views > 0.0 && (strong || stat.grad >= refine_settings.grow_least * stat.views);
     float weight = grows ? weight_of(stat) : 0.0;
     uint ticket = NO_TICKET;
     if (weight > 0.0) {
         float drawn = -log(1.0 - random_uniform(uvec4(frame.seed, frame.step, g, DRAW_TICKET)).x) / weight;
-        ticket = uint(clamp((log2(max(drawn, 1e-30)) + 64.0) * CLASSES_AN_OCTAVE, 0.0, float(TICKETS - 1u)));
+        ticket = uint(clamp((log2(max(drawn, 1e-30)) + 64.0 + (strong ? 0.0 : OCTAVES_BEHIND)) * CLASSES_AN_OCTAVE, 0.0, float(TICKETS - 1u)));
         atomicAdd(ticket_counts[ticket], 1u);
     }
     tickets[g] = ticket;

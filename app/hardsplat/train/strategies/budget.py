@@ -26,7 +26,7 @@ from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, THINNINGS, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
-SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 4_000, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
+SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
 _IN_HOLES = {"tickets": "holes"}
 _TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "score_stats")
 
