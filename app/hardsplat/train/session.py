@@ -134,7 +134,6 @@ class Session(BatchedSession):
             if name not in rest:
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
-        self._tell()
 
     def snapshot(self) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight."""
@@ -185,21 +184,15 @@ class Session(BatchedSession):
             n = self.items[q.of]
             for name in (q.name, q.moments):
                 self.parameters.write(name, np.zeros_like(self.parameters.read(name, self.parameters.items(name, n))))
-        self._tell()
-
-    def _tell(self) -> None:
-        """Says to the device what steps go by, from the next one on."""
-        config = self.config
-        if config.exposure_until and self.step >= config.exposure_until:
-            config = replace(config, exposure="none")  # whose numbers rest
-        for name, told in schedules(config, self.extent, self.capture.frozen).items():
-            self._shared[name].upload(told)
+        told = schedules(replace(self.config, exposure="none"), self.extent, self.capture.frozen)
+        self._shared["rate_plans"].upload(told["rate_plans"])
 
     def reschedule(self, config: TrainConfig) -> None:
         """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""
         self.drain()
         self.config = replace(config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer)
-        self._tell()
+        for name, told in schedules(self.config, self.extent, self.capture.frozen).items():
+            self._shared[name].upload(told)
         self._drawn.record()
 
     # -- running ---------------------------------------------------------------------------------------------------------------
