@@ -40,7 +40,6 @@ from hardsplat.train.step import allocate_step, allocate_weights, schedules
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.views import Views, packed_cameras
 from hardsplat.trained import Of
-from hardsplat.variants.exposures import EXPOSURES
 
 GROUP = contract.CONSTANTS["GROUP"]
 
@@ -176,16 +175,6 @@ class Session(BatchedSession):
         terms = self.terms(self.capacity)
         self.weights = terms["weight"].astype(np.float64)
         self._shared["loss_terms"].upload(terms)
-
-    def drop_exposures(self) -> None:
-        """Leaves exposures as they are at first from the next step on, so that splats learn what photographs show on average."""
-        self.drain()
-        for q in EXPOSURES[self.config.exposure].quantities:
-            n = self.items[q.of]
-            for name in (q.name, q.moments):
-                self.parameters.write(name, np.zeros_like(self.parameters.read(name, self.parameters.items(name, n))))
-        told = schedules(replace(self.config, exposure="none"), self.extent, self.capture.frozen)
-        self._shared["rate_plans"].upload(told["rate_plans"])
 
     def reschedule(self, config: TrainConfig) -> None:
         """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""
