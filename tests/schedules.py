@@ -30,9 +30,10 @@ from tests.training import open_session, settings
 TRAINED = {
     "hardware": {},
     "hardware, pixels": {"block": "1x1", "state_format": "float32"},
-    "hardware, segments": {"segments": 2, "format": "float32", "moments": "bfloat16"},
+    "hardware, segments": {"images": "host", "segments": 2, "format": "float32", "moments": "bfloat16"},
+    "hardware, cells": {"cells": "16", "shape": "box", "segments": 2},
     "hardware, programmable": {"blending": "programmable", "reduction": "atomic"},
-    "tiled": {"rasterizer": "tiled", "visible_adam": True},
+    "tiled": {"rasterizer": "tiled", "visible_adam": True, "images": "host"},
     "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
     "tiled, gather": {"rasterizer": "tiled", "tile_backward": "gather", "moments": "bfloat16"},
     "affine": {"rasterizer": "tiled", "exposure": "affine"},
@@ -44,6 +45,7 @@ TRAINED = {
     "depths, gather": {"depth_lambda": 0.1, "rasterizer": "tiled", "tile_backward": "gather", "pose_opt": True},
     "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
     "order-free": {"gradient": "order-free", "gradient_draws": 2, "strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
+    "order-free, between": {"gradient": "order-free", "gradient_estimate": "between", "least_weight": 1e-3, "strategy": "budget", "score_every": 1, "refine_start_iter": 0},
     "order-free, depths": {"gradient": "order-free", "depth_lambda": 0.1, "strategy": "none", "gradient_samples": "1"},
     "order-free, pairs": {"gradient": "order-free", "gradient_estimate": "pairs", "gradient_draws": 2, "strategy": "mcmc", "init_opa": 0.5},
     "order-free, one sample": {"gradient": "order-free", "gradient_estimate": "pairs", "gradient_samples": "1", "reduction": "atomic", "strategy": "none"},
@@ -51,7 +53,7 @@ TRAINED = {
     "budget, tiled": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0, "rasterizer": "tiled", "tile_backward": "gather"},
     "stochastic": {"gradient": "stochastic", "strategy": "mcmc", "gradient_pairs": 2, "init_opa": 0.5},
     "stochastic, draws": {"gradient": "stochastic", "strategy": "none", "gather": "draw"},
-    "stochastic, tiled": {"gradient": "stochastic", "strategy": "none", "rasterizer": "tiled"},
+    "stochastic, tiled": {"images": "host", "gradient": "stochastic", "strategy": "none", "rasterizer": "tiled"},
 }
 
 

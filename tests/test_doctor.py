@@ -12,6 +12,7 @@ from hardsplat.errors import UserError
 from hardsplat.footprint import bytes_per_splat, needs
 from hardsplat.gpu import capabilities, context, probe, shader
 from hardsplat.raster import BACKENDS
+from hardsplat.raster.sinks import moments_of
 from hardsplat.train.capacity import fitting
 from hardsplat.train.loss import allocate_loss
 from hardsplat.variants.moments import MOMENT_FORMATS
@@ -128,11 +129,11 @@ def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lackin
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, moments):
     """Where memory is what bounds them, and where the largest buffer is."""
-    streamed = SimpleNamespace(streamed=True)
+    streamed = SimpleNamespace(device_bytes=0)
     for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
         monkeypatch.setattr(device, "memory_bytes", memory)
         monkeypatch.setattr(device, "max_buffer", buffer)
-        when = f" with --rasterizer {rasterizer}" + (f" --moments {moments}" if moments != "float32" else "") + ";"
+        when = f" with --rasterizer {rasterizer}" + (f" --moments {moments}" if moments != moments_of(device, "auto") else "") + ";"
         said = next(line for line in doctor._limits(device) if when in line)
         wanted = fitting(device, TrainConfig(rasterizer=rasterizer, moments=moments), streamed)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said

@@ -10,6 +10,7 @@ from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.refine import refine_settings
+from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, rate_plans, record_begin, record_end, step_settings, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"]
@@ -25,9 +26,10 @@ class Steps:
         sizes = {"step_settings": 1, "frame": 1, "camera": 1, "views": views, "schedule": HISTORY, "rate_plans": planes, "rates": planes, "moved_planes": 1}
         sizes |= {"counts": 1, "indirect": 1, "loss_terms": 1, "term_sums": 1, "history": HISTORY}
         self.resources = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
-        run = build_all(device, SCHEDULE_PASSES)
+        run = build_all(device, [*SCHEDULE_PASSES, *SORT_PASSES[:1]])
         self.begin, self.end = Recorder(device, self.resources), Recorder(device, self.resources)
         record_begin(self.begin, run)
+        self.begin.run(run["sizes"], threads=(1,))
         record_end(self.end, run)
         self.begin.end()
         self.end.end()
@@ -155,7 +157,7 @@ def test_settings_hold_the_config():
     """Every field of every struct that the GPU is told, of settings none of which is 0."""
     budget = {"strategy": "budget", "grow_weight": "errors", "prune_to": 0.5, "grow_noise": 1.0}
     config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9, l2_share=0.25, **budget)
-    step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane)
+    step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane, True)
     refine, terms, adam = refine_settings(config, EXTENT), loss_terms(config, EXTENT, sh_degree=3, capacity=1000), adam_settings(0.9, 0.999, 1e-15)
     assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1
     assert adam["eps"] == np.float32(1e-15) and adam["beta2"] == np.float32(0.999)

@@ -100,7 +100,19 @@ def test_antialiased_runs_say_so_and_are_measured_so(on_device, scene, tmp_path)
     assert abs(evaluate_run(str(tmp_path / "alone" / "plain.ply"), str(scene))["psnr"] - psnr) > 0.1
 
 
-@pytest.mark.parametrize("images", ["gpu", "stream"])
+@pytest.mark.parametrize("mode", ["host", "stream"])
+def test_photographs_train_alike_wherever_they_are(device, scene, mode):
+    """Steps from host memory are those from the device's, bit for bit, with sizes that are no multiples of words too."""
+    states = []
+    for images in ("gpu", mode):
+        session = open_session(device, settings(scene, images=images, data_factor=3, rasterizer="tiled", deterministic=True))
+        session.run(3)
+        states.append(session.snapshot())
+        session.destroy()
+    assert same_state(*states)
+
+
+@pytest.mark.parametrize("images", ["gpu", "host", "stream"])
 def test_a_session_shows_smaller_photographs(device, scene, images):
     """The first step on photographs of half the size is the one of a run that has no larger ones."""
     small = load_scene(scene, 2)
@@ -186,7 +198,7 @@ def test_metrics_are_plausible(run):
     assert all(ms >= 0 for ms in m["stage_ms"].values()) and m["step_ms"] == pytest.approx(sum(m["stage_ms"].values()))
     chosen = m["variants"]
     assert (chosen["format"], chosen["state_format"]) == ("float16", "float16") and chosen["block"] in BLOCKS and chosen["ordering"] in ORDERINGS
-    assert set(chosen) == {"format", "state_format", "blending", "reduction", "ordering", "atomics", "quads", "block", "shape", "segments"}
+    assert set(chosen) == {"format", "state_format", "blending", "reduction", "ordering", "atomics", "quads", "block", "shape", "cells", "segments"}
     memory = m["memory_bytes"]
     # SH degree 1: 23 floats a splat; Adam keeps two moments of each
     assert memory["parameters"] >= m["splats"] * 23 * 4 and memory["optimizer"] == 2 * memory["parameters"]
@@ -431,9 +443,9 @@ def test_the_ring_holds_the_photographs_of_two_batches(on_device, scene, tmp_pat
     rings = []
 
     class Watched(Photos):
-        def __init__(self, device, images, mode, ring):
+        def __init__(self, device, images, mode, ring, fetches):
             rings.append(ring)
-            super().__init__(device, images, mode, ring)
+            super().__init__(device, images, mode, ring, fetches)
 
     monkeypatch.setattr("hardsplat.train.trainer.Photos", Watched)
     train(settings(scene, tmp_path, max_steps=1, batch_steps=7, images="stream"))

@@ -15,7 +15,7 @@ from hardsplat.train.start import initial_gaussians
 from hardsplat.train.views import Views
 
 SMALL = dict(
-    strategy="adaptive", rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=()
+    strategy="adaptive", rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=(), moments="float32"
 )
 
 
@@ -28,7 +28,7 @@ def open_session(device, config: TrainConfig, batches: list | None = None) -> Se
     """A session with the scene's first splats at step 0. batches: gets the BatchResult of each."""
     scene = load_scene(config.data_dir, config.data_factor, config.test_every, config.mask_mode)
     views = [scene.views[i] for i in scene.train]
-    photos = Photos(device, [v.load() for v in views], config.images, ring=2 * config.batch_steps)
+    photos = Photos(device, [v.load() for v in views], config.images, ring=2 * config.batch_steps, fetches=not config.depth_lambda)
     on_batch = (lambda result: None) if batches is None else batches.append
     known = [np.random.default_rng(i).uniform(0, 1, (v.camera.height, v.camera.width)) for i, v in enumerate(views)] if config.depth_lambda else None
     session = Session(device, config, Views([v.camera for v in views], canvas_of(scene), scene.extent, [v.number for v in views], known), photos, on_batch)

@@ -131,12 +131,14 @@ def _probe(device) -> str:
 
 def _limits(device) -> list[str]:
     from hardsplat.raster import BACKENDS
+    from hardsplat.raster.sinks import moments_of
 
-    rooms = [_room(device, name, "float32", f"with --rasterizer {name}") for name in BACKENDS]
+    usual = moments_of(device, "auto")
+    rooms = [_room(device, name, usual, f"with --rasterizer {name}") for name in BACKENDS]
     rooms += [
         _room(device, name, moments, f"with --rasterizer {name} --moments {moments}")
         for moments, row in MOMENT_FORMATS.items()
-        if row.nbytes < 4 and not device.capabilities.missing(row.needs)
+        if moments != usual and not device.capabilities.missing(row.needs)
         for name in BACKENDS
     ]
     return [

@@ -80,7 +80,7 @@ def purposes() -> dict[str, tuple[str, ...]]:
             *(name for kind in kinds for name in trained.gradients(kind, stored=True)),
         ),
         "loss": ("ssim_grads", "loss_sums", "loss_differences", "exposure_sums", "disparities", "depth_shares", "depth_settings"),
-        "photographs": ("photos",),
+        "photographs": ("photos", "photographs"),
         "mesh": ("vertices", "uvs", "corners", "texels", "neighbours", "bends", "mesh_sums", "adam_vertices", "adam_texels", "ids", "ids_minus", "depth"),
     }
 

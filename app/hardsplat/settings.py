@@ -19,8 +19,8 @@ class TrainSettings(TypedDict, total=False):
     test_every: int
     """hold out every N-th image by sorted file name, where the scene has no test split; 0: none (default: 8)"""
 
-    images: Literal["auto", "gpu", "stream"]
-    """keep training images on the GPU or stream them; auto: by memory (default: auto)"""
+    images: Literal["auto", "gpu", "host", "stream"]
+    """keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory (default: auto)"""
 
     background: Literal["black", "white", "random"]
     """colour behind the splats (default: black)"""
@@ -124,11 +124,17 @@ class TrainSettings(TypedDict, total=False):
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
+    cells: Literal["auto", "none", "16", "64"]
+    """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
+
     segments: int
     """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
 
     least_transmittance: float
     """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
+
+    least_weight: float
+    """order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
 
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
@@ -202,14 +208,14 @@ class TrainSettings(TypedDict, total=False):
     adam_eps: float
     """Adam: keeps the division finite (default: 1e-15)"""
 
-    moments: Literal["float32", "bfloat16"]
-    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact (default: float32)"""
+    moments: Literal["auto", "bfloat16", "float32"]
+    """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
 
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
 
-    gradient_estimate: Literal["auto", "weights", "pairs"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
+    gradient_estimate: Literal["auto", "weights", "pairs", "between"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
 
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
     """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""
@@ -498,11 +504,17 @@ class RasterizerOptions(TypedDict, total=False):
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
+    cells: Literal["auto", "none", "16", "64"]
+    """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
+
     segments: int
     """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
 
     least_transmittance: float
     """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
+
+    least_weight: float
+    """order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
 
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
@@ -510,8 +522,8 @@ class RasterizerOptions(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
 
-    gradient_estimate: Literal["auto", "weights", "pairs"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
+    gradient_estimate: Literal["auto", "weights", "pairs", "between"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
 
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
     """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""

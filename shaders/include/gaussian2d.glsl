@@ -30,6 +30,7 @@ void d_gaussian(vec3 conic, vec2 first, vec3 second, out vec2 d_mean, out vec3 d
 
 // exp(-1/2 d^T cov^-1 d), d = mean - pixel centre, px.
 float gaussian(vec2 d, vec3 conic) {
+    const float PER_LOG = -0.5 / log(2.0);
     float t = d.x + conic.y * d.y;
-    return exp(-0.5 * (conic.x * t * t + conic.z * d.y * d.y));
+    return exp2(PER_LOG * (conic.x * (t * t) + conic.z * (d.y * d.y)));  // squares, since the moments of the backward pass have them too
 }

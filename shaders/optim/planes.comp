@@ -4,8 +4,9 @@
 #include "common.glsl"
 #include "contract/trained.glsl"
 
-const uint LANES = 3u * GROUP / 4u;  // one for four floats of GROUP vec3, of which most planes are
-layout(local_size_x = LANES) in;
+layout(local_size_x = 192) in;  // one for four floats of GROUP vec3, of which most planes are
+layout(local_size_x_id = 25) in;
+const uint LANES = gl_WorkGroupSize.x;  // at most GROUP
 layout(constant_id = 0) const bool VISIBLE_ONLY = false;  // items that are not seen are left alone instead
 
 UNIFORM_planes
@@ -32,7 +33,7 @@ uvec4 items_at(uint i, uint width) {
 
 // begin_gradients(plane, first item of the workgroup, items), gradients_of(...), stand_already(...)
 #include <gradient>
-// begin_sink(), sink(...) for every four numbers, end_sink(...)
+// begin_sink(), sink(...) for every four numbers, or sink_two(...) for two times four, end_sink(...)
 #include <sink>
 
 void main() {
@@ -43,6 +44,10 @@ void main() {
     uint first = first_item / 4u * plane.width, behind = (min(GROUP, items - first_item) * plane.width + 3u) / 4u;
     begin_gradients(plane, first_item, items);
     begin_sink();
-    for (uint t = gl_LocalInvocationID.x; t < behind; t += LANES) sink(plane, plane_index, first + t, items_at(first + t, plane.width), items);
+    for (uint t = gl_LocalInvocationID.x; t < behind; t += 2u * LANES) {
+        uint i = first + t, k = i + LANES;
+        if (t + LANES < behind) sink_two(plane, plane_index, i, items_at(i, plane.width), k, items_at(k, plane.width), items);
+        else sink(plane, plane_index, i, items_at(i, plane.width), items);
+    }
     end_sink(plane, plane_index);
 }

@@ -19,10 +19,11 @@ void store_terms(Plane plane, uint plane_index, float own[MOST_TERMS]) {
         if (!has_term(plane, i)) continue;
         uint t = gl_LocalInvocationID.x;
         term_lines[t] = own[i - FIRST_PARAMETER_TERM];
-        if (t + LANES < GROUP) term_lines[t + LANES] = 0.0;
-        for (uint half_size = GROUP / 2u; half_size > 0u; half_size >>= 1u) {
+        for (uint n = LANES; n > 1u;) {
+            uint kept = (n + 1u) / 2u;
             barrier();
-            if (t < half_size) term_lines[t] += term_lines[t + half_size];
+            if (t + kept < n) term_lines[t] += term_lines[t + kept];
+            n = kept;
         }
         uint block = gl_WorkGroupID.z * gl_NumWorkGroups.y + gl_WorkGroupID.y;
         if (t == 0u) term_sums[(loss_terms.first[i] + plane.within) * loss_terms.groups + block] = term_lines[0];
@@ -36,24 +37,41 @@ void begin_sink() {
     for (uint i = 0u; i < MOST_TERMS; ++i) terms_here[i] = 0.0;
 }
 
-void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
-    float rate = rates[plane_index];
-    if (rate == 0.0) return;  // it rests, moments too
-    any_value_plane values = any_value_plane(plane.value);
-    any_moment_plane first = any_moment_plane(plane.first), second = any_moment_plane(plane.second);
-    // It begins to read what is its own, which comes from farther away, before it asks for the gradient.
-    vec4 p0 = values.at[i], m0 = loaded(first.at[i]), v0 = loaded(second.at[i]);
-    vec4 d = gradients_of(plane, plane_index, i, item, items) + d_parameter_terms(plane, p0, items);
-    vec4 p = p0, m = m0, v = v0;
-    adam(p, m, v, d, rate);
+struct Stored { vec4 value, first, second; };
+
+Stored stored_of(Plane plane, uint i) {
+    return Stored(any_value_plane(plane.value).at[i], loaded(any_moment_plane(plane.first).at[i]), loaded(any_moment_plane(plane.second).at[i]));
+}
+
+void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate, Stored before, vec4 gradient) {
+    vec4 d = gradient + d_parameter_terms(plane, before.value, items);
+    Stored after = before;
+    adam(after.value, after.first, after.second, d, rate);
     for (uint t = FIRST_PARAMETER_TERM; t < PARAMETER_TERMS_END; ++t)
-        if (has_term(plane, t)) terms_here[t - FIRST_PARAMETER_TERM] += dot(mix(vec4(0.0), term_value(t, p0), lessThan(item, uvec4(items))), vec4(1.0));
+        if (has_term(plane, t)) terms_here[t - FIRST_PARAMETER_TERM] += dot(mix(vec4(0.0), term_value(t, before.value), lessThan(item, uvec4(items))), vec4(1.0));
     bvec4 taken = VISIBLE_ONLY ? visible(item, items) : lessThan(item, uvec4(items));
     // The noise of rounding knows the place within the plane and which plane that is, and no stride: a resumed run may have another capacity.
     uvec4 noise = rounding_noise(uvec4(frame.seed, frame.step, i, DRAW_ROUNDING + plane_index));
-    values.at[i] = mix(p0, p, taken);
-    first.at[i] = stored(mix(m0, m, taken), noise.xy);
-    second.at[i] = stored(mix(v0, v, taken), noise.zw);
+    any_value_plane(plane.value).at[i] = mix(before.value, after.value, taken);
+    any_moment_plane(plane.first).at[i] = stored(mix(before.first, after.first, taken), noise.xy);
+    any_moment_plane(plane.second).at[i] = stored(mix(before.second, after.second, taken), noise.zw);
+}
+
+// It begins to read what is its own, which comes from farther away, before it asks for the gradients; and all that is read comes before anything is written.
+void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
+    float rate = rates[plane_index];
+    if (rate == 0.0) return;  // it rests, moments too
+    Stored before = stored_of(plane, i);
+    take_step(plane, plane_index, i, item, items, rate, before, gradients_of(plane, plane_index, i, item, items));
+}
+
+void sink_two(Plane plane, uint plane_index, uint i, uvec4 item, uint k, uvec4 item_k, uint items) {
+    float rate = rates[plane_index];
+    if (rate == 0.0) return;
+    Stored before = stored_of(plane, i), before_k = stored_of(plane, k);
+    vec4 gradient = gradients_of(plane, plane_index, i, item, items), gradient_k = gradients_of(plane, plane_index, k, item_k, items);
+    take_step(plane, plane_index, i, item, items, rate, before, gradient);
+    take_step(plane, plane_index, k, item_k, items, rate, before_k, gradient_k);
 }
 
 void end_sink(Plane plane, uint plane_index) { store_terms(plane, plane_index, terms_here); }

@@ -2,9 +2,10 @@
 // spread through its pixels into the gradients of others.
 #include "common.glsl"
 #include "contract/trained.glsl"
-#include "contract/sort.glsl"
+#include "sort/depth_key.glsl"
 
 layout(local_size_x = GROUP) in;
+layout(local_size_x_id = 24) in;  // at most GROUP, of which a workgroup has the splats
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the place of the colour
 
@@ -26,7 +27,7 @@ BUFFER_keys(writeonly)
 #include <kept>
 
 vec3 color;
-mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
+mat3 d_direction;  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
 
 // Adds coefficients first, first + 1, ... of the higher bands: all are read before one is waited for.
 void add_bands(uint first, const uint count, uint g, vec3 n) {
@@ -38,9 +39,7 @@ void add_bands(uint first, const uint count, uint g, vec3 n) {
     }
 }
 
-void main() {
-    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
-    if (g >= counts.splats) return;
+void project_one(uint g) {
     float opacity = opacity_of(g);
     vec3 mean = means(g), scale = scale_of(g);
     vec4 quat = quats(g);
@@ -53,6 +52,7 @@ void main() {
     if (!splat2d_of(mean, quat, scale, opacity, o, s)) return;
 
     color = vec3(0.5);
+    d_direction = mat3(0.0);
     if (DEPTH) {
         color = vec3(o.p.z, 1.0, 0.0);
     } else {
@@ -66,6 +66,11 @@ void main() {
     if (!finite(vec4(color, 0.0))) return;
     splats2d[g] = s;
     colors2d[g] = vec4(max(color, vec3(0.0)), opacity);
-    keys[g] = floatBitsToUint(o.p.z);
+    keys[g] = depth_key(o.p.z, frame.near_plane);
     keep(g, color, d_direction);
+}
+
+void main() {
+    uint first = group_index() * GROUP, behind = min(first + GROUP, counts.splats);
+    for (uint g = first + gl_LocalInvocationID.x; g < behind; g += gl_WorkGroupSize.x) project_one(g);
 }

@@ -1,7 +1,6 @@
 // The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone leaves every tile's splats in depth order; and how often the
 // first digit of that sort occurs in a block of them. A workgroup has a block of pairs. It finds the splats that they are of, and where the pairs of each begin, by looking at all of them at
 // once; a thread then finds the splat of a pair among those: however many pairs one splat has, threads do alike.
-#extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
@@ -50,28 +49,15 @@ void main() {
     if (ranks <= MOST)
         for (uint i = t; i < ranks; i += GROUP) firsts[i] = first_pair(base + i);
     begin_histogram();
-    uint pairs[SORT_ROWS], low[SORT_ROWS];  // the last splat that begins at or before each pair
-    [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row) {
-        pairs[row] = begin + row * GROUP + t;
-        low[row] = 0u;
-    }
-    for (uint span = ranks; span > 1u;) {
-        uint part = span / 2u;
-        [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row)
-            if ((ranks <= MOST ? firsts[low[row] + part] : first_pair(base + low[row] + part)) <= pairs[row]) low[row] += part;
-        span -= part;
-    }
-    TileSplat splats[SORT_ROWS];
-    TileReach reaches_of[SORT_ROWS];
-    [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row) {
-        splats[row] = tile_splats[base + low[row]];
-        reaches_of[row] = tile_reaches[base + low[row]];
-    }
-    [[unroll]] for (uint row = 0u; row < SORT_ROWS; ++row) {
-        if (pairs[row] >= behind) continue;
-        uint rank = base + low[row], tile = tile_at(ellipse_of(splats[row], reaches_of[row]), pairs[row] - pair_sums[rank / GROUP] - reaches_of[row].first);
-        pair_tiles[pairs[row]] = tile;
-        pair_splats[pairs[row]] = rank;
+    for (uint pair = begin + t; pair < behind; pair += GROUP) {
+        uint low = 0u, high = ranks;  // the last splat that begins at or before the pair
+        while (high - low > 1u) {
+            uint middle = (low + high) / 2u;
+            if ((ranks <= MOST ? firsts[middle] : first_pair(base + middle)) <= pair) low = middle; else high = middle;
+        }
+        uint rank = base + low, tile = tile_at(ellipse_of(tile_splats[rank], tile_reaches[rank]), pair - first_pair(rank));
+        pair_tiles[pair] = tile;
+        pair_splats[pair] = rank;
         count_digit(digit_of(tile));
     }
     end_histogram(group_index());

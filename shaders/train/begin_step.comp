@@ -38,7 +38,7 @@ void main() {
     if (t > 0u) return;
     uvec2 scheduled = schedule[step % HISTORY];
     Camera view = focused(posed(views[scheduled.x], scheduled.x));
-    view.photo = scheduled.y;
+    view.photo = step_settings.fetched == 1u ? 0u : scheduled.y;
     camera = view;
     frame.background = background(step);
     frame.near_plane = step_settings.near_plane;

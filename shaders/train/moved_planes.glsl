@@ -1,5 +1,5 @@
-// <moved> of train/begin_step.comp: the planes of splats that move in this step, and the work that this makes. Every thread must call it, with its plane.
-BUFFER_counts(readonly)
+// <moved> of train/begin_step.comp: the planes of splats that move in this step, and how many; sort/sizes.comp says how much work each is. Every thread must call it,
+// with its plane.
 BUFFER_indirect(writeonly)
 BUFFER_moved_planes(writeonly)
 
@@ -14,5 +14,5 @@ void list_moved(bool moves) {
     if (t < gl_WorkGroupSize.x - 1u) return;
     place += uint(moves);
     moved_planes.count = place;
-    indirect.planes = uvec3(place, fold((counts.splats + GROUP - 1u) / GROUP).xy);
+    indirect.planes.x = place;
 }

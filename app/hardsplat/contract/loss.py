@@ -10,6 +10,7 @@ LOSS = Subsystem(
     constants={
         "SSIM_RADIUS": Constant(5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
         "MAX_TERMS": Constant(MAX_TERMS, "uint", "terms that a loss can have"),
+        "LOSS_TILE": Constant(32, "uint", "side in pixels of the tiles that passes take which go down columns"),
         "IGNORED": Constant(0x00FFFFFF, "uint", "word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it"),
     },
     structs={
@@ -38,6 +39,7 @@ LOSS = Subsystem(
             ("photograph bytes",),
             "photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all",
         ),
+        BufferSpec(119, "photographs", "uint", ("photograph bytes",), "in host memory: all photographs, where `photos` has the one of the step; each begins at a multiple of four pixels"),
         BufferSpec(71, "ssim_grads", "float", (9, "pixels"), "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
         BufferSpec(
             72,

@@ -16,6 +16,7 @@ TRAIN = Subsystem(
             Field("beta1", "float", "Adam: decay of the first moments"),
             Field("beta2", "float", "Adam: decay of the second moments"),
             Field("splat_planes", "uint", "planes of splats, the first ones of rate_plans"),
+            Field("fetched", "uint", "1 where `photos` has the photograph of the step alone"),
         ),
         "AdamSettings": (
             Field("beta1", "float", "decay of the first moments"),

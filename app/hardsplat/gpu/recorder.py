@@ -54,6 +54,7 @@ class Recorder:
         self._computes = True  # all since the last barrier for everything
         self._resized = False  # work sizes were written since the last barrier that shows them to dispatches
         self._schedule = schedule()
+        self._beside: dict[str, Callable[[Recorder], None]] = {}
         self._group: list[Callable[[], None]] = []  # what was recorded since the last barrier, where it is not recorded at once
         vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
         barrier(self.commands)
@@ -100,6 +101,8 @@ class Recorder:
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
         self.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None, pipeline.apart)
+        if record := self._beside.pop(owner.name, None):
+            record(self)
 
         def emit() -> None:
             self._label(owner.name)
@@ -114,6 +117,16 @@ class Recorder:
             self.mark(owner.name)
 
         self._emit(emit)
+
+    def beside(self, name: str, record: Callable[[Recorder], None]) -> None:
+        """Records something to run beside the next pass of that name, before which no other pass waits for it. It touches nothing that the pass writes."""
+        self._beside[name] = record
+
+    def end_beside(self) -> None:
+        """Records now what waits for a pass that has not come."""
+        waiting, self._beside = list(self._beside.values()), {}
+        for record in waiting:
+            record(self)
 
     def _emit(self, emit: Callable[[], None]) -> None:
         """Records something now, or with what else stands between two barriers."""

@@ -9,12 +9,13 @@ from hardsplat import contract, trained
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.resolve import resolve
+from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.trained import Of
 from hardsplat.variants.moments import MOMENT_FORMATS, MomentFormat
 
 _PLANE_shN = next(place.plane for place in trained.places() if place.quantity.name == "shN")  # the last of splats
 GROUP = contract.CONSTANTS["GROUP"]
+LANES = 192  # of a workgroup of optim/planes.comp
 _ITEMS: dict[Of, str] = {"splat": "splats", "photograph": "photographs", "camera": "cameras", "scene": "scene"}  # files that fill <items>
 
 
@@ -71,6 +72,11 @@ def resolve_moments(device: Device, wanted: str) -> MomentFormat:
     return resolve(device, "storage of moments", MOMENT_FORMATS, wanted, "--moments")
 
 
+def moments_of(device: Device, wanted: str) -> str:
+    """The name of resolve_moments."""
+    return name_of(MOMENT_FORMATS, resolve_moments(device, wanted))
+
+
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
     names = {"values": trained.values(kind), "moments": trained.moments(kind), "gradients": trained.gradients(kind, stored=True)}
     return tuple(name for what in sink.own for name in names[what] if not (sink.rows and name == trained.QUANTITIES["shN"].d))
@@ -89,7 +95,7 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
         reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
         writes=(*owned, *sink.writes),
         apart=sink.writes,
-        spec={"VISIBLE_ONLY": sink.visible_only, **spec},
+        spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **spec},
         slots={**_slots(sink, "splat"), "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
     )
 
@@ -118,7 +124,7 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
         reads=("frame", *trained.gradients(kind), *sink.reads, *owned),
         writes=(*owned, *sink.writes),
         apart=sink.writes,
-        spec={"FIRST_PLANE": first, "VISIBLE_ONLY": kind == "photograph"},
+        spec={"LOCAL_SIZE": LANES, "FIRST_PLANE": first, "VISIBLE_ONLY": kind == "photograph"},
         slots={**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
     )
 

@@ -1,9 +1,9 @@
-"""GPU radix sort of one 32-bit depth key per visible splat; the count stays on the GPU.
+"""GPU radix sort of one 24-bit depth key per visible splat (shaders/sort/depth_key.glsl); the count stays on the GPU.
 
-Least significant digit first, 4 digits of 8 bits, each scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs"
+Least significant digit first, 3 digits of 8 bits, each scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs"
 (IPDPS 2009), in the reduce-then-scan order of Merrill & Grimshaw, "High Performance and Scalable Radix Sorting" (Parallel Processing Letters 2011). What puts keys
 in order by one digit also counts the next one, at the places where the keys go, if that has many values: atomics on few addresses wait for one another (63 us for 22 on
-an H200), so the last digit, that of the exponent, has a pass that counts, as the first one has. Stable, so ties break by splat index; no assumption on forward progress,
+an H200), so the last digit, mostly of the exponent, has a pass that counts, as the first one has. Stable, so ties break by splat index; no assumption on forward progress,
 and none on subgroups unless `lanes` says how many they have.
 The first digit's passes read all splats and drop the culled ones, which is the compaction.
 
@@ -22,7 +22,7 @@ from hardsplat.gpu.recorder import Recorder
 RADIX = contract.CONSTANTS["RADIX"]
 BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
 WIDE = 32  # lanes of a subgroup from which keys are ranked by ballots
-_DIGITS, _BITS = 4, 8
+_DIGITS, _BITS = 3, 8
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
 
@@ -40,12 +40,12 @@ def digit_passes(
     counts_next: bool = False,
     **spec,
 ) -> list[ComputePass]:
-    """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back,
-    unless `swapped` says it: after an even number the order is in `order`. keys: the sorted keys are wanted too.
+    """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back; the last one
+    leaves the order in `order`. swapped: this digit goes from the alternative keys and order to the others, or back. keys: the sorted keys are wanted too.
     counted: somebody counted this digit. counts_next: its last pass counts the next one. command, lanes: as of sort_passes."""
-    swap = digit % 2 == 1 if swapped is None else swapped
     names = {each: (bind or {}).get(each, each) for each in (*_SWAP, "digit_counts")}
-    named = {each: names[_SWAP.get(each, each) if swap else each] for each in names}
+    turned = {"keys": digit % 2 == 1, "order": (digits - digit) % 2 == 1}
+    named = {each: names[_SWAP[each] if each in _SWAP and (turned[each.removesuffix("_alt")] if swapped is None else swapped) else each] for each in names}
     bind = {each: actual for each, actual in named.items() if each != actual}
     spec = {"SHIFT": bits * digit, "BITS": bits, "TURN": digit % 2, **spec}
     following = {**spec, "NEXT": counts_next}
@@ -64,7 +64,7 @@ def sort_passes(command: Mapping[str, int] = {}, lanes: int = 0) -> list[Compute
     """command: the draw that the visible splats are for, see app/hardsplat/variants/shapes.py; by default a list of six vertices a splat.
 
     lanes: of a subgroup, on a device that can count ballots; 0 for any device."""
-    sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"))
+    sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"), apart=("indirect",))
     last = _DIGITS - 1
     digits = (
         digit_passes("sort", d, _DIGITS, counted=0 < d < last, counts_next=d + 1 < last, FIRST=d == 0, command={} if d else command, lanes=lanes, bits=_BITS)

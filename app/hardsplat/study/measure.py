@@ -26,7 +26,7 @@ from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.hardware import HardwareOptions
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.raster.sinks import adam, plane_groups, resolve_moments
+from hardsplat.raster.sinks import adam, moments_of, plane_groups, resolve_moments
 from hardsplat.report.stages import STAGES, stage_of
 from hardsplat.study.floors import floor_bytes
 from hardsplat.study.tiles import ViewPairs, sort_memory
@@ -91,8 +91,8 @@ class Bench:
 
     def measure(self, rasterizer: str, options: dict) -> Measurement:
         """options: of the rasterizer, and `moments`. Raises UserError for what the device cannot run, OutOfMemory; nothing stays allocated."""
-        options = {"moments": "float32", **options}
-        moments = options.pop("moments")
+        options = {"moments": "auto", **options}
+        moments = moments_of(self.device, options.pop("moments"))
         moment_bytes = resolve_moments(self.device, moments).nbytes
         with ExitStack() as stack:
 
@@ -242,7 +242,7 @@ class Bench:
 
     def _exact(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
         """The reference, kept until another one is asked for."""
-        exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic", "gradient": "analytic", "least_transmittance": 1e-4}
+        exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic", "gradient": "analytic", "least_transmittance": 1e-4, "least_weight": 0.0, "cells": "none"}
         known = {f.name for f in fields(BACKENDS[rasterizer].options)}
         options = options | {name: value for name, value in exact.items() if name in known}
         key = (rasterizer, tuple(sorted(options.items())), view)

@@ -9,6 +9,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.pipelines import begin_all
 from hardsplat.raster import BACKENDS
+from hardsplat.raster.sinks import moments_of
 from hardsplat.train.capture import Capture
 from hardsplat.train.drawing import sink_of
 from hardsplat.train.loss import METRIC_PASSES
@@ -24,7 +25,7 @@ def build_ahead(device: Device, config: TrainConfig, names: Sequence[str], canva
     extent: of the scene, world units. lens: a variant of LENSES. cameras: how many took the photographs.
     Nothing is lost where it builds other passes: it builds those itself. Raises UserError for what the device cannot run.
     """
-    c = config
+    c = replace(config, moments=moments_of(device, config.moments))
     for name in names:
         backend = BACKENDS[name]
         options = replace(backend.options.of(replace(c, rasterizer=name)), lens=lens)

@@ -91,7 +91,7 @@ class Drawing:
         self._drawn_from = self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
         self._recorded = recorded = Recordings(s.device, self.resources)
-        step = Step(s.device, s.config, self.raster, s.capture, s.strategy, s.photos.pixel_bytes)
+        step = Step(s.device, s.config, self.raster, s.capture, s.strategy, s.photos.pixel_bytes, s.photos.fetched)
         self.sizes = recorded(step.record_sizes)
         self._batches.record(recorded, step.record, s.strategy.scores)
         self.actions = {name: recorded(record) for name, record in step.actions(s.parameters.capacity).items()}

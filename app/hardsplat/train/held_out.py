@@ -34,7 +34,7 @@ def refine_held_out(device: Device, config: TrainConfig, gaussians: Gaussians, s
     )  # fmt: skip
     cameras = [view.camera for view in views]
     canvas = max(c.width for c in cameras), max(c.height for c in cameras)
-    photos = Photos(device, list(load_images(views, progress=not config.quiet)), config.images, ring=2 * config.batch_steps)
+    photos = Photos(device, list(load_images(views, progress=not config.quiet)), config.images, ring=2 * config.batch_steps, fetches=True)
     session = Session(device, config, Views(cameras, canvas, scene.extent, [view.number for view in views]), photos, lambda batch: None, frozen=True)
     try:
         first = Checkpoint.initial(gaussians, config.sh_degree, session.items)

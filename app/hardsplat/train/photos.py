@@ -1,15 +1,20 @@
-"""Training photographs as the loss reads them: RGB8, or RGBA8 where one has alpha or a mask; on the GPU when they fit, else a ring in host memory that the GPU reads."""
+"""Training photographs as the loss reads them: RGB8, or RGBA8 where one has alpha or a mask. All of them are on the GPU, or all in host memory from where each step fetches
+its own, or a ring in host memory has those of the next steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hardsplat.errors import UserError
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import ComputePass, Pipeline
+from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.formats.base import ahead
 
 _TOGETHER = 16 << 20  # bytes of photographs that are copied at a time
+_FETCHERS = 64  # workgroups that fetch a photograph: enough for the bus, few enough to leave the device to the pass beside them
+BESIDE = "draw"  # the pass that a photograph is fetched beside: long enough, and before the loss
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
 
 
@@ -20,24 +25,48 @@ def pack(image: np.ndarray) -> np.ndarray:
     return rgba.view(np.uint32).reshape(-1)
 
 
-class Photos:
-    """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once. mode: auto, gpu or stream.
+def fetch_pass(photo_bytes: int) -> ComputePass:
+    """photo_bytes: of a pixel."""
+    return ComputePass("fetch", "train/fetch.comp", reads=("schedule", "frame", "camera", "photographs"), writes=("photos",), spec={"PHOTO_BYTES": photo_bytes})
 
-    `place(step, view)` gives the first pixel of a view's photograph in `buffer`; when streaming it writes the photograph there first,
-    so the step that used the same place `ring` steps ago must be done.
+
+def record_fetch(recorder: Recorder, fetch: Pipeline) -> None:
+    """photographs -> the one of this step in `photos`, which camera.photo is 0 for."""
+    recorder.run(fetch, groups=(_FETCHERS, 1, 1))
+
+
+class Photos:
+    """images: as View.load() has them, sizes may differ. ring: steps that may be in flight at once. mode: auto, gpu, host or stream. fetches: the steps have a fetch_pass, which
+    `host` takes; without one that is `gpu`. auto: `host` where the device has memory of its own and a buffer holds all photographs, else by memory.
+
+    `place(step, view)` gives the first pixel of a view's photograph in `buffer`, or in `photographs` where it is fetched from there; when streaming it writes the
+    photograph there first, so the step that used the same place `ring` steps ago must be done.
     """
 
-    def __init__(self, device: Device, images: list[np.ndarray], mode: str, ring: int):
+    def __init__(self, device: Device, images: list[np.ndarray], mode: str, ring: int, fetches: bool = False):
         self.pixel_bytes = max(im.shape[2] for im in images)
-        self._starts = np.cumsum([0] + [im.shape[0] * im.shape[1] for im in images])
-        total = self._bytes(int(self._starts[-1]))
+        self._whole: Buffer | None = None
+        pixels = [im.shape[0] * im.shape[1] for im in images]
+        total = self._bytes(sum(pixels))
         fits = total <= device.max_buffer and total <= SHARE_OF_MEMORY * device.memory_bytes
-        if mode == "gpu" and total > device.max_buffer:
+        if mode == "auto" and fetches and total <= device.max_buffer and device.physical.kind == "discrete GPU":
+            mode = "host"
+        if mode in ("gpu", "host") and total > device.max_buffer:
             limit = device.max_buffer >> 20
-            raise UserError(f"--images gpu: the photographs need {total >> 20} MiB, {device.name} allows {limit} MiB in one buffer; use --images stream")
+            raise UserError(f"--images {mode}: the photographs need {total >> 20} MiB, {device.name} allows {limit} MiB in one buffer; use --images stream")
+        self.fetched = mode == "host" and fetches
         self.streamed = mode == "stream" or (mode == "auto" and not fits)
-        if self.streamed:
-            self._stride = max(im.shape[0] * im.shape[1] for im in images)
+        self._starts = np.cumsum([0, *(-(-n // 4) * 4 if self.fetched else n for n in pixels)])
+        if self.fetched:
+            self._whole = Buffer(device, self._bytes(self.pixels), "photographs", host=True)
+            try:
+                self.buffer = Buffer(device, self._bytes(max(pixels)), "photos")
+            except OutOfMemory:
+                self._whole.destroy()
+                raise
+            self.show(images)
+        elif self.streamed:
+            self._stride = max(pixels)
             self._ring = min(ring, device.max_buffer // self._bytes(self._stride))
             if self._ring < ring:
                 raise UserError(f"{ring} photographs in flight do not fit in one buffer of {device.name}: lower --batch-steps to {self._ring // 2} or raise --data-factor")
@@ -46,6 +75,16 @@ class Photos:
         else:
             self.buffer = Buffer(device, total, "photos")
             self.show(images)
+
+    @property
+    def buffers(self) -> dict[str, Buffer]:
+        """By contract name."""
+        return {"photos": self.buffer, **({"photographs": self._whole} if self._whole else {})}
+
+    @property
+    def device_bytes(self) -> int:
+        """What they take of the device's memory."""
+        return sum(buffer.nbytes for buffer in self.buffers.values() if not buffer.host)
 
     @property
     def pixels(self) -> int:
@@ -60,7 +99,7 @@ class Photos:
         return pack(image) if self.pixel_bytes == 4 else image.reshape(-1)
 
     def _upload(self, words: np.ndarray, pixel: int) -> None:
-        self.buffer.upload(words, offset=pixel * self.pixel_bytes)
+        (self._whole or self.buffer).upload(words, offset=pixel * self.pixel_bytes)
 
     def show(self, images: list[np.ndarray]) -> None:
         """Puts others, none larger than the one it replaces, in the place of these; no step may be in flight."""

@@ -25,6 +25,7 @@ def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()
         shader="train/begin_step.comp",
         reads=("step_settings", "schedule", "views", "rate_plans", "frame", *reads),
         writes=("camera", "frame", "rates", *writes),
+        apart=("indirect",) if "indirect" in writes else (),
         slots={"moved": moved, "pose": pose, "intrinsics": intrinsics},
     )
 
@@ -34,7 +35,7 @@ FIT_SCHEDULE_PASSES = (_begin("train/moved_none.glsl"), _END_FIT)  # of fits tha
 
 def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[ComputePass, ...]:
     """Those that begin and end a step. poses, intrinsics: these are trained."""
-    seen = ("counts", *(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
+    seen = (*(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
     slots = (f"{name}/{'refined' if on else 'given'}.glsl" for name, on in (("pose", poses), ("intrinsics", intrinsics)))
     return (_begin("train/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
 
@@ -90,12 +91,13 @@ def step_settings(
     sh_degree: int = 0,
     sh_degree_interval: int = 1,
     near_plane: float = 0.0,
+    fetched: bool = False,
 ) -> np.ndarray:
-    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans."""
+    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans. fetched: see Photos."""
     data = np.zeros((), contract.dtype("StepSettings"))
     data["seed"], data["background_mode"], data["near_plane"] = seed, BACKGROUND_MODES.index(background), near_plane
     data["max_sh_degree"], data["sh_degree_interval"], data["splat_planes"] = sh_degree, sh_degree_interval, splat_planes
-    data["beta1"], data["beta2"] = beta1, beta2
+    data["beta1"], data["beta2"], data["fetched"] = beta1, beta2, fetched
     return data
 
 

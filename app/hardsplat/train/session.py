@@ -23,7 +23,7 @@ from hardsplat.gpu.memory import Buffer, buffer_in
 from hardsplat.gpu.queue import submit
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.rasterizer import Trainable
-from hardsplat.raster.sinks import resolve_moments
+from hardsplat.raster.sinks import moments_of
 from hardsplat.train import averaging
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import Room
@@ -79,10 +79,10 @@ class Session(BatchedSession):
         self.timed_rows = timed_rows
         self._pairs = PairRoom()
         self.estimates = config.gradient_pairs if config.gradient == "stochastic" else 0  # pairs of perturbed images a step
-        self._shared: dict[str, Buffer | Image] = {"photos": photos.buffer, **(known.buffers if known else {})}
+        self._shared: dict[str, Buffer | Image] = {**photos.buffers, **(known.buffers if known else {})}
         self._drawing: Drawing | None = None
         try:
-            resolve_moments(device, config.moments)
+            self.config = replace(config, moments=moments_of(device, config.moments))
             check_gradient(config)
             self._allocate_shared()
         except BaseException:
@@ -93,7 +93,7 @@ class Session(BatchedSession):
         """What does not depend on the number of splats."""
         terms, views = self.terms(), packed_cameras(self.views, self.numbers)
         self.weights = terms["weight"].astype(np.float64)  # of the loss's terms, in the order of its records
-        allocate_step(self._shared, self.device, self.config, (self.width, self.height), self.extent, views, terms, self.capture.frozen)
+        allocate_step(self._shared, self.device, self.config, (self.width, self.height), self.extent, views, terms, self.capture.frozen, self.photos.fetched)
         if self.strategy.scores:
             self._shared["weights"] = allocate_weights(self.device, (self.width, self.height))
         self._batches = Batches(self.device, buffer_in(self._shared, "history"), self._on_batch)
@@ -180,7 +180,7 @@ class Session(BatchedSession):
         """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""
         self.drain()
         self.config = replace(config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer)
-        for name, told in schedules(self.config, self.extent, self.capture.frozen).items():
+        for name, told in schedules(self.config, self.extent, self.capture.frozen, self.photos.fetched).items():
             self._shared[name].upload(told)
         self._drawn.record()
 
@@ -345,4 +345,4 @@ class Session(BatchedSession):
 
     def memory(self) -> dict[str, int]:
         """Bytes on the device by purpose."""
-        return by_purpose({name: r.nbytes for name, r in self.resources.items()} | self.parameters.nbytes())
+        return by_purpose({name: r.nbytes for name, r in self.resources.items() if not (isinstance(r, Buffer) and r.host)} | self.parameters.nbytes())

@@ -17,10 +17,12 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sort import SORT_PASSES
+from hardsplat.train import photos
 from hardsplat.train.averaging import averaging_pass, record_average
 from hardsplat.train.batch import HISTORY
 from hardsplat.train.capture import Capture
 from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
+from hardsplat.train.photos import fetch_pass, record_fetch
 from hardsplat.train.refine import refine_settings
 from hardsplat.train.resort import record_resort, resort_passes
 from hardsplat.train.schedule import adam_settings, rate_plans, record_begin, record_end, step_settings
@@ -28,25 +30,27 @@ from hardsplat.train.strategies.strategy import Record, Strategy
 from hardsplat.variants.formats import FORMATS
 
 
-def schedules(config: TrainConfig, extent: float, frozen: bool) -> dict[str, np.ndarray]:
-    """What steps go by that follows from the length of the run, by contract name. extent: of the scene, world units. frozen: splats stay as they are."""
+def schedules(config: TrainConfig, extent: float, frozen: bool, fetched: bool = False) -> dict[str, np.ndarray]:
+    """What steps go by that follows from the length of the run, by contract name. extent: of the scene, world units. frozen: splats stay as they are.
+    fetched: see Photos."""
     c = config
     return {
-        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane),
+        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane, fetched),
         "rate_plans": rate_plans(c, extent, frozen),
         "refine_settings": refine_settings(c, extent),
     }
 
 
 def allocate_step(
-    resources: MutableMapping[str, Buffer | Image], device: Device, config: TrainConfig, canvas: tuple[int, int], extent: float, views: np.ndarray, terms: np.ndarray, frozen: bool
+    resources: MutableMapping[str, Buffer | Image], device: Device, config: TrainConfig, canvas: tuple[int, int], extent: float, views: np.ndarray, terms: np.ndarray, frozen: bool, fetched: bool
 ) -> None:
     """Adds to `resources` what steps go by and write down, whatever the number of splats. With OutOfMemory some of it is there.
 
     canvas: width and height, px. extent: of the scene, world units. views: the contract's Camera of each. terms: LossTerms. frozen: splats stay as they are.
+    fetched: see Photos.
     """
     c = config
-    told = schedules(c, extent, frozen) | {"adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps), "loss_terms": terms, "views": views}
+    told = schedules(c, extent, frozen, fetched) | {"adam_settings": adam_settings(c.adam_beta1, c.adam_beta2, c.adam_eps), "loss_terms": terms, "views": views}
     sizes = {name: values.size for name, values in told.items()} | {"rates": told["rate_plans"].size, "moved_planes": 1}
     sizes |= {"schedule": HISTORY, "history": HISTORY}
     for name, n in sizes.items():
@@ -71,16 +75,19 @@ def step_passes(config: TrainConfig, capture: Capture, strategy: Strategy, photo
 
 
 class Step:
-    """The passes of a step, and of what a strategy does between steps, for one rasterizer. photo_bytes: of a pixel in `photos`."""
+    """The passes of a step, and of what a strategy does between steps, for one rasterizer. photo_bytes: of a pixel in `photos`. fetched: see Photos."""
 
-    def __init__(self, device: Device, config: TrainConfig, raster: Trainable, capture: Capture, strategy: Strategy, photo_bytes: int):
+    def __init__(self, device: Device, config: TrainConfig, raster: Trainable, capture: Capture, strategy: Strategy, photo_bytes: int, fetched: bool = False):
         self.config, self.raster, self.capture, self.strategy = config, raster, capture, strategy
         self._run = build_all(device, step_passes(config, capture, strategy, photo_bytes, raster.projection.in_order))
+        self._fetch = build_all(device, [fetch_pass(photo_bytes)])["fetch"] if fetched else None
 
     def record(self, recorder: Recorder, scores: bool = False) -> None:
         """The whole step. scores: with those of the strategy."""
         run, raster, capture = self._run, self.raster, self.capture
         record_begin(recorder, run)
+        if fetch := self._fetch:
+            recorder.beside(photos.BESIDE, lambda r: record_fetch(r, fetch))
         if compare_depth := capture.compare_depth(run, raster.width, raster.height):
             record_deep_step(recorder, raster, self._compare, compare_depth)
         else:
@@ -92,6 +99,7 @@ class Step:
         record_end(recorder, run)
 
     def _compare(self, recorder: Recorder) -> None:
+        recorder.end_beside()
         self.capture.record_compared(recorder, self._run, lambda r: record_loss(r, self._run, self.raster.width, self.raster.height))
 
     def record_sizes(self, recorder: Recorder) -> None:

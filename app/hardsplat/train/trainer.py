@@ -25,6 +25,7 @@ from hardsplat.presets import SAVED_NAME, for_photographs, save_config
 from hardsplat.progress import Bar
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
+from hardsplat.raster.sinks import moments_of
 from hardsplat.train import averaging, overfit
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
@@ -133,7 +134,7 @@ class Run:
         config = self.config
         names = running(self.device, config)
         self._auto = Auto(names if may_time() else names[:1])
-        config = replace(config, rasterizer=names[0])
+        config = replace(config, rasterizer=names[0], moments=moments_of(self.device, config.moments))
         if left_out := unknown(config.rasterizer, config):
             tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
         self.config = STRATEGIES[config.strategy].settled(config, training_cameras(self.scene), splats)
@@ -145,7 +146,7 @@ class Run:
         build_ahead(self.device, config, self._auto.names, views.canvas, views.extent, views.lens, max(views.numbers) + 1)
         self.parts.begin("load")
         images = list(reading)
-        photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps)
+        photos = Photos(self.device, images, config.images, ring=2 * config.batch_steps, fetches=not config.depth_lambda)
         self.parts.begin("setup")
         views = replace(views, depths=known_depths(config, scene))
         self.session = Session(self.device, config, views, photos, self._on_batch, timed_rows=len(self._auto.names) < 2)
