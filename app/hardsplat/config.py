@@ -190,7 +190,6 @@ class Capture:
         "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
         choices=tuple(EXPOSURES),
     )
-    exposure_until: int = option(0, "exposures are trained up to this step, and splats show photographs as they are from there on; 0: to the end", unit="steps", scales=0)
     affine_lr: float = option(0.02, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
     affine_lr_final: float = option(0.002, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
     ppisp_lr: float = option(0.02, "rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which every photograph moves at every step)", min=1e-15)
