@@ -263,28 +263,6 @@ def test_deterministic_and_resumed_exactly(device, scene, tmp_path, name):
         session.destroy()
 
 
-@pytest.mark.parametrize("name", ["affine", "ppisp"])
-def test_dropped_exposures_stay_at_rest(device, scene, tmp_path, name):
-    """In a run that was resumed later, too, and after the run became shorter."""
-    config = settings(scene, exposure=name, exposure_until=4, rasterizer="tiled", deterministic=True, ppisp_warm_up=1)
-    runs = [open_session(device, config) for _ in range(2)]
-    runs[0].run(4)
-    assert any(v.any() for v in numbers_of(runs[0]).values())
-    runs[0].drop_exposures()
-    runs[0].run(2)
-    path = checkpoints.path_of(tmp_path, 6)
-    checkpoints.save(path, runs[0].snapshot())
-    runs[1].restore(checkpoints.load(path))
-    for session in runs:
-        session.run(2)
-        session.reschedule(session.config)
-        session.run(1)
-        assert not any(v.any() for v in numbers_of(session).values())
-    assert same_state(*(session.snapshot() for session in runs))
-    for session in runs:
-        session.destroy()
-
-
 def test_what_was_learnt_is_saved(device, scene, tmp_path):
     session = open_session(device, settings(scene, exposure="ppisp", ppisp_warm_up=1))
     session.run(3)

@@ -39,7 +39,12 @@ class Scene:
     data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json", shown="SCENE", aka="source_path source")
     data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)", min=1, aka="resolution")
     test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
-    images: str = option("auto", "keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory", choices=("auto", "gpu", "host", "stream"), aka="data_device")
+    images: str = option(
+        "auto",
+        "keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory",
+        choices=("auto", "gpu", "host", "stream"),
+        aka="data_device",
+    )
     background: str = option("black", "colour behind the splats", choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
     mask_mode: str = option(
         "ignore",
@@ -185,7 +190,6 @@ class Capture:
         "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
         choices=tuple(EXPOSURES),
     )
-    exposure_until: int = option(0, "exposures are trained up to this step, and splats show photographs as they are from there on; 0: to the end", unit="steps", scales=0)
     affine_lr: float = option(0.02, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
     affine_lr_final: float = option(0.002, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
     ppisp_lr: float = option(0.02, "rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which every photograph moves at every step)", min=1e-15)

@@ -256,9 +256,6 @@ class TrainSettings(TypedDict, total=False):
     exposure: Literal["none", "affine", "ppisp"]
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response (default: none)"""
 
-    exposure_until: int
-    """exposures are trained up to this step, and splats show photographs as they are from there on; 0: to the end (default: 0 steps)"""
-
     affine_lr: float
     """rate of affine exposures at the first step (default: 0.02)"""
 

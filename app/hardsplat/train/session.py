@@ -41,7 +41,6 @@ from hardsplat.train.step import allocate_step, allocate_weights, schedules
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.views import Views, packed_cameras
 from hardsplat.trained import Of
-from hardsplat.variants.exposures import EXPOSURES
 
 GROUP = contract.CONSTANTS["GROUP"]
 
@@ -135,7 +134,6 @@ class Session(BatchedSession):
             if name not in rest:
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
-        self._tell()
 
     def snapshot(self, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None) -> Checkpoint:
         """Everything that a resume needs, after the batches in flight. allocate: gives the arrays. known: what `values` gave after the same steps."""
@@ -189,28 +187,12 @@ class Session(BatchedSession):
         self.weights = terms["weight"].astype(np.float64)
         self._shared["loss_terms"].upload(terms)
 
-    def drop_exposures(self) -> None:
-        """Leaves exposures as they are at first from the next step on, so that splats learn what photographs show on average."""
-        self.drain()
-        for q in EXPOSURES[self.config.exposure].quantities:
-            n = self.items[q.of]
-            for name in (q.name, q.moments):
-                self.parameters.write(name, np.zeros_like(self.parameters.read(name, self.parameters.items(name, n))))
-        self._tell()
-
-    def _tell(self) -> None:
-        """Says to the device what steps go by, from the next one on."""
-        config = self.config
-        if config.exposure_until and self.step >= config.exposure_until:
-            config = replace(config, exposure="none")  # whose numbers rest
-        for name, told in schedules(config, self.extent, self.capture.frozen, self.photos.fetched).items():
-            self._shared[name].upload(told)
-
     def reschedule(self, config: TrainConfig) -> None:
         """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""
         self.drain()
         self.config = replace(config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer)
-        self._tell()
+        for name, told in schedules(self.config, self.extent, self.capture.frozen, self.photos.fetched).items():
+            self._shared[name].upload(told)
         self._drawn.record()
 
     # -- running ---------------------------------------------------------------------------------------------------------------

@@ -216,8 +216,6 @@ class Run:
             if s.step == stop:
                 self._refine(s.step)
             self._average(s.step)
-            if s.step == self.config.exposure_until and self.config.exposure != "none":
-                s.drop_exposures()
             if s.apart and s.step == self.config.overfit_check:
                 overfit.look(self)
             self.keeping.keep(s.step)
@@ -285,7 +283,6 @@ class Run:
         stops.append(self._resolutions.next_change(step, c.max_steps))
         stops += [c.overfit_check] if self.session.apart and step < c.overfit_check else []
         stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
-        stops += [c.exposure_until] if c.exposure != "none" and step < c.exposure_until else []
         stops.append(averaging.next_sample(c, self.session.strategy, step))
         return min(*stops, self.session.strategy.next_due(c, step))
 
