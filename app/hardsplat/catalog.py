@@ -31,8 +31,8 @@ from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.intrinsics import INTRINSICS_PASS
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
-from hardsplat.train.poses import pose_passes
 from hardsplat.train.photos import fetch_pass
+from hardsplat.train.poses import pose_passes
 from hardsplat.train.resort import resort_passes
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, schedule_passes
 from hardsplat.train.strategies import STRATEGIES
@@ -74,7 +74,13 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
-    yield from (*(p for name in EXPOSURES for columns in (False, True) for p in loss_passes(exposure=name, columns=columns)), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *FIT_SCHEDULE_PASSES)
+    yield from (
+        *(p for name in EXPOSURES for columns in (False, True) for p in loss_passes(exposure=name, columns=columns)),
+        *loss_passes(differences=True),
+        *SQUARED_PASSES,
+        *METRIC_PASSES,
+        *FIT_SCHEDULE_PASSES,
+    )
     yield from (p for poses, intrinsics in itertools.product((False, True), repeat=2) for p in schedule_passes(poses, intrinsics))
     yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):

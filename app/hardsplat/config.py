@@ -39,7 +39,12 @@ class Scene:
     data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json", shown="SCENE", aka="source_path source")
     data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)", min=1, aka="resolution")
     test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
-    images: str = option("auto", "keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory", choices=("auto", "gpu", "host", "stream"), aka="data_device")
+    images: str = option(
+        "auto",
+        "keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory",
+        choices=("auto", "gpu", "host", "stream"),
+        aka="data_device",
+    )
     background: str = option("black", "colour behind the splats", choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
     mask_mode: str = option(
         "ignore",

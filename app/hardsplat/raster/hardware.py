@@ -87,10 +87,11 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
         return Rows.first(device, options, backward)
     names = Rows.first(device, options).names
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
-    if "sequential" in device.capabilities:
-        knobs.pop("cells", None)  # nothing waits there
+    cells = knobs.pop("cells", ())
     if not options.segments:
         knobs["segments"] = SEGMENTS
+    if cells and "sequential" not in device.capabilities:  # where fragments wait; last, since segments do the same and are more exact
+        knobs["cells"] = cells
     return Rows.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
 
