@@ -17,7 +17,7 @@ from tests.oracle.quat import to_matrix
 from tests.refining import MOMENTS, STATE, Refining, maker, random_state
 from tests.training import open_session, same_state, settings
 
-CONFIG = TrainConfig(strategy="budget", refine_start_iter=500, refine_stop_iter=2500, cap_max=3000, prune_opa=0.02, stats_kept=0.25)
+CONFIG = TrainConfig(strategy="budget", refine_start_iter=500, refine_stop_iter=2500, cap_max=3000, prune_opa=0.02, stats_kept=0.25, grow_least=0.0)
 BUDGET = dict(strategy="budget", score_every=2, grow_absolute=1e-5, cap_max=700, refine_stop_iter=30, reset_every=0)
 COLUMNS = ("grad", "views", "edges", "errors", "blended")
 WEIGHED = {"edges": "edges", "errors": "errors", "gradient": "grad", "alike": "views"}

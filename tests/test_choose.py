@@ -218,7 +218,7 @@ def test_no_memory_for_a_trial_leaves_the_first_and_is_not_remembered(ask, cache
 # ---- on this device
 
 
-SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", segments=1)
+SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", cells="none", segments=1)
 
 
 def test_on_this_device(device, cache, capsys, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from hardsplat.config import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.option import checked, kind
-from hardsplat.presets import PRESETS, SAVED_NAME, config_from_file, load_config, save_config
+from hardsplat.presets import PRESETS, SAVED_NAME, config_from_file, for_photographs, load_config, save_config
 
 
 def other_value(f):
@@ -254,6 +254,27 @@ def test_every_length_of_run_is_in_order(preset, steps):
     assert c.sh_degree_interval * c.sh_degree <= c.refine_stop_iter
     assert c.overfit_check < c.refine_stop_iter <= c.prune_to_iter < steps or c.strategy != "budget"
     assert c.reset_every == 0 or 1_500 <= c.reset_every < max(c.refine_stop_iter, 1_501)
+
+
+@pytest.mark.parametrize(
+    "preset, flags, photographs, steps",
+    [
+        (None, {}, 255, 25_000),
+        (None, {}, 100, 23_000),
+        (None, {}, 3, 7_000),
+        ("compact", {"prune_to": 0.5}, 50, 11_500),
+        ("fast", {}, 3, 8_000),
+        (None, {"max_steps": 30_000}, 100, 30_000),
+        (None, {"max_steps": 30_000, "max_epochs": 200}, 100, 20_000),
+        (None, {"sh_degree_interval": 900}, 100, 25_000),
+        ("published", {}, 100, 30_000),
+    ],
+)
+def test_few_photographs_shorten_the_default_length_alone(preset, flags, photographs, steps):
+    config = load_config(preset, flags)
+    found = for_photographs(config, photographs)
+    assert found.max_steps == steps and for_photographs(found, 3) == found if steps < config.max_steps else found == config
+    assert found.refine_stop_iter == round(config.refine_stop_iter * steps / config.max_steps)
 
 
 def test_steps_of_a_preset_belong_to_its_own_run(toml):

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from hardsplat.files import replacing
+from hardsplat.files import Behind, replacing
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):
@@ -74,3 +74,14 @@ def test_a_folder_that_cannot_be_synced_does_not_matter(tmp_path, monkeypatch):
     with replacing(tmp_path / "file") as partial:
         partial.write_text("new")
     assert (tmp_path / "file").read_text() == "new"
+
+
+def test_what_a_thread_writes_is_all_there_and_errors_are_told(tmp_path):
+    with open(tmp_path / "a", "wb") as file, Behind(file) as behind:
+        assert behind.write(b"one two ") == 8 and behind.tell() == 8
+        behind.write(memoryview(b"three"))
+        behind.seek(4)
+        behind.write(b"TWO")
+    assert (tmp_path / "a").read_bytes() == b"one TWO three"
+    with open(tmp_path / "a", "rb") as file, pytest.raises(OSError), Behind(file) as behind:
+        behind.write(b"to a file that is open for reading")

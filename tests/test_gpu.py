@@ -176,6 +176,26 @@ def test_upload_and_download_around_the_staging_chunk(device, monkeypatch, words
     staging.destroy()
 
 
+def test_copies_together_around_the_pieces_of_staging(device, monkeypatch):
+    staging = Buffer(device, 256, "staging", host=True)  # 4 pieces of 16 words
+    monkeypatch.setattr(memory, "STAGING_BYTES", staging.nbytes)
+    monkeypatch.setitem(device._shared, "staging", staging)
+    sizes = (1, 16, 17, 200, 0, 33)
+    buffers = [Buffer(device, 4 * max(words, 1), "keys") for words in sizes]
+    data = [np.random.default_rng(words).integers(0, 2**32, words, dtype=np.uint32) for words in sizes]
+    memory.upload_all((buffer, 0, values) for buffer, values in zip(buffers, data))
+    memory.upload_all([(buffers[3], 4 * 15, data[5]), (buffers[3], 4 * 100, data[1])])
+    data[3][15:48], data[3][100:116] = data[5], data[1]
+    out = [np.zeros_like(values) for values in data]
+    memory.download_all(list(zip(buffers, out)))
+    for got, values in zip(out, data):
+        np.testing.assert_array_equal(got, values)
+    memory.clear_all(buffers)
+    assert not any(buffer.download(np.uint32).any() for buffer in buffers)
+    for buffer in (*buffers, staging):
+        buffer.destroy()
+
+
 def test_upload_beyond_the_end(device):
     buffer = Buffer(device, 64, "keys")
     with pytest.raises(ValueError, match="64 bytes at 4 do not fit in keys of 64 bytes"):

@@ -14,6 +14,7 @@ from PIL import Image, ImageOps
 
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
+from hardsplat.io import jpeg
 from hardsplat.io import lens as lens_module
 from hardsplat.io.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
 from hardsplat.io.images import image_size, read_pixels, read_rgb8, read_upright, save_png
@@ -76,6 +77,36 @@ def test_every_kind_of_pixel_becomes_rgb8(tmp_path):
     np.testing.assert_array_equal(read_rgb8(path), grey3)
     Image.fromarray(grey > 127).save(path)
     np.testing.assert_array_equal(read_rgb8(path), (grey3 > 127) * 255)
+
+
+def smooth(width: int, height: int) -> Image.Image:
+    return Image.fromarray(pixels(3, 9, 7)).resize((width, height), Image.Resampling.BICUBIC)
+
+
+@pytest.mark.parametrize("options", [{"subsampling": 0}, {"subsampling": 1}, {"subsampling": 2}, {"progressive": True}, {"quality": 30, "optimize": True}, {"exif": True}], ids=str)
+@pytest.mark.parametrize("size", [(64, 48), (33, 17), (1, 1)])
+def test_jpegs_have_the_pixels_that_pillow_gives(tmp_path, options, size):
+    if options.get("exif"):
+        (exif := Image.Exif())[0x0112] = 6
+        options = {"exif": exif}
+    smooth(*size).save(tmp_path / "a.jpg", **options)
+    assert jpeg.size_of((tmp_path / "a.jpg").read_bytes()) == size
+    got = read_pixels(tmp_path / "a.jpg")
+    assert got.flags.writeable and got.flags.c_contiguous
+    np.testing.assert_array_equal(got, np.asarray(Image.open(tmp_path / "a.jpg")))
+
+
+def test_jpegs_that_pillow_reads(tmp_path):
+    """Of one channel or four, or cut short: whatever OpenCV would make of them, they are as before."""
+    for mode in ("L", "CMYK"):
+        smooth(20, 12).convert(mode).save(tmp_path / "a.jpg")
+        assert jpeg.size_of((tmp_path / "a.jpg").read_bytes()) is None
+        np.testing.assert_array_equal(read_rgb8(tmp_path / "a.jpg"), np.asarray(Image.open(tmp_path / "a.jpg").convert("RGB")))
+    smooth(200, 120).save(tmp_path / "b.jpg")
+    data = (tmp_path / "b.jpg").read_bytes()
+    for end in (2, 20, len(data) // 2, len(data) - 2):
+        (tmp_path / "c.jpg").write_bytes(data[:end])
+        assert "c.jpg: not a readable image: " in refusal(read_rgb8, tmp_path / "c.jpg")
 
 
 def test_palette_with_and_without_transparency(tmp_path):

@@ -8,9 +8,9 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.refine import refine_settings
-from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, rate_plans, record_begin, record_end, step_settings, view_order
 
 HISTORY = contract.CONSTANTS["HISTORY"]

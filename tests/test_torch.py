@@ -4,6 +4,7 @@ import mmap
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,9 @@ import vulkan as vk
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0
+from hardsplat.gpu import context, probe
 from hardsplat.gpu.queue import submit
-from hardsplat.raster import running, tiled
+from hardsplat.raster import BACKENDS, running, tiled
 from tests.goldens import golden_names, load_golden, random_scene, relative_l2
 
 torch = pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch: pip install 'hardsplat[torch]'")
@@ -243,6 +245,28 @@ def test_semaphores_order_what_both_sides_do(shared_device, rasterizer, monkeypa
         for found, expected in zip(step_of(given, scene), wanted):
             assert relative_l2(found, expected) < 1e-5
     engines.close()
+
+
+@pytest.mark.parametrize("rasterizer, draws", [("auto", False), ("tiled", False), ("hardware", True)])
+def test_tensors_of_a_gpu_get_a_queue_that_only_computes(device, rasterizer, draws, monkeypatch, tmp_path):
+    """As far as nothing is drawn. The probe of what the device does wrong draws, so it needs another one."""
+    if device.physical.kind != "CPU" or "memory_fd" not in device.capabilities:
+        pytest.skip("takes a driver on the CPU that exports memory")
+    real, opened = context.choose, []
+    monkeypatch.setattr(context, "choose", lambda *given: replace(real(*given), compute_family=0))  # its only family does both
+    monkeypatch.setattr(probe, "_path", lambda device: tmp_path / "probe.json")
+    monkeypatch.setattr(probe, "measure", lambda device: opened.append(device.draws) or {})
+    peer = Mapped()
+    peer.uuid = None
+    monkeypatch.setattr(engines.cuda, "Cuda", lambda where: peer)
+    monkeypatch.setattr(engines.cuda, "vulkan_index", lambda uuid: device.name)
+    configure(None, rasterizer)
+    try:
+        link = engines._links["cpu"] = engines._link(torch.device("cuda"))
+        assert link.device.draws == draws and opened == [True]
+        assert engines.engine_for(torch.device("cpu"), False)._backend is BACKENDS["hardware" if draws else "tiled"]
+    finally:
+        engines.close()
 
 
 def lack_room(engine, monkeypatch) -> None:

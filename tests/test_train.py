@@ -198,7 +198,7 @@ def test_metrics_are_plausible(run):
     assert all(ms >= 0 for ms in m["stage_ms"].values()) and m["step_ms"] == pytest.approx(sum(m["stage_ms"].values()))
     chosen = m["variants"]
     assert (chosen["format"], chosen["state_format"]) == ("float16", "float16") and chosen["block"] in BLOCKS and chosen["ordering"] in ORDERINGS
-    assert set(chosen) == {"format", "state_format", "blending", "reduction", "ordering", "atomics", "quads", "block", "shape", "segments"}
+    assert set(chosen) == {"format", "state_format", "blending", "reduction", "ordering", "atomics", "quads", "block", "shape", "cells", "segments"}
     memory = m["memory_bytes"]
     # SH degree 1: 23 floats a splat; Adam keeps two moments of each
     assert memory["parameters"] >= m["splats"] * 23 * 4 and memory["optimizer"] == 2 * memory["parameters"]

@@ -15,7 +15,17 @@ from hardsplat.train.start import initial_gaussians
 from hardsplat.train.views import Views
 
 SMALL = dict(
-    strategy="adaptive", rasterizer="hardware", batch_steps=5, refine_start_iter=5, refine_every=10, grow_grad2d=1e-3, sh_degree=1, quiet=True, eval_steps=(), save_steps=(), moments="float32"
+    strategy="adaptive",
+    rasterizer="hardware",
+    batch_steps=5,
+    refine_start_iter=5,
+    refine_every=10,
+    grow_grad2d=1e-3,
+    sh_degree=1,
+    quiet=True,
+    eval_steps=(),
+    save_steps=(),
+    moments="float32",
 )
 
 

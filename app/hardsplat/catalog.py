@@ -16,6 +16,7 @@ from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
 from hardsplat.raster import hardware, tensors, tile_passes
+from hardsplat.raster.between import Between
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
@@ -30,14 +31,15 @@ from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
 from hardsplat.train.intrinsics import INTRINSICS_PASS
 from hardsplat.train.loss import METRIC_PASSES, SQUARED_PASSES, loss_passes
-from hardsplat.train.poses import pose_passes
 from hardsplat.train.photos import fetch_pass
+from hardsplat.train.poses import pose_passes
 from hardsplat.train.resort import resort_passes
 from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, schedule_passes
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.cells import CELLS
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
@@ -72,7 +74,13 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     walks = [(row, TILE_BACKWARDS[name]) for row in FIT_RASTERS.values() if row.walk for name in row.reductions]
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
-    yield from (*(p for name in EXPOSURES for columns in (False, True) for p in loss_passes(exposure=name, columns=columns)), *loss_passes(differences=True), *SQUARED_PASSES, *METRIC_PASSES, *FIT_SCHEDULE_PASSES)
+    yield from (
+        *(p for name in EXPOSURES for columns in (False, True) for p in loss_passes(exposure=name, columns=columns)),
+        *loss_passes(differences=True),
+        *SQUARED_PASSES,
+        *METRIC_PASSES,
+        *FIT_SCHEDULE_PASSES,
+    )
     yield from (p for poses, intrinsics in itertools.product((False, True), repeat=2) for p in schedule_passes(poses, intrinsics))
     yield from (*pose_passes(1.0), INTRINSICS_PASS, DEPTH_PASS, centre_pass(), *(p for name in EXPOSURES for p in exposure_passes(name)))
     for moments, strategy in itertools.product(MOMENT_FORMATS, STRATEGIES.values()):
@@ -100,8 +108,11 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
             yield from OrderFree(replace(rows, reduction=reduction, atomics=atomics, block=BLOCKS["1x1"], samples=samples), 1, 1, 1).passes()
     for format, reduction, atomics, quads in itertools.product(FORMATS.values(), REDUCTIONS.values(), ATOMICS.values(), QUADS.values()):
         yield from Weighed(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads, samples=1), 1, 1, 1, 1).passes()
+        yield from Between(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads), 1, 1, 1, 1).passes()
     for shape in SHAPES.values():
         yield from hardware.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
+    for shape, cells in itertools.product((row for row in SHAPES.values() if row.upright), CELLS.values()):
+        yield from hardware.all_passes(analytic, replace(rows, shape=shape, cells=cells), 1, 1, 1, 1)
 
 
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:

@@ -14,6 +14,7 @@ from hardsplat.option import checked, option, variant
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.cells import CELLS
 from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS
@@ -38,7 +39,12 @@ class Scene:
     data_dir: Path | None = option(None, "scene folder: COLMAP model in sparse/0 and photographs in images, or transforms.json", shown="SCENE", aka="source_path source")
     data_factor: int = option(1, "train on images this many times smaller (MipNeRF-360: 4 outdoors, 2 indoors)", min=1, aka="resolution")
     test_every: int = option(8, "hold out every N-th image by sorted file name, where the scene has no test split; 0: none", aka="llffhold eval_split_every")
-    images: str = option("auto", "keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory", choices=("auto", "gpu", "host", "stream"), aka="data_device")
+    images: str = option(
+        "auto",
+        "keep training images on the GPU, in host memory from where each step fetches one, or stream them; auto: host on GPUs with memory of their own, else by memory",
+        choices=("auto", "gpu", "host", "stream"),
+        aka="data_device",
+    )
     background: str = option("black", "colour behind the splats", choices=("black", "white", "random"), aka="white_background random_background random_bkgd")
     mask_mode: str = option(
         "ignore",
@@ -60,6 +66,9 @@ class Run:
 
     result_dir: Path | None = option(None, "folder for all that the run writes", shown="results/<scene name>", aka="model_path output_path export_path")
     max_steps: int = option(25_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
+    max_epochs: int = option(
+        230, "a run whose length nobody names, nor a step of its schedules, has so many steps for each photograph at most, but 7000 at least; 0: no such limit", unit="steps"
+    )
     eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last", unit="steps", min=1, aka="test_iterations")
     save_steps: tuple[int, ...] = option(
         (7_000, 30_000), "steps after which a PLY is saved; always also the last", unit="steps", min=1, aka="save_iterations ply_steps export_every"
@@ -97,12 +106,16 @@ class Rasterizing:
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
+    cells: str = variant(CELLS, "backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less")
     segments: int = option(0, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here")
     least_transmittance: float = option(
         1e-4,
         "transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default "
         "is faster, and gradients of what is hardly seen are missing",
         max=0.5,
+    )
+    least_weight: float = option(
+        0.0, "order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing", max=0.1
     )
     tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
@@ -150,7 +163,8 @@ class Learning:
     )
     gradient_estimate: str = option(
         "auto",
-        "order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights",
+        "order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; "
+        "between: no samples, no noise, and an error that falls with --segments; auto: weights",
         choices=("auto", *ESTIMATES),
     )
     gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="2; pairs: as many as the device draws", choices=("auto", "1", "2", "4", "8"))
@@ -176,7 +190,6 @@ class Capture:
         "photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response",
         choices=tuple(EXPOSURES),
     )
-    exposure_until: int = option(0, "exposures are trained up to this step, and splats show photographs as they are from there on; 0: to the end", unit="steps", scales=0)
     affine_lr: float = option(0.02, "rate of affine exposures at the first step", min=1e-15, aka="exposure_lr_init")
     affine_lr_final: float = option(0.002, "rate of affine exposures at max_steps, reached exponentially", min=1e-15, aka="exposure_lr_final")
     ppisp_lr: float = option(0.02, "rate of ppisp, and of vignetting with affine, at the first step (published: 0.002, with which every photograph moves at every step)", min=1e-15)

@@ -5,8 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES, errno.EPERM)  # what file systems answer that have no such thing for folders
 
@@ -31,6 +36,49 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         raise
     if durable:
         _sync_folder(path.parent)
+
+
+class Behind:
+    """A file that is written by a thread, while whoever writes prepares what comes next. Bytes must stay as they are until the next call, which raises what went wrong."""
+
+    def __init__(self, file: BinaryIO):
+        self._file, self._thread = file, ThreadPoolExecutor(1)
+        self._writing: Future[int] | None = None
+
+    def write(self, data: Buffer) -> int:
+        self._wait()
+        self._writing = self._thread.submit(self._file.write, data)
+        return memoryview(data).nbytes
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing:
+            writing.result()
+
+    def tell(self) -> int:
+        self._wait()
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._wait()
+        return self._file.seek(offset, whence)
+
+    def flush(self) -> None:
+        self._wait()
+        self._file.flush()
+
+    def close(self) -> None:
+        """Leaves the file itself open."""
+        try:
+            self._wait()
+        finally:
+            self._thread.shutdown()
+
+    def __enter__(self) -> Behind:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 def _sync(path: Path) -> None:

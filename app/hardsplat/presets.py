@@ -15,6 +15,7 @@ from hardsplat.option import checked, nearest
 from hardsplat.paths import CONFIGS as PRESETS
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
+SHORTEST = 7_000  # steps that few photographs leave of the default length
 SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
 
 
@@ -23,6 +24,7 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
 
     A strategy of WITH_PRESETS has the values of its preset as its defaults; so have stochastic gradients.
     Settings that are steps of a run (`scales`) stretch with max_steps, but for those that `overrides` name: each belongs to the max_steps of where it stands.
+    Where one of them is named, or max_steps, the length of the run is meant: photographs have no say in it (max_epochs is 0, unless it is named there too).
     With `resume` and no preset, the settings saved in the result folder take the preset's place.
     Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
     """
@@ -37,6 +39,9 @@ def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] |
         layers.append(read_settings(PRESETS / "stochastic.toml"))
     if (strategy := _told("strategy", values, *layers)) in WITH_PRESETS:  # whose settings belong together
         layers.append(read_settings(PRESETS / f"{strategy}.toml"))
+    meant = next((layer for layer in (overrides or {}, *layers) if {"max_epochs", "max_steps", *_steps()} & layer.keys()), {"max_epochs"})
+    if "max_epochs" not in meant:
+        values["max_epochs"] = 0
     config = TrainConfig(**(values if resumed else _stretched(values, layers)))
     check_gradient(config)
     if config.deterministic:
@@ -54,7 +59,7 @@ def _told(name: str, *layers: Mapping[str, Any]) -> Any:
 
 def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> dict[str, Any]:
     """All layers, the first one on top, and `overrides` over them. Steps that a layer names, or the defaults, are those of a run of the max_steps below it."""
-    default = {name: f.default for name, f in FIELDS.items() if f.metadata["scales"] is not None}
+    default = {name: FIELDS[name].default for name in _steps()}
     values: dict[str, Any] = {}
     steps = {name: (value, FIELDS["max_steps"].default) for name, value in default.items()}
     length = FIELDS["max_steps"].default
@@ -71,8 +76,19 @@ def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> di
 
 def of_length(config: TrainConfig, steps: int) -> TrainConfig:
     """The settings of a run that is to have so many steps in all instead of its own, with its schedules as a run of that length has them."""
-    stretched: dict[str, Any] = {name: _at_length(name, getattr(config, name), steps / config.max_steps) for name, f in FIELDS.items() if f.metadata["scales"] is not None}
+    stretched: dict[str, Any] = {name: _at_length(name, getattr(config, name), steps / config.max_steps) for name in _steps()}
     return replace(config, max_steps=steps, **stretched)
+
+
+def for_photographs(config: TrainConfig, photographs: int) -> TrainConfig:
+    """The settings of a run on so many photographs, which is no longer than `max_epochs` allows."""
+    steps = max(config.max_epochs * photographs, SHORTEST)
+    return replace(of_length(config, steps), max_epochs=0) if config.max_epochs and steps < config.max_steps else config
+
+
+def _steps() -> list[str]:
+    """Settings that are steps of a run."""
+    return [name for name, f in FIELDS.items() if f.metadata["scales"] is not None]
 
 
 def _at_length(name: str, value: Any, factor: float) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import TextIO
 
 from tqdm import tqdm
 
+tqdm.set_lock(threading.RLock())  # there is one process; tqdm's own lock imports multiprocessing, for which a training would wait
 SECONDS = 20.0  # between two lines, and before the first
 _LINE = "{desc}: {percentage:.0f} %, {n_fmt} of {total_fmt}, {elapsed}, {remaining} to go{postfix}"
 

@@ -55,6 +55,9 @@ class TrainSettings(TypedDict, total=False):
     max_steps: int
     """training steps, one view each (default: 25000 steps)"""
 
+    max_epochs: int
+    """a run whose length nobody names, nor a step of its schedules, has so many steps for each photograph at most, but 7000 at least; 0: no such limit (default: 230 steps)"""
+
     eval_steps: Sequence[int]
     """steps after which held-out views are measured; always also the last (default: 7000 30000 steps)"""
 
@@ -121,11 +124,17 @@ class TrainSettings(TypedDict, total=False):
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
+    cells: Literal["auto", "none", "16", "64"]
+    """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
+
     segments: int
     """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
 
     least_transmittance: float
     """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
+
+    least_weight: float
+    """order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
 
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
@@ -205,8 +214,8 @@ class TrainSettings(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
 
-    gradient_estimate: Literal["auto", "weights", "pairs"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
+    gradient_estimate: Literal["auto", "weights", "pairs", "between"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
 
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
     """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""
@@ -246,9 +255,6 @@ class TrainSettings(TypedDict, total=False):
 
     exposure: Literal["none", "affine", "ppisp"]
     """photographs differ in exposure: affine: each has a map of colour; ppisp: exposure and white balance, and its camera vignetting and response (default: none)"""
-
-    exposure_until: int
-    """exposures are trained up to this step, and splats show photographs as they are from there on; 0: to the end (default: 0 steps)"""
 
     affine_lr: float
     """rate of affine exposures at the first step (default: 0.02)"""
@@ -498,11 +504,17 @@ class RasterizerOptions(TypedDict, total=False):
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
 
+    cells: Literal["auto", "none", "16", "64"]
+    """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
+
     segments: int
     """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
 
     least_transmittance: float
     """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
+
+    least_weight: float
+    """order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
 
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
@@ -510,8 +522,8 @@ class RasterizerOptions(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
 
-    gradient_estimate: Literal["auto", "weights", "pairs"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
+    gradient_estimate: Literal["auto", "weights", "pairs", "between"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
 
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
     """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""

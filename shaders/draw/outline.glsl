@@ -12,6 +12,7 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
 layout(constant_id = 5) const uint BLOCK_H = 1u;
 layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
+layout(constant_id = 12) const float LEAST_WEIGHT = 0.0;  // of a splat where it is seen, below which it is left out; see samples/unfinished.frag
 layout(constant_id = 13) const bool SAMPLED = false;  // fragments are of samples anywhere in a pixel
 layout(constant_id = 14) const bool RANKED = false;   // fragments bear ranks, not splats
 #include "draw/segments.glsl"
@@ -23,25 +24,20 @@ BUFFER_order(readonly)
 
 const float PI = 3.14159265;
 
-// What is drawn as number i: a splat, how many are nearer, and its depth segment.
+// What is drawn as number i: a splat, how many are nearer, its depth segment, and the list that it is in.
 struct Drawn {
-    uint splat, rank, segment;
+    uint splat, rank, segment, list;
 };
 
-// The segments come one after the other from the back, or in turns from the front.
-Drawn drawn_as(uint i) {
-    uint segment = i % SEGMENTS, rank = segment_start(segment, counts.visible) + i / SEGMENTS;
-    if (BACK_TO_FRONT) {
-        rank = counts.visible - 1u - i;
-        segment = segment_of(rank, counts.visible);
-    }
-    return Drawn(order[rank], rank, segment);
-}
+// drawn_as(i); within(px, d): a corner, moved to where the outline may be
+#include <drawn>
 
-// Depths grow with ranks, for draws that test them.
+// For draws that test depths: they grow with ranks, or tell the transmittance from which on a splat is seen by LEAST_WEIGHT.
+float depth_of(Drawn d) { return LEAST_WEIGHT > 0.0 ? min(LEAST_WEIGHT / colors2d[d.splat].a, 1.0) : float(d.rank) * DEPTH_STEP; }
+
 vec4 clip(vec2 px, Drawn d) {
-    vec2 at = (px + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);
-    return vec4(at * 2.0 - 1.0, float(d.rank) * DEPTH_STEP, 1.0);
+    vec2 at = (within(px, d) + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);
+    return vec4(at * 2.0 - 1.0, depth_of(d), 1.0);
 }
 
 // Who a fragment says it is of.

@@ -1,5 +1,5 @@
-// Before the samples: the product of dL/dpixel and the finished pixel into d_image.a, and for each sample of each depth segment the rank beyond all, or the nearest one
-// where the segments in front have finished its pixel, so that no splat there is looked at.
+// Before the samples: the product of dL/dpixel and the finished pixel into d_image.a, and for each sample of each depth segment the rank beyond all, with the
+// transmittance in front of the segment, or the nearest rank where the segments in front have finished its pixel, so that no splat there is looked at.
 #include "contract/draw.glsl"
 #include "contract/image.glsl"
 #include "contract/samples.glsl"
@@ -10,6 +10,7 @@ LOADSTORE_d_image(rgba32f)
 BUFFER_frame(readonly)
 BUFFER_sample_ranks(writeonly)
 #include "samples/block.glsl"
+#include "samples/front.glsl"
 #include "draw/layers.glsl"
 
 void main() {
@@ -20,7 +21,7 @@ void main() {
     vec4 whole = vec4(0.0, 0.0, 0.0, 1.0);
     for (uint segment = 0u; segment < SEGMENTS; ++segment) {
         uint first = (place_of(block, segment) * PIXELS + inner.y * BLOCK_W + inner.x) * SAMPLES;
-        for (uint s = 0u; s < SAMPLES; ++s) sample_ranks[first + s] = inside && whole.a >= LEAST ? NOTHING : 0u;
+        for (uint s = 0u; s < SAMPLES; ++s) sample_ranks[first + s] = inside && whole.a >= LEAST ? NOTHING | pack_front(whole.a) : 0u;
         whole = behind(whole, layer(at, segment));
     }
     if (!inside) return;

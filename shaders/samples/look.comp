@@ -34,7 +34,7 @@ void main() {
             seen.T = T;
             seen.through = here.a;
             for (uint j = 0u; j < PER_VECTOR; ++j) {
-                uint s = v * PER_VECTOR + j, rank = s < SAMPLES ? sample_ranks[pixel * SAMPLES + s] : NOTHING;
+                uint s = v * PER_VECTOR + j, rank = s < SAMPLES ? sample_ranks[pixel * SAMPLES + s] & NOTHING : NOTHING;
                 float value = rest / max(here.a, 1e-6);
                 if (rank != NOTHING) value = T * (dot(d.rgb, min(colors2d[order[rank]].rgb, vec3(LARGEST))) - d.a);
                 seen.ranks[j] = rank;

@@ -46,11 +46,11 @@ CORE = Subsystem(
             Field("capacity", "uint", "splats that the parameters have room for"),
             Field("visible", "uint", "splats that passed the culling of this frame"),
             Field("wanted", "uint", "splats that the last densification asked for, more than capacity when it did not fit"),
-            Field("pairs", "uint", "pairs of tile and splat in this frame, as many as their buffers hold"),
+            Field("pairs", "uint", "pairs of tile, or cell, and splat in this frame, as many as their buffers hold"),
             Field("pairs_wanted", "uint", "pairs that this frame asked for, low word"),
             Field("pairs_wanted_high", "uint", "the same, high word"),
         ),
-        # Each member but `draw` is a VkDispatchIndirectCommand.
+        # Each member but `draw` and `draw_cells` is a VkDispatchIndirectCommand.
         "Indirect": (
             Field("splat_groups", "uvec3", "GROUP splats a workgroup"),
             Field("splat_blocks", "uvec3", "sort blocks over all splats"),
@@ -59,6 +59,8 @@ CORE = Subsystem(
             Field("visible_groups", "uvec3", "GROUP visible splats a workgroup"),
             Field("pair_blocks", "uvec3", "sort blocks over the pairs of tile and splat, and one behind the last"),
             Field("buckets", "uvec3", "workgroups of the backward pass over all buckets of splats"),
+            Field("draw_cells", "uvec4", "VkDrawIndirectCommand: the splats of all cells, each as often as it touches one"),
+            Field("cell_rounds", "uvec3", "a workgroup for every round of that draw"),
             Field("planes", "uvec3", "x: planes of splats that this step moves; y, z: GROUP splats a workgroup"),
         ),
     },

@@ -39,7 +39,9 @@ LOSS = Subsystem(
             ("photograph bytes",),
             "photographs, rows of camera.size.x: RGBA8 with red in the low byte, colour times alpha; in training RGB8 where that says all",
         ),
-        BufferSpec(119, "photographs", "uint", ("photograph bytes",), "in host memory: all photographs, where `photos` has the one of the step; each begins at a multiple of four pixels"),
+        BufferSpec(
+            119, "photographs", "uint", ("photograph bytes",), "in host memory: all photographs, where `photos` has the one of the step; each begins at a multiple of four pixels"
+        ),
         BufferSpec(71, "ssim_grads", "float", (9, "pixels"), "per channel dSSIM/d(E[x], E[x^2], E[xy]), nine planes of camera.size"),
         BufferSpec(
             72,

@@ -11,7 +11,14 @@ SAMPLES = Subsystem(
         "NOTHING": Constant(2**24 - 1, "uint", "the rank that a sample finds which accepts no splat"),
     },
     buffers=(
-        BufferSpec(49, "sample_ranks", "uint", ("segments", "pixels"), "of each sample: the rank of the nearest splat of a depth segment that it accepts, block by block"),
+        BufferSpec(
+            49,
+            "sample_ranks",
+            "uint",
+            ("segments", "pixels"),
+            "of each sample: the rank of the nearest splat of a depth segment that it accepts, block by block; before, NOTHING and "
+            "above its bits the transmittance in front of the segment",
+        ),
         BufferSpec(66, "sample_rank_vectors", "uvec4", ("segments", "pixels"), "sample_ranks, four at a time"),
         BufferSpec(64, "samples", "uvec4", ("segments", "pixels"), "what the samples of each pixel see of a depth segment and what is known of it, packed in the state format"),
     ),

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from hardsplat.errors import UserError
@@ -136,6 +136,7 @@ class PhysicalDevice:
     driver: str
     queue_family: int | None
     timestamp_bits: int
+    compute_family: int | None = None  # that computes and does not draw, with as good a clock
 
     @classmethod
     def of(cls, handle) -> PhysicalDevice:
@@ -144,6 +145,8 @@ class PhysicalDevice:
         wanted = vk.VK_QUEUE_GRAPHICS_BIT | vk.VK_QUEUE_COMPUTE_BIT
         families = vk.vkGetPhysicalDeviceQueueFamilyProperties(handle)
         family = next((i for i, f in enumerate(families) if f.queueFlags & wanted == wanted), None)
+        bits = 0 if family is None else families[family].timestampValidBits
+        compute = next((i for i, f in enumerate(families) if f.queueFlags & wanted == vk.VK_QUEUE_COMPUTE_BIT and f.timestampValidBits >= bits), None)
         return cls(
             handle,
             vk.ffi.string(p.deviceName).decode(),
@@ -152,7 +155,8 @@ class PhysicalDevice:
             (p.apiVersion >> 22 & 0x7F, p.apiVersion >> 12 & 0x3FF),
             f"{vk.ffi.string(driver.driverName).decode()} {vk.ffi.string(driver.driverInfo).decode()}".strip(),
             family,
-            0 if family is None else families[family].timestampValidBits,
+            bits,
+            compute,
         )
 
 
@@ -179,12 +183,16 @@ class Device:
 
     wanted: index or name, default the environment's HARDSPLAT_DEVICE. validation: default the environment's HARDSPLAT_VALIDATION.
     surfaces: instance extensions for a window (app/hardsplat/gpu/surface.py); without any, no extension of windows is enabled.
+    draws: whether the queue must draw; else it is one that only computes, where there is such a one, and the attribute `draws` says so.
     """
 
-    def __init__(self, wanted: str | int | None = None, validation: str | None = None, surfaces: Sequence[str] = ()):
+    def __init__(self, wanted: str | int | None = None, validation: str | None = None, surfaces: Sequence[str] = (), draws: bool = True):
         self.instance = Instance(validation_wanted() if validation is None else validation, surfaces)
         wanted = os.environ.get("HARDSPLAT_DEVICE") if wanted is None else str(wanted)
         self.physical = choose(self.instance.physical_devices(), wanted)
+        self.draws = draws or self.physical.compute_family is None
+        if not self.draws:
+            self.physical = replace(self.physical, queue_family=self.physical.compute_family)
         self.name = self.physical.name
         self.capabilities = capabilities.query(self.physical.handle)
         if self.instance.validated_by and self.instance.validated_by < QUAD_CONTROL_LAYER:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,6 +161,64 @@ def clear_all(buffers: Sequence[Buffer]) -> None:
         with once(buffers[0].device) as commands:
             for buffer in buffers:
                 vk.vkCmdFillBuffer(commands, buffer.handle, 0, buffer.nbytes, 0)
+
+
+def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
+    """Copies each C-contiguous array to a byte of its buffer, now. Threads fill the staging buffer, most of the work, while what they filled before is on its way."""
+    size = STAGING_BYTES // _MOVERS
+    filling: deque[tuple[Future[None], list[_Part]]] = deque()
+
+    def send() -> None:
+        filled, parts = filling.popleft()
+        filled.result()
+        device = parts[0].buffer.device
+        with once(device) as commands:
+            for part in parts:
+                copy = vk.VkBufferCopy(srcOffset=part.place, dstOffset=part.at, size=part.raw.size)
+                vk.vkCmdCopyBuffer(commands, staging_of(device).handle, part.buffer.handle, 1, [copy])
+
+    with ThreadPoolExecutor(_MOVERS) as movers:
+        for number, parts in enumerate(_pieces(copies, size)):
+            if len(filling) == _MOVERS:
+                send()  # which makes room for this one
+            room = staging_of(parts[0].buffer.device).array()[number % _MOVERS * size :][:size]
+            parts = [replace(part, place=part.place + number % _MOVERS * size) for part in parts]
+            filling.append((movers.submit(_fill, room, parts, number % _MOVERS * size), parts))
+        while filling:
+            send()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Bytes on their way: `raw` goes to byte `place` of the staging buffer, then to byte `at` of `buffer`."""
+
+    buffer: Buffer
+    at: int
+    raw: np.ndarray
+    place: int
+
+
+def _pieces(copies: Iterable[tuple[Buffer, int, np.ndarray]], size: int) -> Iterator[list[_Part]]:
+    """Parts of all copies in order, in lists of `size` bytes together at most; their places begin at 0 in each list."""
+    parts: list[_Part] = []
+    used = 0
+    for buffer, at, values in copies:
+        raw = values.reshape(-1).view(np.uint8)
+        done = 0
+        while done < raw.size:
+            if used == size:
+                yield parts
+                parts, used = [], 0
+            part = raw[done : done + size - used]
+            parts.append(_Part(buffer, at + done, part, used))
+            done, used = done + part.size, used + part.size
+    if parts:
+        yield parts
+
+
+def _fill(room: np.ndarray, parts: Sequence[_Part], begin: int) -> None:
+    for part in parts:
+        room[part.place - begin :][: part.raw.size] = part.raw
 
 
 def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:

@@ -54,11 +54,18 @@ def wanted() -> bool:
     return os.environ.get("HARDSPLAT_PROBE", "1") not in ("", "0")
 
 
-def open_device(wanted: str | int | None = None, surfaces: Sequence[str] = ()) -> Device:
+def open_device(wanted: str | int | None = None, surfaces: Sequence[str] = (), *, draws: bool = True) -> Device:
     """The device to work with: chosen as `Device` does, with its capabilities probed."""
-    device = Device(wanted, surfaces=surfaces)
+    device = Device(wanted, surfaces=surfaces, draws=draws)
+    if not device.draws and _unknown(device):
+        open_device(wanted).close()  # the probe draws
     probe(device)
     return device
+
+
+def _unknown(device: Device) -> bool:
+    """Whether the probe must be made before its outcome is known."""
+    return wanted() and _load(_path(device)) is None
 
 
 def probe(device: Device) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 
@@ -13,6 +14,7 @@ from hardsplat.gpu.context import Device, DeviceLost
 ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _READ_WRITE = vk.VK_ACCESS_MEMORY_READ_BIT | vk.VK_ACCESS_MEMORY_WRITE_BIT
 _SLICE_NS = 200_000_000
+_EAGER = 0.01  # seconds
 
 
 def pool(device: Device):
@@ -36,8 +38,11 @@ class Fence:
         self.handle = vk.vkCreateFence(device.handle, vk.VkFenceCreateInfo(), None)
         self._handles = vk.ffi.new("VkFence[]", [self.handle])
 
-    def wait(self) -> None:
-        """Waits in slices: Python answers Ctrl-C only between calls."""
+    def wait(self, eager: bool = False) -> None:
+        """Waits in slices: Python answers Ctrl-C only between calls. eager: asks without a pause at first, since who is woken up is some 60 us late."""
+        until = time.perf_counter() + _EAGER if eager else 0.0
+        while eager and vk.lib.vkGetFenceStatus(self.device.handle, self._handles[0]) == vk.VK_NOT_READY and time.perf_counter() < until:
+            pass
         while (result := vk.lib.vkWaitForFences(self.device.handle, 1, self._handles, True, _SLICE_NS)) == vk.VK_TIMEOUT:
             pass
         if result == vk.VK_ERROR_DEVICE_LOST:

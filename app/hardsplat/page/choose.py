@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,7 +17,7 @@ from hardsplat.gaussians import Gaussians
 _CAMERAS = 16  # that importance is estimated from
 _SIGMAS = 3.0  # from its mean to where a splat is no more to be seen
 _BLOCK = 1 << 14  # splats that a thread makes temporary arrays for at a time
-_CACHED = 1 << 14  # the same, where arrays are gone through so often that they had better stay in the processor's cache
+_CACHED = 1 << 13  # the same, where arrays are gone through so often that they had better stay in the processor's cache
 
 
 def kept(gaussians: Gaussians, cameras: Sequence[Camera] = (), max_splats: int | None = None, min_opacity: float = 0.0, sh_degree: int | None = None) -> Gaussians:
@@ -53,8 +53,9 @@ def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: n
     whole = int(min(0.95, 0.45 + 0.75 * count / n) * count)
     with np.errstate(over="ignore", invalid="ignore"):  # rows that are left out may hold anything
         weights = importance(gaussians.means, gaussians.scales, gaussians.opacities, cameras)[rows]
-    order = rows[np.argpartition(-weights, whole)]
-    rest = np.sort(order[whole:])
+    important = np.zeros(n, bool)
+    important[np.argpartition(-weights, whole)[:whole]] = True
+    rest = rows[~important]
     rest = rest[morton.order(gaussians.means[rest])]
     edges = np.linspace(0, len(rest), count - whole + 1).astype(np.int64)  # of groups
     spans, at = [], 0
@@ -69,7 +70,7 @@ def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: n
 
     with ThreadPoolExecutor(THREADS) as pool:  # arrays of this size leave Python to others
         others = pool.map(merged_span, spans)
-        return Gaussians.concatenate([gaussians[np.sort(order[:whole])], *others])
+        return Gaussians.concatenate([gaussians[rows[important]], *others])
 
 
 def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
@@ -125,25 +126,28 @@ def importance(means: np.ndarray, scales: np.ndarray, opacities: np.ndarray, cam
         sizes = np.sqrt(middle * large)
         if not chosen:
             return opacities[part] * sizes
-        total, points = 1e-9 * sizes, np.ascontiguousarray(means[part].T)  # those that no camera sees come last, the largest first
-        for camera in chosen:
-            total += _side(points, middle, large, camera)
-        return opacities[part] * total
+        seen = _sides(np.ascontiguousarray(means[part].T), middle, large, chosen)
+        return opacities[part] * (1e-9 * sizes + seen.sum(axis=0))  # those that no camera sees come last, the largest first
 
     return np.concatenate(in_blocks(len(means), _CACHED, of)) if len(means) else np.empty(0, np.float32)
 
 
-def _side(points: np.ndarray, middle: np.ndarray, large: np.ndarray, camera: Camera) -> np.ndarray:
-    """(N,) square root of the area of splats in the image of a camera, px; 0 where it does not see them. points: (3, N)."""
-    R, t = camera.w2c[:3, :3].astype(np.float32), camera.w2c[:3, 3].astype(np.float32)
-    x, y, z = R @ points + t[:, None]
-    px = np.divide(np.float32(camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0)  # of a world unit
+def _sides(points: np.ndarray, middle: np.ndarray, large: np.ndarray, cameras: Sequence[Camera]) -> np.ndarray:
+    """(cameras, N) square root of the area of splats in the images of cameras, px; 0 where one does not see them. points: (3, N)."""
+
+    def each(number: Callable[[Camera], float]) -> np.ndarray:
+        return np.array([[number(camera)] for camera in cameras], np.float32)
+
+    turned = np.concatenate([camera.w2c[:3, :3] for camera in cameras]).astype(np.float32) @ points
+    shift = np.array([camera.w2c[:3, 3] for camera in cameras], np.float32)
+    x, y, z = (turned[i::3] + shift[:, i : i + 1] for i in range(3))
+    px = np.divide(each(lambda camera: camera.K[0, 0]), z, out=np.zeros_like(z), where=z > 0)  # of a world unit
     middle, large = middle * px, large * px
-    widest = np.float32(max(camera.width, camera.height))  # what a splat across the whole image counts as, however near it is
-    reach = np.float32(_SIGMAS) * large
-    u, v = np.abs(x * px + np.float32(camera.K[0, 2] - camera.width / 2)), np.abs(y * px + np.float32(camera.K[1, 2] - camera.height / 2))
-    seen = (z > 0) & (u < camera.width / 2 + reach) & (v < camera.height / 2 + reach)
-    return np.where(seen, np.sqrt(np.clip(middle, 0.5, widest) * np.clip(large, 0.5, widest)), 0)
+    width, height, widest = each(lambda camera: camera.width / 2), each(lambda camera: camera.height / 2), each(lambda camera: max(camera.width, camera.height))
+    reach = np.float32(_SIGMAS) * large  # widest: what a splat across the whole image counts as, however near it is
+    u, v = np.abs(x * px + each(lambda camera: camera.K[0, 2]) - width), np.abs(y * px + each(lambda camera: camera.K[1, 2]) - height)
+    visible = (z > 0) & (u < width + reach) & (v < height + reach)
+    return np.where(visible, np.sqrt(np.clip(middle, 0.5, widest) * np.clip(large, 0.5, widest)), 0)
 
 
 def _surface(squares: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.raster.projection import Projection
 from hardsplat.variants.blocks import Block
+from hardsplat.variants.cells import CELLS, Cells
 from hardsplat.variants.formats import Format
 from hardsplat.variants.pictures import Picture
 from hardsplat.variants.shapes import Shape
@@ -27,10 +28,10 @@ def macros(rows: Rows, format: Format) -> dict[str, str]:
     return {} if rows.ordering.attachment else {"STATE_FORMAT": format.qualifier}
 
 
-def outline(shape: Shape) -> dict:
-    """What a draw of splats takes from their shape."""
+def outline(shape: Shape, cells: Cells = CELLS["none"]) -> dict:
+    """What a draw of splats takes from their shape. cells: in which it takes them."""
     draw = shape.draw
-    return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot}, rectangle=shape.rectangle)
+    return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot, "drawn": cells.slot}, rectangle=shape.rectangle)
 
 
 def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:

@@ -12,20 +12,22 @@ from typing import Any, Protocol
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.errors import OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
+from hardsplat.raster.between import Between
+from hardsplat.raster.cells import FIRST_ROOM, Grid, pair_bytes
 from hardsplat.raster.choose import choose
 from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
 from hardsplat.raster.ordered import Ordered
 from hardsplat.raster.orderfree import OrderFree
-from hardsplat.raster.parameters import Parameters
+from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
@@ -35,6 +37,7 @@ from hardsplat.raster.sort import ranking_lanes
 from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.cells import CELLS
 from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.ordering import ORDERINGS
@@ -47,11 +50,14 @@ MOST_RANKED = int(contract.CONSTANTS["NOTHING"])  # splats that samples tell apa
 # half a GiB), but there are at least so many segments.
 SEGMENT_PIXELS, FEWEST_SEGMENTS = 1 << 24, 16
 # What 'auto' times, in this order: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
-TIMED: dict[str, Mapping[str, Variant]] = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS}
+TIMED: dict[str, Mapping[str, Variant]] = {"shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "ordering": ORDERINGS, "cells": CELLS}
 
 
 class Backward(Protocol):
     """A way from d_image to d_splats2d."""
+
+    @property
+    def grid(self) -> Grid | None: ...  # of lists that its draw needs
 
     def passes(self) -> list[ComputePass | DrawPass]: ...
     def allocate(self, device: Device) -> Mapping[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
@@ -60,7 +66,7 @@ class Backward(Protocol):
 
 def _exact(options: HardwareOptions) -> HardwareOptions:
     """These options with exact gradients."""
-    return replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1)
+    return replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1, least_weight=0.0)
 
 
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
@@ -74,13 +80,18 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, exact, backward=False))
     if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
         return order_free_rows(device, options, _forward_of(device, options, exact))
+    if backward and options.least_weight:
+        raise UserError(f"--least-weight {options.least_weight:g} is for order-free gradients: add --gradient order-free, or leave it out")
     options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
     if not backward and not orders:
         return Rows.first(device, options, backward)
     names = Rows.first(device, options).names
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
+    cells = knobs.pop("cells", ())
     if not options.segments:
         knobs["segments"] = SEGMENTS
+    if cells and "sequential" not in device.capabilities:  # where fragments wait; last, since segments do the same and are more exact
+        knobs["cells"] = cells
     return Rows.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
 
@@ -95,8 +106,10 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
     if rows.estimate:
         draws = int(rows.names.get("gradient_draws", 1))
+        if not rows.estimate.sampled:
+            return Between(rows, width, height, segments, threshold, scores)
         return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, draws, scores)
-    return Ordered(rows, width, height, segments, threshold, scores, rows.least_transmittance)
+    return Ordered(rows, width, height, segments, threshold, scores)
 
 
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
@@ -151,13 +164,14 @@ class HardwareRasterizer:
     OutOfMemory with nothing allocated.
     """
 
-    room = 0  # it has no pairs of tile and splat
-
     def __init__(self, device: Device, parameters: Drawn, width: int, height: int, options: HardwareOptions, sink: Sink | None, projection: Projection | None = None):
         self.device, self.width, self.height = device, width, height
         self._passes = plan(device, (parameters.sh_degree + 1) ** 2, width, height, options, sink, projection)
         self.projection, self.rows, _, _, threshold, self.segments = self._passes
         self._backward = backward_of(self.rows, width, height, self.segments, threshold)
+        self._parameters, self._capacity = parameters, parameters.capacity
+        self.grid = self._backward.grid if self.projection.differentiates and self.projection.sink else None
+        self.room = 0 if self.grid is None else min(FIRST_ROOM * parameters.capacity + self.grid.lists, self.grid.most(device, parameters.capacity))
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         if self.rows.estimate and parameters.capacity > MOST_RANKED:
@@ -167,7 +181,6 @@ class HardwareRasterizer:
         except OutOfMemory:
             self.destroy()
             raise
-        self._capacity = parameters.capacity
         if options.stochastic and sink and isinstance(parameters, Parameters):
             parameters.set_perturbations(dict(options.stochastic.perturbations))
         self.resources = {**parameters.all, **self._own}
@@ -184,6 +197,8 @@ class HardwareRasterizer:
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
+        if self.grid:
+            own |= self.grid.allocate(device, capacity, self.room)
         if self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
@@ -192,6 +207,13 @@ class HardwareRasterizer:
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
         self._record_draw(rest or recorder, run)
+        if picture == "image":
+            self._record_lists(rest or recorder)
+
+    def _record_lists(self, recorder: Recorder) -> None:
+        """order -> the lists that the backward draw goes by."""
+        if self.grid:
+            self.grid.record(recorder, self.pipelines)
 
     def _record_draw(self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "") -> None:
         """order -> the target of an image of the projection."""
@@ -205,6 +227,7 @@ class HardwareRasterizer:
         """Projected splats -> the targets of all images of the projection."""
         for image in self.projection.images:
             self._record_draw(recorder, self.pipelines, image)
+        self._record_lists(recorder)
 
     def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
         """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
@@ -235,8 +258,20 @@ class HardwareRasterizer:
         self._backward.record(recorder, self.pipelines, f" {score}")
 
     def make_room(self, wanted: int | None = None) -> bool:
-        """Whatever is drawn fits."""
-        return False
+        """For pairs of cell and splat, as the tiled rasterizer has it for those of tile and splat. The image has no need of it."""
+        if self.grid is None:
+            return False
+        wanted = min(pairs_wanted(self._parameters.counts) if wanted is None else wanted, self.grid.most(self.device, self._capacity))
+        if wanted <= self.room:
+            return False
+        room = min(wanted + wanted // 2, self.grid.most(self.device, self._capacity))
+        pairs = allocate_all(self.device, pair_bytes(room))
+        self.device.wait_idle()
+        for name, buffer in pairs.items():
+            self._own[name].destroy()
+            self._own[name] = buffer
+        self.room, self.resources = room, {**self.resources, **pairs}
+        return True
 
     def destroy(self) -> None:
         for resource in self._own.values():

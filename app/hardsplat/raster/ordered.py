@@ -14,6 +14,7 @@ from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.cells import Grid
 from hardsplat.raster.draws import blocks_of, canvas_of, macros, outline, sums
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.rows import Rows
@@ -30,7 +31,11 @@ class Ordered:
     segments: int
     threshold: int
     scores: bool = False
-    least: float = 1e-4  # transmittance in front of a segment below which a block is left out
+
+    @property
+    def grid(self) -> Grid | None:
+        """Cells that the draw takes in turns; None where it takes all splats."""
+        return Grid.of(self.rows, self.width, self.height, self.segments)
 
     @property
     def _blocks(self) -> tuple[int, int]:
@@ -44,11 +49,15 @@ class Ordered:
     def passes(self) -> list[ComputePass | DrawPass]:
         rows, canvas = self.rows, canvas_of(self.rows, self.width, self.height, self.segments)
         slots, limit = sums(rows, self.threshold)
+        grid = self.grid
+        listed = ("counts", "cell_turns") if grid else ("counts",)
+        if grid:
+            canvas |= grid.spec
         draw = DrawPass(
-            **outline(rows.shape),
+            **outline(rows.shape, rows.cells),
             name="draw backward",
             fragment="draw/backward.frag",
-            reads=("counts", "splats2d", "colors2d", "order", "d_image", "state", "d_splats2d"),
+            reads=(*listed, "splats2d", "colors2d", "order", "d_image", "state", "d_splats2d"),
             writes=("state", "d_splats2d"),
             attachment="state" if rows.ordering.attachment else None,
             format=rows.state_format.vk,
@@ -58,8 +67,13 @@ class Ordered:
             macros=macros(rows, rows.state_format),
         )
         segments, layers = {"SEGMENTS": self.segments}, {} if self.segments > 1 else {"layers": "target"}
+        lists = grid.passes(rows) if grid else []
         if rows.block.pixels == 1:
-            return [ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), spec=segments, bind=layers), *scored(draw, self.scores)]
+            return [
+                *lists,
+                ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), spec=segments, bind=layers),
+                *scored(draw, self.scores),
+            ]
         across, down = self._blocks
         spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
         state = {"state": rows.state_format.packing}
@@ -69,7 +83,7 @@ class Ordered:
         blocks = replace(
             draw,
             fragment="draw/backward_blocks.frag",
-            reads=("counts", "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
+            reads=(*listed, "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
             writes=("blocks", "d_splats2d"),
             attachment=None,
             in_order=False,
@@ -86,11 +100,11 @@ class Ordered:
             reads=("blocks",),
             writes=("unfinished",),
             depth=DepthTest("unfinished", "less or equal", clear=1.0),
-            spec={**spec, "LEAST": self.least},
+            spec={**spec, "LEAST": rows.least_transmittance},
             slots=state,
         )
         scores = (for_score(begin, name) for name in SCORES if self.scores)
-        return [begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]
+        return [*lists, begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         rows, (across, down) = self.rows, self._blocks
@@ -111,4 +125,4 @@ class Ordered:
         recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
         if self._rejects:
             recorder.run(run["begin backward unfinished"], threads=(3,), extent=(across, down * self.segments))
-        recorder.run(run[f"draw backward{score}"], indirect="draw", extent=(across, down * self.segments))
+        recorder.run(run[f"draw backward{score}"], indirect="draw_cells" if self.grid else "draw", extent=(across, down * self.segments))

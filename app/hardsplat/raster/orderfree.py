@@ -41,6 +41,10 @@ class OrderFree:
     front_to_back = True
 
     @property
+    def grid(self) -> None:
+        """Samples need no lists."""
+
+    @property
     def _blocks(self) -> tuple[int, int]:
         return blocks_of(self.rows.block, self.width, self.height)
 

@@ -244,24 +244,31 @@ class Parameters:
         planes, roles = self._found(name)
         return planes.buffers[roles[0]]
 
-    def read(self, name: str, n: int) -> np.ndarray:
-        """(planes, n, width) float32 of the first n items of a quantity or its gradient; of its moments (2, planes, n, width); of a buffer that follows, (1, n, numbers)."""
+    def shape(self, name: str, n: int) -> tuple[int, ...]:
+        """Of the first n items of a quantity or its gradient (planes, n, width), of its moments (2, planes, n, width), of a buffer that follows (1, n, numbers)."""
         if name in self._follow:
-            numbers = contract.itemsize(name) // 4
-            return self._follow[name].download(np.float32, n * numbers).reshape(1, n, numbers)
+            return 1, n, contract.itemsize(name) // 4
         planes, roles = self._found(name)
-        width = planes.quantity.width
-        out = np.zeros((len(roles), planes.quantity.planes(self.sh_degree), n, width), np.float32)
+        shape = planes.quantity.planes(self.sh_degree), n, planes.quantity.width
+        return (len(roles), *shape) if len(roles) > 1 else shape
+
+    def read(self, name: str, n: int, out: np.ndarray | None = None) -> np.ndarray:
+        """float32 of this `shape`. out: where to, with anything in it."""
+        out = np.empty(self.shape(name, n), np.float32) if out is None else out
+        if name in self._follow:
+            self._follow[name].copy_to(out)
+            return out
+        planes, roles = self._found(name)
         whole: list[tuple[Buffer, np.ndarray]] = []
-        for r, role in enumerate(roles):
-            half = self._itemsize(planes.quantity, role) < 4 * width
-            for k, buffer in enumerate(planes.buffers[role]):
+        for role, arrays in zip(roles, out if len(roles) > 1 else out[None]):
+            half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
+            for buffer, plane in zip(planes.buffers[role], arrays, strict=True):
                 if half:
-                    out[r, k] = from_bfloat16(buffer.download(np.uint16, n * width)).reshape(n, width)
+                    plane[:] = from_bfloat16(buffer.download(np.uint16, plane.size)).reshape(plane.shape)
                 else:
-                    whole.append((buffer, out[r, k]))
+                    whole.append((buffer, plane))
         download_all(whole)
-        return out if len(roles) > 1 else out[0]
+        return out
 
     def write(self, name: str, values: np.ndarray) -> None:
         """From what `read` returns; moments that are stored in bfloat16 are rounded to nearest."""

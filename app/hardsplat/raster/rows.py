@@ -15,6 +15,7 @@ from hardsplat.raster.resolve import V, name_of, resolve, runnable
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
+from hardsplat.variants.cells import CELLS, Cells
 from hardsplat.variants.estimates import ESTIMATES, Estimate
 from hardsplat.variants.formats import FORMATS, Format
 from hardsplat.variants.gathers import GATHERS, Gather
@@ -39,8 +40,10 @@ class HardwareOptions(Options):
     atomics: str = "auto"
     block: str = "auto"
     shape: str = "auto"
+    cells: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
     least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
+    least_weight: float = 0.0  # order-free: opacity times that transmittance, below which a splat is left out
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
@@ -63,11 +66,13 @@ class Rows:
     quads: Quads
     block: Block
     shape: Shape = SHAPES["quad"]
+    cells: Cells = CELLS["none"]
     gather: Gather | None = None  # of stochastic gradients
     estimate: Estimate | None = None  # of order-free gradients
     samples: int = 0  # of a pixel, of order-free gradients
     segments: int = 1
     least_transmittance: float = 1e-4
+    least_weight: float = 0.0
     names: dict[str, str | int] = field(default_factory=dict, compare=False)
 
     @classmethod
@@ -91,6 +96,10 @@ class Rows:
         ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
+        cells = row("cells", "cells of the canvas", CELLS, options.cells)
+        shapes = {name: each for name, each in SHAPES.items() if each.upright or not cells.side}
+        if cells.side and options.shape in SHAPES and options.shape not in shapes:
+            raise UserError(f"--cells {options.cells}: splats of --shape {options.shape} cannot be cut at cells; use --shape {' or '.join(shapes)}, or --cells none")
         return cls(
             format,
             row("state_format", "state format", FORMATS, options.format if options.state_format == "same" else options.state_format),
@@ -100,7 +109,8 @@ class Rows:
             row("atomics", "float atomics", ATOMICS, options.atomics),
             row("quads", "quad control", QUADS, "auto"),
             row("block", "block of pixels", blocks, options.block),
-            row("shape", "shape of splats", SHAPES, options.shape),
+            row("shape", "shape of splats", shapes, options.shape),
+            cells,
             segments=options.segments or SEGMENTS[0],
             least_transmittance=options.least_transmittance,
             names=names,
@@ -122,7 +132,8 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
     estimate = ESTIMATES["weights"] if options.gradient_estimate == "auto" else resolve(device, "estimate", ESTIMATES, options.gradient_estimate, "--gradient-estimate")
     block = resolve(device, "block of pixels", BLOCKS, estimate.block if options.block == "auto" else options.block, "--block")
     names: dict[str, str | int] = {"block": name_of(BLOCKS, block), "gradient": "order-free", "gradient_estimate": name_of(ESTIMATES, estimate)}
-    names["gradient_draws"] = options.gradient_draws
+    if not estimate.sampled and (options.gradient_samples != "auto" or options.gradient_draws > 1):
+        raise UserError(f"--gradient-estimate {options.gradient_estimate} has no samples: leave --gradient-samples and --gradient-draws out")
     if estimate.multisampled:
         samples = _multisamples(device, options, block)
         rows = {name: row for name, row in REDUCTIONS.items() if not row.quads}  # of a pixel, whose neighbours are of other splats
@@ -131,8 +142,11 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
         samples = estimate.samples if options.gradient_samples == "auto" else int(options.gradient_samples)
         reduction = forward.reduction
         names["state_format"] = forward.names["state_format"]
-    names |= {"reduction": name_of(REDUCTIONS, reduction), "gradient_samples": str(samples)}
-    return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, names=_used(forward) | names)
+    names["reduction"] = name_of(REDUCTIONS, reduction)
+    if estimate.sampled:
+        names |= {"gradient_draws": options.gradient_draws, "gradient_samples": str(samples)}
+    names = _used(forward) | names
+    return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, least_weight=options.least_weight, names=names)
 
 
 def _multisamples(device: Device, options: HardwareOptions, block: Block) -> int:

@@ -39,6 +39,10 @@ class Weighed:
     scores: bool = False
 
     @property
+    def grid(self) -> None:
+        """Samples need no lists."""
+
+    @property
     def _blocks(self) -> tuple[int, int]:
         return blocks_of(self.rows.block, self.width, self.height)
 
@@ -56,7 +60,7 @@ class Weighed:
         blocks = {**shape, "BLOCKS_Y": down, "SAMPLES": rows.samples}
         seen = {"seen": rows.state_format.seen}
         layers = {} if self.segments > 1 else {"layers": "target"}
-        segments, least = {"SEGMENTS": self.segments}, {"LEAST": rows.least_transmittance}
+        segments, least, weight = {"SEGMENTS": self.segments}, {"LEAST": rows.least_transmittance}, {"LEAST_WEIGHT": rows.least_weight}
         begin = ComputePass(
             f"draw backward begin {draw}", "samples/begin.comp", ("layers", "frame", "d_image"), ("d_image", "sample_ranks"), {**blocks, **segments, **least}, bind=layers
         )
@@ -67,7 +71,7 @@ class Weighed:
             reads=("sample_ranks",),
             writes=("unfinished",),
             depth=DepthTest("unfinished", "less or equal", clear=1.0),
-            spec=blocks,
+            spec={**blocks, **weight},
         )
         open_blocks = DepthTest("unfinished", "less", writes=False)
         canvas = canvas_of(rows, across * block.width, down * block.height, self.segments)
@@ -79,7 +83,7 @@ class Weighed:
             writes=("sample_ranks",),
             bind={"sample_rank_vectors": "sample_ranks"},
             depth=open_blocks,
-            spec={**canvas, **shape, "SAMPLES": rows.samples * block.pixels, "DRAWS": self.draws, "DRAW": draw, "RANKED": True},
+            spec={**canvas, **shape, "SAMPLES": rows.samples * block.pixels, "DRAWS": self.draws, "DRAW": draw, "RANKED": True, **weight},
         )
         look = ComputePass(
             f"draw backward look {draw}",
@@ -98,7 +102,7 @@ class Weighed:
             reads=("counts", "splats2d", "colors2d", "order", "d_image", "samples", "d_splats2d", "unfinished"),
             writes=("d_splats2d",),
             depth=open_blocks,
-            spec={**canvas, **limit, **blocks, "DRAWS": self.draws, "RANKED": True},
+            spec={**canvas, **limit, **blocks, "DRAWS": self.draws, "RANKED": True, **weight},
             slots={**slots, **seen},
         )
         scores = (for_score(p, name) for p in (begin, look) for name in SCORES if self.scores)

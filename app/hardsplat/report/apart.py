@@ -99,7 +99,11 @@ class Apart:
 def _start(part: str) -> subprocess.Popen | None:
     """python -P: no module of the current folder takes the place of another. A session of its own, so that the parent alone answers Ctrl-C."""
     source = str(Path(__file__).resolve().parents[2])
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([source, *filter(None, sys.path)])}  # it imports what this one would, however that came about
+    environment = {
+        **os.environ,
+        "OPENBLAS_NUM_THREADS": "1",  # threads of ours call it side by side; its own would stand in their way
+        "PYTHONPATH": os.pathsep.join([source, *filter(None, sys.path)]),  # it imports what this one would, however that came about
+    }
     command = [sys.executable, "-P", "-m", __name__, part]
     try:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, start_new_session=True)
@@ -118,8 +122,7 @@ def serve(part: str, calls: IO[bytes], answers: IO[bytes]) -> None:
 
     sys.setswitchinterval(SWITCHING)
     maker = Maker()
-    if part == "plots":
-        maker.warm()
+    maker.warm() if part == "plots" else maker.warm_viewer()
     while True:
         name, *args = _received(calls)
         try:

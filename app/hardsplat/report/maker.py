@@ -11,8 +11,9 @@ import numpy as np
 from hardsplat.camera import Camera
 from hardsplat.gaussians import OWN, Gaussians
 from hardsplat.page.choose import foremost
-from hardsplat.page.export import Shown
+from hardsplat.page.export import Shown, small_viewer
 from hardsplat.report import run
+from hardsplat.report.page import prepare
 from hardsplat.report.run import MOST_SHOWN, NAME, curves, early_plots, page_values, viewer_of
 
 _PATIENCE = 60.0  # s that the viewer waits for its picture; whoever hands over splats hands over a picture soon, or None
@@ -35,6 +36,10 @@ class Maker:
         """Begins with the viewer of these splats (see `for_viewer`). The picture of its first view is that of `picture`."""
         self._viewer = self._choosing.submit(lambda: viewer_of(Gaussians.from_planes(planes), shown, lambda: self._picture.result(_PATIENCE)))
 
+    def warm_viewer(self) -> None:
+        """Makes a viewer of a few splats, for what the first one imports and loads."""
+        self._choosing.submit(_first_viewer)
+
     def picture(self, image: np.ndarray | None) -> None:
         """(H, W, 3) uint8, what the viewer's first camera sees; None where that is not known."""
         self._picture.set_result(image)
@@ -48,7 +53,7 @@ class Maker:
     # -- plots and the page
 
     def warm(self) -> None:
-        """Imports what draws plots, and draws one of each kind: the first ones take a second, for which nobody has to wait while a run trains."""
+        """Imports what draws plots and fills pages, and draws a plot of each kind: the first ones take a second, for which nobody has to wait while a run trains."""
         self._drawing.submit(_warm)
 
     def plots(self, metrics: dict) -> None:
@@ -118,3 +123,12 @@ def _warm() -> None:
     figure = curves({"curve": nothing, "evaluations": []})
     svg(figure)
     figure.savefig(io.BytesIO(), format="png")
+    prepare()
+
+
+def _first_viewer() -> None:
+    n = 3000
+    rng = np.random.default_rng(0)
+    gaussians = Gaussians(rng.normal(size=(n, 3)), rng.normal(size=(n, 4)), np.full((n, 3), 0.1), np.full(n, 0.5), rng.normal(size=(n, 4, 3)))
+    camera = Camera(np.eye(4), np.array([[50.0, 0, 32], [0, 50, 24], [0, 0, 1]]), 64, 48)
+    small_viewer(gaussians, Shown("", {"a": camera}), budget_bytes=85_000, picture=lambda: np.zeros((48, 64, 3), np.uint8))

@@ -45,6 +45,12 @@ def write_page(path: Path, template: str, **values) -> Path:
     return path
 
 
+def prepare() -> None:
+    """Imports and reads what pages are made of, and encodes a picture."""
+    _templates().get_template("run.html")
+    pictures([np.zeros((8, 8, 3), np.uint8)])
+
+
 @functools.cache
 def _templates():
     import jinja2

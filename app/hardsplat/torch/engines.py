@@ -30,7 +30,8 @@ def configure(device: Device | str | int | None = None, rasterizer: str = "auto"
     """Says on what, and how, `rasterization` draws from now on.
 
     device: for CPU tensors: index, part of a name, an open Device, or None for HARDSPLAT_DEVICE or the best one. CUDA tensors are drawn on their own GPU.
-    rasterizer: hardware, tiled, or auto for the faster one. options: of that rasterizer, as `hardsplat.Renderer` takes them; the format is float32.
+    rasterizer: hardware, tiled, or auto for the faster one, which for CUDA tensors is tiled.
+    options: of that rasterizer, as `hardsplat.Renderer` takes them; the format is float32.
     Raises UserError for an option that there is not.
     """
     if rasterizer != "auto" and rasterizer not in BACKENDS:
@@ -50,7 +51,7 @@ def engine_for(where: torch.device, antialiased: bool) -> Engine:
         if key not in _engines:
             link = link_of(where)
             config = TrainConfig(**_wanted["options"], rasterizer=_wanted["rasterizer"], antialiased=antialiased)
-            backend = BACKENDS[fastest(link.device, config)]  # before the format is named, which the tiled one does not have
+            backend = BACKENDS[fastest(link.device, config) if link.device.draws else "tiled"]  # before the format is named, which the tiled one does not have
             _engines[key] = Engine(link, backend, backend.options.of(replace(config, format="float32")))
         return _engines[key]
 
@@ -82,16 +83,17 @@ def _link(where: torch.device) -> Link:
     if where.type == "cuda":
         peer = cuda.Cuda(where)
         wanted = cuda.vulkan_index(peer.uuid)
-        if wanted is not None and "memory_fd" in (device := _device(str(where), wanted)).capabilities:
+        # tiled, on a queue that only computes: it and PyTorch's kernels take turns sooner than with one that could draw (docs/results/torch.md)
+        if wanted is not None and "memory_fd" in (device := _device(str(where), wanted, draws=_wanted["rasterizer"] == "hardware")).capabilities:
             return Shared(device, peer)
         log.warning("no Vulkan device shares memory with %s: its tensors are copied through the host", where)
         return Through(_device("cpu", _wanted["device"]), where)
     raise UserError(f"tensors on {where}: hardsplat.torch takes CPU and CUDA tensors; call .cpu()")
 
 
-def _device(key: str, wanted) -> Device:
+def _device(key: str, wanted, draws: bool = True) -> Device:
     if key not in _devices:
-        _devices[key] = (wanted, False) if isinstance(wanted, Device) else (open_device(wanted), True)
+        _devices[key] = (wanted, False) if isinstance(wanted, Device) else (open_device(wanted, draws=draws), True)
     return _devices[key][0]
 
 

@@ -213,7 +213,7 @@ class Shared:
 
     def land(self) -> None:
         if self._flying:
-            self._fence.wait()
+            self._fence.wait(eager=True)
             self._fence.reset()
             self._flying = False
 

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
-from hardsplat.files import replacing
+from hardsplat.files import Behind, replacing
 from hardsplat.footprint import STATISTICS
 from hardsplat.gaussians import Gaussians
 from hardsplat.trained import Of
@@ -114,7 +114,7 @@ def save(path: Path, checkpoint: Checkpoint, durable: bool = True, log: Future[d
     """
     c = checkpoint
     try:
-        with replacing(path, durable) as partial, zipfile.ZipFile(partial, "w") as archive:
+        with replacing(path, durable) as partial, open(partial, "wb") as file, Behind(file) as behind, zipfile.ZipFile(behind, "w") as archive:
             for name, values in {"version": VERSION, "step": c.step, "sh_degree": c.sh_degree, **c.buffers}.items():
                 _write_array(archive, name, np.asarray(values, order="C"))
             _write_array(archive, "log", np.array(json.dumps(log.result() if log else c.log)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from hardsplat import trained
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import DeviceLost
 from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.train.copies import Allocate, Copies
 from hardsplat.train.resume import resume_command
 
 if TYPE_CHECKING:
@@ -26,10 +28,16 @@ class Keeping:
 
     def __init__(self, run: Run, start: Checkpoint):
         self.run, self.state, self._taken_at = run, start, time.monotonic()
+        self._copies = Copies(run.results.background)
 
     def take(self) -> None:
         """Copies the state of the session."""
-        self.state = self.run.session.snapshot()
+        self._take(self._copies.begin())
+
+    def _take(self, allocate: Allocate, values: Mapping[str, np.ndarray] | None = None) -> None:
+        """values: the splats', where they have been copied already."""
+        self.state = self.run.session.snapshot(allocate, values)
+        self._copies.made()
         self.state.log, self._taken_at = self.run.log.history(), time.monotonic()
 
     def save(self) -> None:
@@ -64,18 +72,20 @@ class Keeping:
             with run.aside("files"):
                 self.take()
                 if checkpoint:
-                    run.results.checkpoint(self.state)
+                    self._copies.written_by(run.results.checkpoint(self.state))
+        if step < c.max_steps:
+            self._copies.prepare(run.session.shapes())
 
     def leave(self, step: int) -> None:
         """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
-        run = self.run
-        self.take()
-        planes, first = self.planes(), next((run.scene.views[i].name for i in run.scene.test), None)
+        run, allocate = self.run, self._copies.begin()
+        planes, first = run.session.values(allocate), next((run.scene.views[i].name for i in run.scene.test), None)
+        run.results.viewer(planes, None if run.stopping.asked else first)  # takes longest
+        run.results.splats(planes, "splats.ply")
+        self._take(allocate, planes)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
-            run.results.splats(planes, "splats.ply")
             run.results.last_checkpoint(self.state, log, over=step == run.config.max_steps)
-            run.results.viewer(planes, None if run.stopping.asked else first)
             run.results.plots(run.metrics())
             run.measurements.measure(step, planes)
         finally:

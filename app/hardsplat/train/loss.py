@@ -41,7 +41,9 @@ _COMPARED = ("target", "photos", "camera", "frame")
 
 def _reduce(apart: bool = False, columns: bool = False) -> ComputePass:
     """apart, columns: see APART, COLUMNS."""
-    return ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",), spec={"APART": apart and not columns, "SQUARES": columns})
+    return ComputePass(
+        "loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",), spec={"APART": apart and not columns, "SQUARES": columns}
+    )
 
 
 def loss_passes(photo_bytes: int = 4, differences: bool = False, exposure: str = "none", cameras: int = 2, columns: bool | None = None) -> tuple[ComputePass, ...]:
@@ -132,7 +134,8 @@ def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, hei
     """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
     side = contract.CONSTANTS["LOSS_TILE"]
     for name in ("loss ssim", "loss gradient"):
-        if "columns" in run[name].owner.shader:
+        owner = run[name].owner
+        if isinstance(owner, ComputePass) and "columns" in owner.shader:
             recorder.run(run[name], groups=(-(-width // side), -(-height // side), 1))
         else:
             recorder.run(run[name], threads=(width, -(-height // 2), 3 if APART and name == "loss ssim" else 1))

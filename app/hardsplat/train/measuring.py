@@ -46,12 +46,11 @@ class Measurements:
             return next(measure_all(run.device, run.session.raster, self._scene().held_out[:1], self._frame(), quiet=True), None)
 
     def psnr(self, indices: list[int]) -> list[float]:
-        """PSNR of these views of the scene now, dB; with colours fitted where the run trains exposures."""
-        run, fitted = self.run, self.run.config.exposure != "none"
+        """PSNR of these views of the scene now, dB."""
+        run = self.run
         with run.aside("measuring"):
-            views = [run.scene.views[i] for i in indices]
-            measures = measure_all(run.device, run.session.raster, views, self._frame(), quiet=True, pictures=False, fitted=fitted, colors=self._colors() if fitted else None)
-            return [m.psnr if m.fitted_psnr is None else m.fitted_psnr for m in measures]
+            measures = measure_all(run.device, run.session.raster, [run.scene.views[i] for i in indices], self._frame(), quiet=True, pictures=False)
+            return [m.psnr for m in measures]
 
     def measure(self, step: int, planes: Mapping[str, np.ndarray] | None = None) -> None:
         """Measures the held-out views. planes: the trained values of the splats, where these are the last: then all renders are kept, some for the report."""

@@ -30,10 +30,10 @@ FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 def views_apart(config: TrainConfig, views: int) -> list[int]:
     """Which of so many training views are set apart up to `overfit_check`, evenly spread; none where the run does not ask, or is regularized anyhow.
 
-    Runs that train cameras have none: those of a photograph that was set apart would not be known yet. Its exposure need not be: views are compared with colours fitted.
+    Runs that train exposures or cameras have none: those of a photograph that was set apart would not be known yet.
     """
     asked = config.strategy == "budget" and config.overfit_check and not (config.opacity_reg or config.scale_reg)
-    refined = config.pose_opt or config.intrinsics_opt
+    refined = config.exposure != "none" or config.pose_opt or config.intrinsics_opt
     return _spread(views, 0.5) if asked and not refined and views >= FEWEST else []
 
 

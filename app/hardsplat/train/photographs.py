@@ -21,6 +21,7 @@ class Photographs:
 
     def __init__(self, scene: Scene):
         self.scene, self.background = scene, Background()
+        self.background.do("imports", _import_neighbours, line="imports")
         self._training = [self.background.do("photographs", scene.views[i].load) for i in scene.train]
         self._held_out: list[Future[np.ndarray]] | None = None
         if sum(4 * v.camera.width * v.camera.height for v in scene.held_out) <= min(KEPT_BYTES, self.background.room):
@@ -56,3 +57,7 @@ class Photographs:
 
 def _after(photo: Future[np.ndarray], work: Callable[[np.ndarray], object]) -> None:
     work(photo.result())
+
+
+def _import_neighbours() -> None:
+    import scipy.spatial  # noqa: F401  # finds neighbours of the first splats

@@ -3,16 +3,16 @@ its own, or a ring in host memory has those of the next steps."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.memory import Buffer, upload_all
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.io.formats.base import ahead
 
-_TOGETHER = 16 << 20  # bytes of photographs that are copied at a time
 _FETCHERS = 64  # workgroups that fetch a photograph: enough for the bus, few enough to leave the device to the pass beside them
 BESIDE = "draw"  # the pass that a photograph is fetched beside: long enough, and before the loss
 SHARE_OF_MEMORY = 0.4  # of the device, left to photographs before they are streamed
@@ -106,16 +106,11 @@ class Photos:
         if self.streamed:
             self.images = images
             return
-        batches: list[tuple[int, list[np.ndarray]]] = []  # photographs that follow one another in the buffer: few large copies take a tenth of the time of many
-        end = size = 0
-        for start, image in zip(self._starts.tolist(), images):
-            if not batches or start != end or size > _TOGETHER:
-                batches.append((start, []))
-                size = 0
-            batches[-1][1].append(image)
-            end, size = start + image.shape[0] * image.shape[1], size + image.nbytes
-        for first, words in ahead(batches, lambda batch: (batch[0], np.concatenate([self._words(image) for image in batch[1]]))):
-            self._upload(words, first)
+        if self._whole:
+            with ThreadPoolExecutor() as copiers:
+                list(copiers.map(self._upload, map(self._words, images), self._starts.tolist()))
+        else:
+            upload_all((self.buffer, start * self.pixel_bytes, self._words(image)) for start, image in zip(self._starts.tolist(), images))
 
     def place(self, step: int, view: int) -> int:
         if not self.streamed:

@@ -39,7 +39,6 @@ class Results:
     def __init__(self, folder: Path, config: TrainConfig, photographs: Photographs, apart: bool = False):
         self.folder, self.config, self.photographs, self._may_apart = folder, config, photographs, apart
         self.scene, self.background = photographs.scene, photographs.background
-        self.background.do("imports", _import_neighbours, line="imports")
         self._photos_saved = False
         self._making: Future[Maker | Apart] | None = None
         self._shown: dict[str, tuple[Future[np.ndarray], np.ndarray]] = {}  # renders, which threads make, and photographs that the report shows
@@ -168,10 +167,6 @@ class Results:
         self.background.close()
         if self._making and self._making.done() and not self._making.cancelled() and not self._making.exception():
             self._making.result().close()
-
-
-def _import_neighbours() -> None:
-    import scipy.spatial  # noqa: F401
 
 
 def _maker(apart: bool) -> Maker | Apart:

@@ -6,7 +6,7 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -29,6 +29,7 @@ from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult,
 from hardsplat.train.capacity import Room
 from hardsplat.train.capture import Capture
 from hardsplat.train.checkpoint import Checkpoint, of_other_items
+from hardsplat.train.copies import Allocate, fresh
 from hardsplat.train.depths import Depths
 from hardsplat.train.drawing import Drawing, has_timed_rows
 from hardsplat.train.loss import loss_terms
@@ -40,7 +41,6 @@ from hardsplat.train.step import allocate_step, allocate_weights, schedules
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.views import Views, packed_cameras
 from hardsplat.trained import Of
-from hardsplat.variants.exposures import EXPOSURES
 
 GROUP = contract.CONSTANTS["GROUP"]
 
@@ -135,22 +135,32 @@ class Session(BatchedSession):
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
 
-    def snapshot(self) -> Checkpoint:
-        """Everything that a resume needs, after the batches in flight."""
+    def snapshot(self, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None) -> Checkpoint:
+        """Everything that a resume needs, after the batches in flight. allocate: gives the arrays. known: what `values` gave after the same steps."""
         n = self.count()
+        return Checkpoint(self.step, self.config.sh_degree, {name: known[name] if known and name in known else self._read(name, n, allocate) for name in self._kept()})
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of the arrays of a snapshot with as many splats as there is room for."""
+        return {name: self.parameters.shape(name, self.parameters.items(name, self.capacity)) for name in self._kept()}
+
+    def _kept(self) -> list[str]:
         names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
-        names += trained.averages() if self.parameters.averaged else ()
-        return Checkpoint(self.step, self.config.sh_degree, {name: self.parameters.read(name, self.parameters.items(name, n)) for name in (*names, *self.strategy.follows)})
+        return [*names, *(trained.averages() if self.parameters.averaged else ()), *self.strategy.follows]
+
+    def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
+        n = self.parameters.items(name, n)
+        return self.parameters.read(name, n, allocate(name, self.parameters.shape(name, n)))
 
     def count(self) -> int:
         """Splats alive, after all that was queued."""
         self.drain()
         return int(self.parameters.counts["splats"])
 
-    def values(self) -> dict[str, np.ndarray]:
-        """(planes, splats, width) of every trained quantity of splats, by name."""
+    def values(self, allocate: Allocate = fresh) -> dict[str, np.ndarray]:
+        """(planes, splats, width) of every trained quantity of splats, by name. allocate: gives the arrays."""
         n = self.count()
-        return {name: self.parameters.read(name, n) for name in trained.values()}
+        return {name: self._read(name, n, allocate) for name in trained.values()}
 
     def trained_of(self, name: str) -> np.ndarray:
         """(planes, items, width) of a quantity of photographs or cameras, after all that was queued."""
@@ -176,16 +186,6 @@ class Session(BatchedSession):
         terms = self.terms(self.capacity)
         self.weights = terms["weight"].astype(np.float64)
         self._shared["loss_terms"].upload(terms)
-
-    def drop_exposures(self) -> None:
-        """Leaves exposures as they are at first from the next step on, so that splats learn what photographs show on average."""
-        self.drain()
-        for q in EXPOSURES[self.config.exposure].quantities:
-            n = self.items[q.of]
-            for name in (q.name, q.moments):
-                self.parameters.write(name, np.zeros_like(self.parameters.read(name, self.parameters.items(name, n))))
-        told = schedules(replace(self.config, exposure="none"), self.extent, self.capture.frozen)
-        self._shared["rate_plans"].upload(told["rate_plans"])
 
     def reschedule(self, config: TrainConfig) -> None:
         """Goes by other schedules from the next step on. config: differs from the session's in steps alone."""

@@ -42,7 +42,15 @@ def schedules(config: TrainConfig, extent: float, frozen: bool, fetched: bool = 
 
 
 def allocate_step(
-    resources: MutableMapping[str, Buffer | Image], device: Device, config: TrainConfig, canvas: tuple[int, int], extent: float, views: np.ndarray, terms: np.ndarray, frozen: bool, fetched: bool
+    resources: MutableMapping[str, Buffer | Image],
+    device: Device,
+    config: TrainConfig,
+    canvas: tuple[int, int],
+    extent: float,
+    views: np.ndarray,
+    terms: np.ndarray,
+    frozen: bool,
+    fetched: bool,
 ) -> None:
     """Adds to `resources` what steps go by and write down, whatever the number of splats. With OutOfMemory some of it is there.
 

@@ -21,7 +21,7 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
-from hardsplat.presets import SAVED_NAME, save_config
+from hardsplat.presets import SAVED_NAME, for_photographs, save_config
 from hardsplat.progress import Bar
 from hardsplat.raster import running, unknown
 from hardsplat.raster.choose import wanted as may_time
@@ -100,6 +100,7 @@ class Run:
         start = checkpoint_to_resume(config, self.folder)
         photographs = photographs or Photographs.of(config)
         self.scene = photographs.scene
+        self.config = config = for_photographs(config, len(self.scene.train))
         say_notes(config, self.scene)
         try:
             make_folder(self.folder)
@@ -215,8 +216,6 @@ class Run:
             if s.step == stop:
                 self._refine(s.step)
             self._average(s.step)
-            if s.step == self.config.exposure_until and self.config.exposure != "none":
-                s.drop_exposures()
             if s.apart and s.step == self.config.overfit_check:
                 overfit.look(self)
             self.keeping.keep(s.step)
@@ -284,7 +283,6 @@ class Run:
         stops.append(self._resolutions.next_change(step, c.max_steps))
         stops += [c.overfit_check] if self.session.apart and step < c.overfit_check else []
         stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
-        stops += [c.exposure_until] if c.exposure != "none" and step < c.exposure_until else []
         stops.append(averaging.next_sample(c, self.session.strategy, step))
         return min(*stops, self.session.strategy.next_due(c, step))
 

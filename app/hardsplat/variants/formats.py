@@ -20,6 +20,11 @@ class Format:
         """The file that fills <seen> of order-free draws, packed like <state>."""
         return self.packing.replace("draw/state_", "samples/seen_")
 
+    @property
+    def known(self) -> str:
+        """The file that fills <known> of draws between the borders of depth segments, packed like <state>."""
+        return self.packing.replace("draw/state_", "samples/between_")
+
 
 FORMATS = {
     "unorm8": Format(37, "rgba8", "uint8", 1.0, "draw/state_float16.glsl", 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
