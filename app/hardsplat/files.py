@@ -8,10 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
+from typing import BinaryIO
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES, errno.EPERM)  # what file systems answer that have no such thing for folders
 
@@ -45,7 +42,7 @@ class Behind:
         self._file, self._thread = file, ThreadPoolExecutor(1)
         self._writing: Future[int] | None = None
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         self._wait()
         self._writing = self._thread.submit(self._file.write, data)
         return memoryview(data).nbytes

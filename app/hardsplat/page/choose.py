@@ -56,7 +56,7 @@ def thinned(gaussians: Gaussians, cameras: Sequence[Camera], count: int, rows: n
     important = np.zeros(n, bool)
     important[np.argpartition(-weights, whole)[:whole]] = True
     rest = rows[~important]
-    rest = rest[morton.order(gaussians.means[rest])]
+    rest = rest[morton.order(np.take(gaussians.means, rest, axis=0))]
     edges = np.linspace(0, len(rest), count - whole + 1).astype(np.int64)  # of groups
     spans, at = [], 0
     while at < count - whole:
@@ -83,7 +83,7 @@ def merged(gaussians: Gaussians, starts: np.ndarray) -> Gaussians:
     offset = np.stack(columns[1:4])
     for column, (i, j) in enumerate(_UPPER, 4):
         columns[column] = columns[column] + offset[i] * offset[j]
-    sums = np.add.reduceat(np.stack(columns, axis=1) * weight[:, None], starts)
+    sums = np.stack([np.add.reduceat(column * weight, starts) for column in columns], axis=1)
     whole, means = sums[:, 0], sums[:, 1:] / sums[:, :1]
     covariance = np.empty((len(starts), 3, 3))
     for column, (i, j) in enumerate(_UPPER, 3):

@@ -100,7 +100,9 @@ class Run:
         start = checkpoint_to_resume(config, self.folder)
         photographs = photographs or Photographs.of(config)
         self.scene = photographs.scene
-        self.config = config = for_photographs(config, len(self.scene.train))
+        sized = for_photographs(config, len(self.scene.train))
+        if start is None or start.step < sized.max_steps:  # else a finished run goes on
+            self.config = config = sized
         say_notes(config, self.scene)
         try:
             make_folder(self.folder)
