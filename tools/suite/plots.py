@@ -42,16 +42,18 @@ def over_seconds(results: Sequence[dict], anchors: dict[str, list[Anchor]], path
 def against_splats(table: Sequence[dict], path: Path) -> None:
     """One picture with a plot for each scene: every preset is a point, with the spread of its seeds."""
     scenes, presets = (list(dict.fromkeys(r[name] for r in table)) for name in ("scene", "preset"))
+    fullest = max(scenes, key=lambda scene: sum(r["scene"] == scene for r in table))
     fig = figure(4.2 * len(scenes), 3.8)
-    for k, (axes, scene) in enumerate(zip(np.atleast_1d(fig.subplots(1, len(scenes))), scenes)):
+    for axes, scene in zip(np.atleast_1d(fig.subplots(1, len(scenes))), scenes):
         for r in table:
             if r["scene"] == scene:
                 style = line(presets.index(r["preset"])) | {"linestyle": "none"}
-                axes.errorbar(r["splats"] / 1e6, r["psnr"], yerr=r["psnr_spread"], label=r["preset"] if k == 0 else None, **style)
+                axes.errorbar(r["splats"] / 1e6, r["psnr"], yerr=r["psnr_spread"], label=r["preset"] if scene == fullest else None, **style)
         axes.set_title(scene)
         axes.set_xlabel("million splats")
         axes.set_ylabel("held-out PSNR, dB")
+        axes.set_xlim(0, 1.1 * max(r["splats"] for r in table if r["scene"] == scene) / 1e6)
         axes.grid(alpha=0.3)
-        if k == 0:
+        if scene == fullest:
             legend(axes)
     save(fig, path)
