@@ -40,11 +40,9 @@ class Loss:
         record_loss(self.training, build_all(device, LOSS_PASSES), width, height)
         self.three_bytes = Recorder(device, self.resources)
         record_loss(self.three_bytes, build_all(device, loss_passes(3)), width, height)
-        self.columns = Recorder(device, self.resources)
-        record_loss(self.columns, build_all(device, loss_passes(columns=True)), width, height)
         self.measuring = Recorder(device, self.metrics, timed=True)
         record_metrics(self.measuring, build_all(device, METRIC_PASSES), width, height)
-        for recorder in (self.training, self.three_bytes, self.columns, self.measuring):
+        for recorder in (self.training, self.three_bytes, self.measuring):
             recorder.end()
 
     def give(self, case, offset: int = 0, step: int = 0, ssim_lambda: float = LAMBDA, l2_share: float = 0.0) -> None:
@@ -65,10 +63,10 @@ class Loss:
         canvas[:height, :width] = case.target
         self.resources["target"].upload(canvas)
 
-    def train(self, case, columns: bool = False, **where) -> tuple[np.void, np.ndarray]:
-        """The step's record and d_image of the whole canvas. columns: by the passes that go down columns."""
+    def train(self, case, **where) -> tuple[np.void, np.ndarray]:
+        """The step's record and d_image of the whole canvas."""
         self.give(case, **where)
-        (self.columns if columns else self.training).run_once()
+        self.training.run_once()
         history = self.resources["history"].array(contract.dtype("StepRecord"))
         return history[where.get("step", 0) % HISTORY].copy(), self.resources["d_image"].download()
 
@@ -87,7 +85,7 @@ class Loss:
         return read_metrics(self.metrics, Camera(np.eye(4), np.eye(3), width, height), kept_pixels(getattr(case, "rgba", case.photo)))
 
     def destroy(self) -> None:
-        for recorder in (self.training, self.three_bytes, self.columns, self.measuring):
+        for recorder in (self.training, self.three_bytes, self.measuring):
             recorder.destroy()
         for resource in {id(r): r for r in (*self.resources.values(), *self.metrics.values())}.values():
             resource.destroy()
@@ -168,11 +166,10 @@ def loss(shared, device):
     return shared
 
 
-@pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_loss_and_gradient(loss, size, columns):
+def test_loss_and_gradient(loss, size):
     case = Case(*size, seed=sum(size))
-    record, d_image = loss.train(case, columns)
+    record, d_image = loss.train(case)
     value, d_expected = case.expected()
     print(f"{size}: loss {abs(loss_of(record) - value):.1e}, gradient {relative(d_image[: size[1], : size[0], :3], d_expected):.1e}")
     assert abs(loss_of(record) - value) <= LOSS_TOLERANCE
@@ -193,11 +190,10 @@ def test_transparent_photographs_show_the_background(loss, size):
     assert abs(psnr - oracle.psnr(image, photo)) <= 1e-5 and abs(ssim - oracle.ssim(image, photo)) <= 2e-6
 
 
-@pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("size", [(37, 29), (7, 40), CANVAS], ids=str)
-def test_what_a_mask_leaves_out_adds_nothing(loss, size, columns):
+def test_what_a_mask_leaves_out_adds_nothing(loss, size):
     case = Masked(*size, seed=8)
-    record, d_image = loss.train(case, columns, offset=3)
+    record, d_image = loss.train(case, offset=3)
     value, d_expected = case.expected()
     assert abs(loss_of(record) - value) <= LOSS_TOLERANCE
     assert relative(d_image[: size[1], : size[0], :3], d_expected) <= GRADIENT_TOLERANCE
@@ -207,7 +203,7 @@ def test_what_a_mask_leaves_out_adds_nothing(loss, size, columns):
     assert abs(measured[0] - oracle.psnr(image, photo, case.keep)) <= 1e-5 and abs(measured[1] - oracle.ssim(image, photo, case.keep)) <= 2e-6
 
     case.disturb(np.random.default_rng(9))
-    again, d_again = loss.train(case, columns, offset=3)
+    again, d_again = loss.train(case, offset=3)
     assert again == record and loss.measure(case) == measured
     np.testing.assert_array_equal(d_again, d_image)
 

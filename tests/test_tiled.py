@@ -197,13 +197,6 @@ def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size
     renderer.close()
 
 
-def test_halves_of_a_rectangle_find_the_same_gradients(device, monkeypatch):
-    """What the backward pass leaves out has nothing to give."""
-    monkeypatch.setattr(tile_passes, "HALVES", True)
-    with Renderer(device, "tiled") as renderer:
-        check(renderer, clear_scene(300, 61, 47, 1, seed=2, overlap=3), "halves")
-
-
 def test_splats_of_any_depth_are_in_order(device, monkeypatch):
     """From the near plane to a hundred million times as far: a key of 24 bits reaches over all of it."""
     monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: False)
