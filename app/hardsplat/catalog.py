@@ -75,7 +75,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for (row, backward), atomics in itertools.product(walks, ATOMICS.values()):
         yield from fit_raster.walk_passes(row, backward, atomics, 1, 1, lanes=32, pixels=32)
     yield from (
-        *(p for name in EXPOSURES for columns in (False, True) for p in loss_passes(exposure=name, columns=columns)),
+        *(p for name in EXPOSURES for p in loss_passes(exposure=name)),
         *loss_passes(differences=True),
         *SQUARED_PASSES,
         *METRIC_PASSES,

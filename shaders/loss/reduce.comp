@@ -1,8 +1,6 @@
 // One workgroup adds up loss_sums, always in the same order, into the record of this step. Floor: 12 B a tile of 512 pixels.
 #include "contract/loss.glsl"
 layout(local_size_x = GROUP) in;
-layout(constant_id = 22) const bool APART = false;   // each tile has sums of three colours, as in loss/ssim.comp
-layout(constant_id = 23) const bool SQUARES = false;  // tiles are those of loss/columns.glsl
 BUFFER_loss_sums(readonly)
 BUFFER_camera(readonly)
 BUFFER_frame(readonly)
@@ -15,7 +13,7 @@ BUFFER_history(writeonly)
 const uint SUMS = PIXEL_TERMS + 1u;
 
 void main() {
-    uvec2 tiles = SQUARES ? (camera.size + LOSS_TILE - 1u) / LOSS_TILE : ssim_tiles(camera.size) * uvec2(1u, APART ? 3u : 1u);
+    uvec2 tiles = ssim_tiles(camera.size);
     uint place = frame.step % HISTORY;
     float values = float(3u * camera.size.x * camera.size.y);
     for (uint k = 0u; k < SUMS; k += 3u) {

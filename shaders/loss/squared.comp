@@ -1,6 +1,5 @@
 // L = mean (x - y)^2 over all values: its gradient, and the sums of the step's record. Floor: read target 4..16 B and photograph 4 B, write
 // d_image 16 B a pixel.
-#extension GL_EXT_control_flow_attributes : require
 #include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_loss_sums(writeonly)

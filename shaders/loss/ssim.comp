@@ -4,7 +4,6 @@
 #include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 layout(constant_id = 0) const bool METRIC = false;  // as torchmetrics measures: values clamped, reflected at the border; no derivatives
-layout(constant_id = 22) const bool APART = false;  // a workgroup takes one colour, whose number is z; else all three, one after the other
 BUFFER_ssim_grads(writeonly)
 BUFFER_loss_sums(writeonly)
 #include "ssim.glsl"
@@ -31,8 +30,7 @@ Pixel load(ivec2 local) {
     return pixel;
 }
 
-float one_of(vec3 v, uint c) { return c == 0u ? v.r : c == 1u ? v.g : v.b; }  // no index, which would keep v in memory
-vec2 channel(Pixel pixel, uint c) { return vec2(one_of(pixel.x, c), one_of(photograph(pixel.y), c)) - SSIM_GREY; }
+vec2 channel(Pixel pixel, int c) { return vec2(pixel.x[c], photograph(pixel.y)[c]) - SSIM_GREY; }
 
 void sum_rows(int pair) {
     int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
@@ -68,8 +66,6 @@ void main() {
     if (any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) return;  // the canvas is larger than this image
     begin_seen();
     int t = int(gl_LocalInvocationIndex);
-    const uint FIRST = APART ? gl_WorkGroupID.z : 0u, COLOURS = APART ? 1u : 3u;
-    vec3 only = APART ? vec3(equal(uvec3(FIRST), uvec3(0u, 1u, 2u))) : vec3(1.0);  // terms are sums over colours, and nothing is lost where both images are 0
     vec3 ssims[2] = vec3[2](vec3(1.0), vec3(1.0));  // of the two pixels of this thread
     Pixel loaded[ROUNDS][2];
     [[unroll]] for (int r = 0; r < ROUNDS; r++) {
@@ -84,8 +80,7 @@ void main() {
         kept[r] = inside[r] && packed_photograph(ivec2(at) + ivec2(0, r)) != IGNORED;
     }
     uint plane = camera.size.x * camera.size.y, pixel = at.y * camera.size.x + at.x;
-    [[unroll]] for (uint k = 0u; k < COLOURS; ++k) {
-        uint c = FIRST + k;
+    [[unroll]] for (int c = 0; c < 3; c++) {
         [[unroll]] for (int r = 0; r < ROUNDS; r++) {
             int i = t + r * int(GROUP);
             if (i < SSIM_LOADS) pairs[i] = vec4(channel(loaded[r][0], c), channel(loaded[r][1], c));
@@ -97,10 +92,9 @@ void main() {
         [[unroll]] for (uint r = 0u; r < 2u; r++) {
             vec3 d;
             float value = ssim(moments[r], d);
-            if (APART) ssims[r] = mix(vec3(1.0), vec3(value), only);
-            else ssims[r][c] = value;
+            ssims[r][c] = value;
             if (inside[r] && !METRIC) {
-                [[unroll]] for (uint m = 0u; m < 3u; m++) ssim_grads[(3u * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
+                [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
             }
         }
     }
@@ -110,7 +104,7 @@ void main() {
         ivec2 own = ivec2(at) + ivec2(0, r);
         vec3 x = seen(own);
         if (METRIC) x = clamp(x, 0.0, 1.0);
-        add_pixel(sums, Compared(x * only, photograph(packed_photograph(own)) * only, x * only, ssims[r], vec3(0.0)));
+        add_pixel(sums, Compared(x, photograph(packed_photograph(own)), x, ssims[r], vec3(0.0)));
     }
     store_sums(sums, tiles);
 }

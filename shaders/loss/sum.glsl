@@ -1,10 +1,9 @@
-// Sum over a workgroup, always in the same order; valid in thread 0. Every thread must call it. Their number is a multiple of 32.
+// Sum over a workgroup of GROUP threads, always in the same order; valid in thread 0. Every thread must call it.
 #include "contract/core.glsl"
-const uint SUMMED_THREADS = gl_WorkGroupSize.x * gl_WorkGroupSize.y;
-shared vec3 sum_lines[SUMMED_THREADS / 2u];
+shared vec3 sum_lines[GROUP / 2u];
 
 vec3 sum_group(vec3 value) {
-    const uint HALF = SUMMED_THREADS / 2u, COLUMNS = 16u;  // few barriers: a workgroup waits longer for those than for sums
+    const uint HALF = GROUP / 2u, COLUMNS = 16u;  // few barriers: a workgroup waits longer for those than for sums
     uint t = gl_LocalInvocationIndex;
     if (t >= HALF) sum_lines[t - HALF] = value;
     barrier();

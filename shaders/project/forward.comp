@@ -5,7 +5,6 @@
 #include "sort/depth_key.glsl"
 
 layout(local_size_x = GROUP) in;
-layout(local_size_x_id = 24) in;  // at most GROUP, of which a workgroup has the splats
 layout(constant_id = 0) const uint SH_PLANES = 16u;
 layout(constant_id = 2) const bool DEPTH = false;  // (depth, 1, 0) takes the place of the colour
 
@@ -27,7 +26,7 @@ BUFFER_keys(writeonly)
 #include <kept>
 
 vec3 color;
-mat3 d_direction;  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
+mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
 
 // Adds coefficients first, first + 1, ... of the higher bands: all are read before one is waited for.
 void add_bands(uint first, const uint count, uint g, vec3 n) {
@@ -39,7 +38,9 @@ void add_bands(uint first, const uint count, uint g, vec3 n) {
     }
 }
 
-void project_one(uint g) {
+void main() {
+    uint g = group_index() * GROUP + gl_LocalInvocationID.x;
+    if (g >= counts.splats) return;
     float opacity = opacity_of(g);
     vec3 mean = means(g), scale = scale_of(g);
     vec4 quat = quats(g);
@@ -52,7 +53,6 @@ void project_one(uint g) {
     if (!splat2d_of(mean, quat, scale, opacity, o, s)) return;
 
     color = vec3(0.5);
-    d_direction = mat3(0.0);
     if (DEPTH) {
         color = vec3(o.p.z, 1.0, 0.0);
     } else {
@@ -68,9 +68,4 @@ void project_one(uint g) {
     colors2d[g] = vec4(max(color, vec3(0.0)), opacity);
     keys[g] = depth_key(o.p.z, frame.near_plane);
     keep(g, color, d_direction);
-}
-
-void main() {
-    uint first = group_index() * GROUP, behind = min(first + GROUP, counts.splats);
-    for (uint g = first + gl_LocalInvocationID.x; g < behind; g += gl_WorkGroupSize.x) project_one(g);
 }

@@ -28,33 +28,19 @@ bool finished() {
 vec2 offset_of(uint i, uint j) { return mean_conic_of(i).xy - centre - vec2(step_to(j)); }
 vec3 conic_at(uint i) { return vec3(mean_conic_of(i).zw, conic_color_of(i).x); }
 
-void visit_pixel(uint i, uint j, inout Moments moments, inout bool contributes) {
-    vec2 d = offset_of(i, j);
-    float G = gaussian(d, conic_at(i)), alpha = min(opacity_of(i) * G, ALPHA_MAX);
-    if (alpha < ALPHA_MIN || T[j] < T_MIN) return;
-    contributes = true;
-    float along = dot(d_pixels[j], conic_color_of(i).yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
-    add(moments, moments_of(w, d, conic_at(i), d_pixels[j] * (alpha * T[j])));
-    behind[j] -= T[j] * alpha * along;
-    T[j] *= 1.0 - alpha;
-}
-
 void visit(uint i) {
     Moments moments = NO_MOMENTS;
     bool contributes = false;
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) visit_pixel(i, j, moments, contributes);
-    reduce_gradients(target_of(i), contributes, numbers_of(moments));
-}
-
-void visit_halves(uint i, bool first, bool second) {
-    Moments moments = NO_MOMENTS;
-    bool contributes = false;
-    if (first && second)
-        [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) visit_pixel(i, j, moments, contributes);
-    else if (first)
-        [[unroll]] for (uint j = 0u; j < PER_LANE / 2u; ++j) visit_pixel(i, j, moments, contributes);
-    else
-        [[unroll]] for (uint j = PER_LANE / 2u; j < PER_LANE; ++j) visit_pixel(i, j, moments, contributes);
+    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
+        vec2 d = offset_of(i, j);
+        float G = gaussian(d, conic_at(i)), alpha = min(opacity_of(i) * G, ALPHA_MAX);
+        if (alpha < ALPHA_MIN || T[j] < T_MIN) continue;
+        contributes = true;
+        float along = dot(d_pixels[j], conic_color_of(i).yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
+        add(moments, moments_of(w, d, conic_at(i), d_pixels[j] * (alpha * T[j])));
+        behind[j] -= T[j] * alpha * along;
+        T[j] *= 1.0 - alpha;
+    }
     reduce_gradients(target_of(i), contributes, numbers_of(moments));
 }
 

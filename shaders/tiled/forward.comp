@@ -28,8 +28,6 @@ void visit(uint i) {
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) blend(j, alpha_at(i, j), conic_color_of(i).yzw);
 }
 
-void visit_halves(uint i, bool first, bool second) { visit(i); }
-
 void visit_two(uint i, uint k) {
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         float nearer = alpha_at(i, j), farther = alpha_at(k, j);

@@ -5,7 +5,6 @@
 
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
-layout(constant_id = 21) const bool HALVES = false;  // a splat is tested against both halves of a subgroup's rectangle, and visited in those that it touches
 layout(constant_id = 14) const uint AT_ONCE = 1u;   // splats that are visited together, where there are as many: 1, 2 or 4
 layout(constant_id = 9) const bool BY_PAIR = false;  // sums are kept by pair, not by splat
 
@@ -26,7 +25,6 @@ void visit(uint i);         // splat i of the batch, at this lane's pixels
 // Several, one behind the other, whose latencies hide each other.
 void visit_two(uint i, uint k);
 void visit_four(uvec4 i, uint count);  // 3 or 4
-void visit_halves(uint i, bool first, bool second);  // at those of the lane's pixels that are in either half
 bool finished();            // whether they take no more splats
 vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
 vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
@@ -44,7 +42,6 @@ uvec2 step_to(uint j) { return morton(j * LANES); }
 void walk() {
     vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;
     vec2 high = low + vec2(morton(LANES * PER_LANE - 1u)) + 2.0 * QUAD_MARGIN;
-    vec2 half_size = vec2(morton(LANES * PER_LANE / 2u - 1u)) + 2.0 * QUAD_MARGIN, to_second = vec2(morton(LANES * PER_LANE / 2u));
     bool done = subgroupAll(finished());
     if (gl_LocalInvocationIndex == 0u) finished_subgroups = 0u;
     barrier();
@@ -67,26 +64,16 @@ void walk() {
         for (uint chunk = 0u; chunk < in_batch && !done; chunk += LANES) {
             before_chunk(first - begin + chunk);
             uint mine = chunk + gl_SubgroupInvocationID;
-            bool touches = mine < in_batch, touches_second = false;
+            bool touches = mine < in_batch;
             if (CULL && touches) {
                 vec4 m = batch_mean_conic[mine];
-                float c = batch_conic_color[mine].x, cutoff = batch_opacity[mine].y;
-                touches = nearest(low - m.xy, (HALVES ? low + half_size : high) - m.xy, m.z, m.w, c) <= cutoff;
-                if (HALVES) touches_second = nearest(low + to_second - m.xy, low + to_second + half_size - m.xy, m.z, m.w, c) <= cutoff;
+                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_opacity[mine].y;
             }
-            uvec4 touching = subgroupBallot(touches), first_half = touching, second_half = uvec4(0u);
-            if (HALVES) {
-                second_half = subgroupBallot(touches_second);
-                touching |= second_half;
-            }
+            uvec4 touching = subgroupBallot(touches);
             for (uint w = 0u; w < WORDS; ++w)
                 for (uint bits = touching[w]; bits != 0u;) {
-                    uint bit = uint(findLSB(bits)), nearer = chunk + 32u * w + bit;
+                    uint nearer = chunk + 32u * w + uint(findLSB(bits));
                     bits &= bits - 1u;
-                    if (HALVES) {
-                        visit_halves(nearer, (first_half[w] >> bit & 1u) != 0u, (second_half[w] >> bit & 1u) != 0u);
-                        continue;
-                    }
                     if (AT_ONCE == 1u || bits == 0u) {
                         visit(nearer);
                         continue;

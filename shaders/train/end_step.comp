@@ -1,9 +1,9 @@
 // The values of the loss's terms that parameters have, into the record of this step; then the next step, for the same command buffer submitted again.
 #include "common.glsl"
 #include "contract/loss.glsl"
+#include "loss/sum.glsl"
 
 layout(local_size_x = GROUP) in;
-#include "loss/sum.glsl"
 UNIFORM_loss_terms
 BUFFER_frame(restrict)
 BUFFER_counts(readonly)

@@ -10,7 +10,6 @@ LOSS = Subsystem(
     constants={
         "SSIM_RADIUS": Constant(5, "int", "11x11 window, sigma 1.5 (Wang et al. 2004)"),
         "MAX_TERMS": Constant(MAX_TERMS, "uint", "terms that a loss can have"),
-        "LOSS_TILE": Constant(32, "uint", "side in pixels of the tiles that passes take which go down columns"),
         "IGNORED": Constant(0x00FFFFFF, "uint", "word of `photos` where a mask takes the pixel out of loss and metrics: no premultiplied colour has it"),
     },
     structs={

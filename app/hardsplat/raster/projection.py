@@ -17,7 +17,6 @@ from hardsplat.raster.sort import record_sort, sort_bytes, sort_passes
 from hardsplat.variants.lenses import LENSES
 from hardsplat.variants.pictures import PICTURES
 
-FORWARD_LANES = 256  # of a workgroup of project, for GROUP splats
 BACKWARD_LANES = 128  # of a workgroup of project backward, for GROUP splats
 GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")  # what the projection is made of, but for colour
 P = TypeVar("P", bound=ComputePass | DrawPass)
@@ -203,7 +202,7 @@ def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", k
         shader="project/forward.comp",
         reads=(*GEOMETRY, "sh0", *(() if rows else ("shN",)), "camera", "frame", "counts"),
         writes=("splats2d", "colors2d", "keys", *(("seen", *directions(rows)) if kept else ())),
-        spec={"LOCAL_SIZE": FORWARD_LANES, "SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if PICTURES[picture].depth else {})},
+        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if PICTURES[picture].depth else {})},
         slots=slots,
     )
 

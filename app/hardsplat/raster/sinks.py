@@ -15,7 +15,7 @@ from hardsplat.variants.moments import MOMENT_FORMATS, MomentFormat
 
 _PLANE_shN = next(place.plane for place in trained.places() if place.quantity.name == "shN")  # the last of splats
 GROUP = contract.CONSTANTS["GROUP"]
-LANES = 192  # of a workgroup of optim/planes.comp
+LANES = 64  # of a workgroup of optim/planes.comp
 _ITEMS: dict[Of, str] = {"splat": "splats", "photograph": "photographs", "camera": "cameras", "scene": "scene"}  # files that fill <items>
 
 

@@ -115,8 +115,8 @@ def record_counts(recorder: Recorder, run: Mapping[str, Pipeline], projection: P
     recorder.run(run["tile sum" if projection.in_order else "tile starts"], threads=(GROUP,))
 
 
-def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, tiles: int, ordered: bool = True) -> None:
-    """What record_counts leaves -> the tiles' lists. ordered: and tile_order, which else stays the one of an earlier frame."""
+def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, tiles: int) -> None:
+    """What record_counts leaves -> the tiles' lists."""
     if not projection.in_order:
         recorder.run(run["tile emit"], indirect="splat_groups")
         recorder.run(run["tile sort"], threads=(tiles * GROUP,))
@@ -124,14 +124,7 @@ def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Pr
     recorder.run(run["tile emit"], indirect="pair_blocks")
     record_sort(recorder, run, "tile sort", *digits(tiles), first="pair_blocks", others="pair_blocks")
     recorder.run(run["tile starts"], indirect="pair_blocks")
-    if ordered:
-        record_order(recorder, run)
-
-
-def record_order(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
-    """tile_starts -> tile_order, where tiles do not sort their own splats."""
-    if "tile order" in run:
-        recorder.run(run["tile order"], threads=(GROUP,))
+    recorder.run(run["tile order"], threads=(GROUP,))
 
 
 def record_packed(recorder: Recorder, run: Mapping[str, Pipeline], projection: Projection, image: str = "") -> None:

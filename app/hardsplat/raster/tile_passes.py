@@ -20,7 +20,6 @@ TILE = contract.CONSTANTS["TILE"]
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
 AT_ONCE = 4  # splats that the forward pass visits together
-HALVES = False  # the backward pass visits a splat in the halves of a subgroup's rectangle that it touches
 PARTS = 1  # workgroups that walk a tile together
 
 
@@ -102,7 +101,7 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
     if _by_splat(row):
         walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
     else:
-        walk = {**walk, "CULL": row.cull, "HALVES": row.cull and HALVES and walk["PER_LANE"] > 1, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
+        walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
     slots = {"atomics": rows.atomics.slot, **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}), **dict(row.slots)}
     reads = (*reads, "target", "d_image", "frame")
     if not row.gathers:

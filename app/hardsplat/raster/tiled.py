@@ -26,7 +26,7 @@ from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.sinks import Sink
-from hardsplat.raster.tile_lists import grid, most_pairs, pair_bytes, record_counts, record_lists, record_order, record_packed, splat_bytes
+from hardsplat.raster.tile_lists import grid, most_pairs, pair_bytes, record_counts, record_lists, record_packed, splat_bytes
 from hardsplat.raster.tile_passes import all_passes, backward_subgroups, bucket_of, forward_subgroups, plan, threads_of
 from hardsplat.raster.tile_rows import TiledOptions
 from hardsplat.variants.formats import FORMATS
@@ -34,7 +34,6 @@ from hardsplat.variants.formats import FORMATS
 log = logging.getLogger("hardsplat")
 TILE = contract.CONSTANTS["TILE"]
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
-ORDER_LATER = False  # a step takes its tiles in the order of the step before, and finds the next one beside the loss
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
 PAIRS = Need(12.0 * PAIRS_PER_SPLAT, 8.0 * PAIRS_PER_SPLAT)  # of a splat, in two buffers; 16 in four where lists are in order
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
@@ -61,7 +60,6 @@ class TiledRasterizer:
         self.record_bytes = backward_subgroups(device.subgroup_size) * contract.CONSTANTS["GRADIENTS"] * contract.itemsize("pair_records")  # of a pair
         self.most = self._most()  # pairs that there can be
         self._said = False  # that pairs are left out
-        self._in_step = False  # a step is being recorded
         self.room = min(self.most, max(PAIRS_PER_SPLAT * capacity, FEWEST_PAIRS))
         self._own: dict[str, Buffer | Image] = {}
         try:
@@ -82,7 +80,6 @@ class TiledRasterizer:
         own |= allocate_all(device, nbytes)
         if "tile_changes" in nbytes:
             buffer_in(own, "tile_changes").fill(0)  # each frame leaves it clean
-        buffer_in(own, "tile_order").upload(np.arange(self.tiles, dtype=np.uint32))
         own |= self._pairs(self.room)
         format = FORMATS["float32"]
         for image in self.projection.images:
@@ -113,11 +110,8 @@ class TiledRasterizer:
         self.projection.record_forward(recorder, run)
         record_counts(recorder, run, self.projection, "tile count")
         rest = rest or recorder
-        later = ORDER_LATER and self._in_step
-        record_lists(rest, run, self.projection, self.tiles, ordered=not later)
+        record_lists(rest, run, self.projection, self.tiles)
         rest.run(run["draw"], threads=self._threads(run["draw"]))
-        if later:
-            record_order(rest, run)
 
     def record_images(self, recorder: Recorder) -> None:
         """Projected splats -> the targets of all images of the projection, from one list of the tiles that any of them touches."""
@@ -131,9 +125,7 @@ class TiledRasterizer:
 
     def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
         """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
-        self._in_step = True
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
-        self._in_step = False
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
         """loss_differences -> splat_differences."""

@@ -34,39 +34,27 @@ from hardsplat.variants.loss_terms import LOSS_TERMS, PIXELS, ordered, pixel_ter
 
 _TILE = contract.CONSTANTS["TILE"]  # a workgroup of TILE x TILE threads measures TILE x 2 TILE pixels, see shaders/include/ssim.glsl
 _GROUP = contract.CONSTANTS["GROUP"]
-APART = False  # a workgroup takes one colour of its tile when it makes SSIM, not all three one after the other
-COLUMNS = False  # the passes that go down columns
 _COMPARED = ("target", "photos", "camera", "frame")
 
 
-def _reduce(apart: bool = False, columns: bool = False) -> ComputePass:
-    """apart, columns: see APART, COLUMNS."""
-    return ComputePass(
-        "loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",), spec={"APART": apart and not columns, "SQUARES": columns}
-    )
-
-
-def loss_passes(photo_bytes: int = 4, differences: bool = False, exposure: str = "none", cameras: int = 2, columns: bool | None = None) -> tuple[ComputePass, ...]:
+def loss_passes(photo_bytes: int = 4, differences: bool = False, exposure: str = "none", cameras: int = 2) -> tuple[ComputePass, ...]:
     """photo_bytes: of a pixel in `photos`, 3 or 4. exposure: a variant of EXPOSURES; `target` is compared as that makes it. cameras: see `seen_by`.
 
     differences: for stochastic gradients, `target` against `target_minus`, pixel by pixel, in the place of
     the derivative; the record is of `target`."""
-    columns = COLUMNS if columns is None else columns
     seen = seen_by(exposure, cameras)
     spec, reads = {"PHOTO_BYTES": photo_bytes, **seen.spec}, (*_COMPARED, *seen.reads)
     result, more, writes = ("loss/result_difference.glsl", ("target_minus",), ("loss_differences",)) if differences else (seen.result, (), ("d_image", *seen.writes))
     slots = {**seen.slots, "result": result}
-    ssim = f"loss/ssim{'_columns' * columns}.comp"
-    gradient = f"loss/gradient{'_columns' * (columns and result == 'loss/result_derivative.glsl')}.comp"
     return (
-        ComputePass("loss ssim", ssim, reads=reads, writes=("ssim_grads", "loss_sums"), spec={**spec, **({} if columns else {"APART": APART})}, slots=seen.slots),
-        ComputePass("loss gradient", gradient, reads=(*reads, "ssim_grads", "loss_terms", *more), writes=writes, spec=spec, slots=slots),
-        _reduce(APART, columns),
+        ComputePass("loss ssim", "loss/ssim.comp", reads=reads, writes=("ssim_grads", "loss_sums"), spec=spec, slots=seen.slots),
+        ComputePass("loss gradient", "loss/gradient.comp", reads=(*reads, "ssim_grads", "loss_terms", *more), writes=writes, spec=spec, slots=slots),
+        ComputePass("loss reduce", "loss/reduce.comp", reads=("loss_sums", "camera", "frame", "counts"), writes=("history",)),
     )
 
 
 LOSS_PASSES = loss_passes()
-SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")), _reduce())
+SQUARED_PASSES = (ComputePass("loss squared", "loss/squared.comp", reads=_COMPARED, writes=("d_image", "loss_sums")), LOSS_PASSES[-1])
 METRIC_PASSES = (ComputePass("metrics", "loss/ssim.comp", reads=_COMPARED, writes=("ssim_grads", "loss_sums"), spec={"METRIC": True}, slots=seen_by("none").slots),)
 
 
@@ -123,7 +111,7 @@ def check_loss(device: Device) -> None:
 def allocate_loss(device: Device, width: int, height: int, differences: bool = False, exposed: bool = False) -> dict[str, Buffer | Image]:
     """`ssim_grads`, `loss_sums` and `d_image` for a canvas; or, of differences, `loss_differences` in the place of the last. exposed: with `exposure_sums`."""
     check_loss(device)
-    sizes = {"ssim_grads": 9 * width * height, "loss_sums": 3 * _sums(width, height)}
+    sizes = {"ssim_grads": 9 * width * height, "loss_sums": _sums(width, height)}
     sizes |= {"loss_differences": width * height} if differences else {}
     sizes |= {"exposure_sums": contract.CONSTANTS["EXPOSURE_SUMS"] * _tiles(width, height)} if exposed else {}
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()})
@@ -132,13 +120,8 @@ def allocate_loss(device: Device, width: int, height: int, differences: bool = F
 
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
-    side = contract.CONSTANTS["LOSS_TILE"]
-    for name in ("loss ssim", "loss gradient"):
-        owner = run[name].owner
-        if isinstance(owner, ComputePass) and "columns" in owner.shader:
-            recorder.run(run[name], groups=(-(-width // side), -(-height // side), 1))
-        else:
-            recorder.run(run[name], threads=(width, -(-height // 2), 3 if APART and name == "loss ssim" else 1))
+    recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
     recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
