@@ -14,7 +14,6 @@ from hardsplat.raster.sort import BLOCK, record_sort, sort_bytes, sort_passes
 from hardsplat.variants.shapes import SHAPES
 
 CULLED = contract.CONSTANTS["NOT_VISIBLE"]
-LARGEST_KEY = 2 ** contract.CONSTANTS["KEY_BITS"] - 1
 LARGEST = 300_000
 
 
@@ -76,8 +75,8 @@ def expected(keys: np.ndarray) -> np.ndarray:
 
 
 def depth_keys(rng, n: int, culled: float = 0.3) -> np.ndarray:
-    """Bits of depths beyond a near plane, as the projection writes them (shaders/sort/depth_key.glsl)."""
-    keys = (rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32) >> 4) - (np.float32(0.2).view(np.uint32) >> 4)
+    """Bits of positive depths, as the projection writes them."""
+    keys = rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32).copy()
     keys[rng.random(n) < culled] = CULLED
     return keys
 
@@ -86,9 +85,9 @@ SIZES = [0, 1, 2, 255, 256, 257, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 10_
 KINDS = {
     "depths": depth_keys,
     "all visible": lambda rng, n: depth_keys(rng, n, 0.0),
-    "every bit": lambda rng, n: rng.integers(0, LARGEST_KEY, n, dtype=np.uint32, endpoint=True),
-    "equal": lambda rng, n: np.full(n, 0x490FDB, np.uint32),
-    "few distinct": lambda rng, n: rng.choice(np.array([1, 0x010000, 0xFF00FF, LARGEST_KEY, CULLED], np.uint32), n),
+    "every bit": lambda rng, n: rng.integers(0, 2**32, n, dtype=np.uint32),
+    "equal": lambda rng, n: np.full(n, 0x40490FDB, np.uint32),
+    "few distinct": lambda rng, n: rng.choice(np.array([1, 0x01000000, 0x00FF00FF, 0xFFFFFFFE, CULLED], np.uint32), n),
     "ascending": lambda rng, n: np.arange(n, dtype=np.uint32),
     "descending": lambda rng, n: np.arange(n, 0, -1, dtype=np.uint32),
     "all culled": lambda rng, n: np.full(n, CULLED, np.uint32),
@@ -130,7 +129,7 @@ def test_ranks_by_ballots(session_device, device, monkeypatch):
     if "subgroup_tiles" not in session_device.capabilities:
         pytest.skip(f"{session_device.name} counts no ballots")
     monkeypatch.setattr(sort, "WIDE", lanes)
-    monkeypatch.setattr(sort, "_DIGITS", 4)
+    monkeypatch.setattr(sort, "_DIGITS", 6)
     monkeypatch.setattr(sort, "_BITS", 6)
     sorter = Sorter(session_device, 20_000, lanes=lanes)
     rng = np.random.default_rng(9)

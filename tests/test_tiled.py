@@ -23,7 +23,7 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 from tests.drawing import PARAMETERS, clear_scene, compare, fresh_seed, gaussians_of, runnable
 from tests.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from tests.oracle import render
-from tests.oracle.render import ALPHA_MIN, nearness
+from tests.oracle.render import ALPHA_MIN
 
 TILE = contract.CONSTANTS["TILE"]
 
@@ -188,7 +188,7 @@ def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size
 
         visible = set(np.flatnonzero(p.visible))
         assert len(set(splats)) == len(splats)
-        assert (np.diff(nearness(p.depth[splats]).astype(int)) >= 0).all(), (tile, seed)
+        assert (np.diff(p.depth[splats]) >= 0).all(), (tile, seed)
         for i in visible - set(splats):
             assert alpha(i, x, y) < ALPHA_MIN * 1.001, (tile, i, seed)
         for i in splats:  # the fine raster may miss a thin ellipse by half its step
@@ -198,7 +198,7 @@ def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size
 
 
 def test_splats_of_any_depth_are_in_order(device, monkeypatch):
-    """From the near plane to a hundred million times as far: a key of 24 bits reaches over all of it."""
+    """From the near plane to a hundred million times as far."""
     monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: False)
     seed, n, size = fresh_seed(), 400, (64, 48)
     rng = np.random.default_rng(seed)
@@ -211,7 +211,7 @@ def test_splats_of_any_depth_are_in_order(device, monkeypatch):
         order = renderer.resources["order"].download(np.uint32, visible)
     p = render(**scene_of(scene), near=0.01).projection
     assert len(order) == p.visible.sum() > n // 2
-    assert (np.diff(nearness(p.depth[order]).astype(int)) >= 0).all(), seed
+    assert (np.diff(p.depth[order]) >= -1e-6 * p.depth[order[1:]]).all(), seed
 
 
 @pytest.mark.parametrize("row", ["reduce-scatter", "gather"])

@@ -88,11 +88,6 @@ def render(
     return Frame(image, T_final, projection, antialiased, inputs, termination, detach_dir)
 
 
-def nearness(depth):
-    """What splats are ordered by: (N,) depths to 19 bits of their mantissas, as integers. Those that are alike in these tie by their index."""
-    return np.asarray(depth, np.float32).view(np.uint32) >> 4
-
-
 def splats_backward(p, image, T_final, d_image, d_T=None, termination="after"):
     """Of an image with background (H, W, 3) of the splats `p` (a Projection) and its T_final (H, W): d_mean2d (N, 2; per pixel), d_conic (N, 3), d_color (N, 3),
     d_opacities (N,), with the conventions of Frame.backward."""
@@ -127,7 +122,7 @@ def _fragments(projection, height, width, termination):
     """
     T, finished = np.ones((height, width)), np.zeros((height, width), bool)
     visible = np.flatnonzero(projection.visible)
-    for i in visible[np.argsort(nearness(projection.depth[visible]), kind="stable")]:
+    for i in visible[np.argsort(projection.depth[visible], kind="stable")]:
         mean, extent = projection.mean2d[i], projection.extent[i]
         left, top = np.maximum(np.ceil(mean - extent - 0.5), 0).astype(int)
         right, bottom = np.minimum(np.floor(mean + extent - 0.5) + 1, [width, height]).astype(int)

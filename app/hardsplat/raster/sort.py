@@ -1,9 +1,9 @@
-"""GPU radix sort of one 24-bit depth key per visible splat (shaders/sort/depth_key.glsl); the count stays on the GPU.
+"""GPU radix sort of one 32-bit depth key per visible splat; the count stays on the GPU.
 
-Least significant digit first, 3 digits of 8 bits, each scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs"
+Least significant digit first, 4 digits of 8 bits, each scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs"
 (IPDPS 2009), in the reduce-then-scan order of Merrill & Grimshaw, "High Performance and Scalable Radix Sorting" (Parallel Processing Letters 2011). What puts keys
 in order by one digit also counts the next one, at the places where the keys go, if that has many values: atomics on few addresses wait for one another (63 us for 22 on
-an H200), so the last digit, mostly of the exponent, has a pass that counts, as the first one has. Stable, so ties break by splat index; no assumption on forward progress,
+an H200), so the last digit, that of the exponent, has a pass that counts, as the first one has. Stable, so ties break by splat index; no assumption on forward progress,
 and none on subgroups unless `lanes` says how many they have.
 The first digit's passes read all splats and drop the culled ones, which is the compaction.
 
@@ -22,7 +22,7 @@ from hardsplat.gpu.recorder import Recorder
 RADIX = contract.CONSTANTS["RADIX"]
 BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
 WIDE = 32  # lanes of a subgroup from which keys are ranked by ballots
-_DIGITS, _BITS = 3, 8
+_DIGITS, _BITS = 4, 8
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
 

@@ -1,4 +1,4 @@
-// Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which a view shows stand side by side in memory, mostly: eight bits of each
+// Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which a view shows stand side by side in memory, mostly: ten bits of each
 // coordinate in turns. Coordinates are counted from the camera of the last step, and squeezed the more the farther they are, so that none is beyond the curve.
 #include "common.glsl"
 #include "contract/trained.glsl"
@@ -14,9 +14,10 @@ BUFFER_counts(readonly)
 BUFFER_keys(writeonly)
 
 uvec3 spread(uvec3 v) {
-    v = (v | v << 8u) & 0x0000F00Fu;
-    v = (v | v << 4u) & 0x000C30C3u;
-    return (v | v << 2u) & 0x00249249u;
+    v = (v | v << 16u) & 0x030000FFu;
+    v = (v | v << 8u) & 0x0300F00Fu;
+    v = (v | v << 4u) & 0x030C30C3u;
+    return (v | v << 2u) & 0x09249249u;
 }
 
 void main() {
@@ -24,6 +25,6 @@ void main() {
     if (g >= counts.splats) return;
     vec3 away = (means(g) - camera.position) / max(refine_settings.extent, 1e-20);
     vec3 place = clamp(0.5 + 0.5 * away / (1.0 + abs(away)), 0.0, 1.0);
-    uvec3 bits = spread(uvec3(place * 255.0));
-    keys[g] = finite(vec4(place, 0.0)) ? bits.x | bits.y << 1u | bits.z << 2u : (1u << KEY_BITS) - 1u;
+    uvec3 bits = spread(uvec3(place * 1023.0));
+    keys[g] = finite(vec4(place, 0.0)) ? bits.x | bits.y << 1u | bits.z << 2u : NOT_VISIBLE - 1u;
 }
