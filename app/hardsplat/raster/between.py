@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.graphics import DepthTest
-from hardsplat.gpu.image import DepthImage, Image
+from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.draws import blocks_of, canvas_of, outline, sums
+from hardsplat.raster.draws import blocks_of, canvas_of, outline, sums, with_unfinished
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.rows import Rows
 from hardsplat.raster.sinks import SCORES
@@ -74,11 +74,7 @@ class Between:
         across, down = self._blocks
         n = self.segments * across * down
         samples = Buffer(device, 16 * n * -(-self.rows.block.pixels * self.rows.state_format.packed // 8), "samples")
-        try:
-            return {"samples": samples, "unfinished": DepthImage(device, across, down * self.segments, "unfinished")}
-        except BaseException:
-            samples.destroy()
-            raise
+        return with_unfinished(device, {"samples": samples}, across, down * self.segments)
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""

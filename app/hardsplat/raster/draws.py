@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.image import DepthImage, Image
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.raster.projection import Projection
 from hardsplat.variants.blocks import Block
@@ -90,6 +93,16 @@ def gather_draws(rows: Rows, canvas: dict, threshold: int, around: Projection) -
     )
     covers = replace(around.image(draw, " cover"), name=draw.name)
     return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.pairs)]
+
+
+def with_unfinished(device: Device, buffers: dict[str, Buffer], across: int, tall: int) -> dict[str, Buffer | Image]:
+    """buffers, and a depth image in which finished blocks are rejected. Raises OutOfMemory with nothing allocated, the buffers included."""
+    try:
+        return {**buffers, "unfinished": DepthImage(device, across, tall, "unfinished")}
+    except BaseException:
+        for buffer in buffers.values():
+            buffer.destroy()
+        raise
 
 
 def blocks_of(block: Block, width: int, height: int) -> tuple[int, int]:

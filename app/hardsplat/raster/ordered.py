@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.graphics import DepthTest
-from hardsplat.gpu.image import DepthImage, Image
+from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.cells import Grid
-from hardsplat.raster.draws import blocks_of, canvas_of, macros, outline, sums
+from hardsplat.raster.draws import blocks_of, canvas_of, macros, outline, sums, with_unfinished
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.rows import Rows
 from hardsplat.raster.sinks import SCORES
@@ -113,11 +113,7 @@ class Ordered:
         blocks = Buffer(device, self.segments * across * down * rows.block.pixels * rows.state_format.packed, "blocks")
         if not self._rejects:
             return {"blocks": blocks}
-        try:
-            return {"blocks": blocks, "unfinished": DepthImage(device, across, down * self.segments, "unfinished")}
-        except BaseException:
-            blocks.destroy()
-            raise
+        return with_unfinished(device, {"blocks": blocks}, across, down * self.segments)
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, order -> d_splats2d."""
