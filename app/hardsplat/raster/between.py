@@ -16,30 +16,19 @@ from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.draws import blocks_of, canvas_of, outline, sums, with_unfinished
+from hardsplat.raster.blocked import Blocked
+from hardsplat.raster.draws import canvas_of, outline, sums, with_unfinished
 from hardsplat.raster.projection import for_score, scored
-from hardsplat.raster.rows import Rows
 from hardsplat.raster.sinks import SCORES
 
 
 @dataclass(frozen=True)
-class Between:
+class Between(Blocked):
     """Of a canvas of width x height px in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES."""
 
-    rows: Rows
-    width: int
-    height: int
     segments: int
     threshold: int
     scores: bool = False
-
-    @property
-    def grid(self) -> None:
-        """It needs no lists."""
-
-    @property
-    def _blocks(self) -> tuple[int, int]:
-        return blocks_of(self.rows.block, self.width, self.height)
 
     def passes(self) -> list[ComputePass | DrawPass]:
         rows, block, (across, down) = self.rows, self.rows.block, self._blocks

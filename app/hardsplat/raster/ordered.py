@@ -14,20 +14,17 @@ from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.blocked import Blocked
 from hardsplat.raster.cells import Grid
-from hardsplat.raster.draws import blocks_of, canvas_of, macros, outline, sums, with_unfinished
+from hardsplat.raster.draws import canvas_of, macros, outline, sums, with_unfinished
 from hardsplat.raster.projection import for_score, scored
-from hardsplat.raster.rows import Rows
 from hardsplat.raster.sinks import SCORES
 
 
 @dataclass(frozen=True)
-class Ordered:
+class Ordered(Blocked):
     """Of a canvas of width x height px in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES."""
 
-    rows: Rows
-    width: int
-    height: int
     segments: int
     threshold: int
     scores: bool = False
@@ -36,10 +33,6 @@ class Ordered:
     def grid(self) -> Grid | None:
         """Cells that the draw takes in turns; None where it takes all splats."""
         return Grid.of(self.rows, self.width, self.height, self.segments)
-
-    @property
-    def _blocks(self) -> tuple[int, int]:
-        return blocks_of(self.rows.block, self.width, self.height)
 
     @property
     def _rejects(self) -> bool:

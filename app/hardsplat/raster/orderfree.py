@@ -19,13 +19,13 @@ from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import NUMBER_FORMAT, NumberImage
-from hardsplat.raster.draws import blocks_of, canvas_of, outline, sums
+from hardsplat.raster.blocked import Blocked
+from hardsplat.raster.draws import canvas_of, outline, sums
 from hardsplat.raster.projection import scored
-from hardsplat.raster.rows import Rows
 
 
 @dataclass(frozen=True)
-class OrderFree:
+class OrderFree(Blocked):
     """Of a canvas of width x height px. rows.samples: of a pixel, a power of two. draws: pairs of draws a step, whose gradients are averaged.
     scores: with those of SCORES.
 
@@ -33,20 +33,9 @@ class OrderFree:
     front_to_back: the second draw finds the nearest splat but that of the first; else the farthest wins that is drawn last, and what hides it is rejected.
     """
 
-    rows: Rows
-    width: int
-    height: int
     draws: int
     scores: bool = False
     front_to_back = True
-
-    @property
-    def grid(self) -> None:
-        """Samples need no lists."""
-
-    @property
-    def _blocks(self) -> tuple[int, int]:
-        return blocks_of(self.rows.block, self.width, self.height)
 
     def passes(self) -> list[ComputePass | DrawPass]:
         return [p for draw in range(self.draws) for p in self._passes(draw)]

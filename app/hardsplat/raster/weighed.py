@@ -19,32 +19,21 @@ from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.draws import blocks_of, canvas_of, outline, sums
+from hardsplat.raster.blocked import Blocked
+from hardsplat.raster.draws import canvas_of, outline, sums
 from hardsplat.raster.projection import for_score, scored
-from hardsplat.raster.rows import Rows
 from hardsplat.raster.sinks import SCORES
 
 
 @dataclass(frozen=True)
-class Weighed:
+class Weighed(Blocked):
     """Of a canvas of width x height px in depth segments. rows.samples: of a pixel. threshold: contributing lanes of a subgroup from which it is summed whole.
     draws: how often the samples are drawn in a step; gradients are averaged. scores: with draws of SCORES."""
 
-    rows: Rows
-    width: int
-    height: int
     segments: int
     threshold: int
     draws: int = 1
     scores: bool = False
-
-    @property
-    def grid(self) -> None:
-        """Samples need no lists."""
-
-    @property
-    def _blocks(self) -> tuple[int, int]:
-        return blocks_of(self.rows.block, self.width, self.height)
 
     @property
     def _vectors(self) -> int:
