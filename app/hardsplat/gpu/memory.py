@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,31 +166,31 @@ def clear_all(buffers: Sequence[Buffer]) -> None:
 def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
     """Copies each C-contiguous array to a byte of its buffer, now. Threads fill the staging buffer, most of the work, while what they filled before is on its way."""
     size = STAGING_BYTES // _MOVERS
-    filling: deque[tuple[Future[None], list[_Part]]] = deque()
+    filling: deque[tuple[Future[None], list[_Part], int]] = deque()
 
     def send() -> None:
-        filled, parts = filling.popleft()
+        filled, parts, begin = filling.popleft()
         filled.result()
         device = parts[0].buffer.device
         with once(device) as commands:
             for part in parts:
-                copy = vk.VkBufferCopy(srcOffset=part.place, dstOffset=part.at, size=part.raw.size)
+                copy = vk.VkBufferCopy(srcOffset=begin + part.place, dstOffset=part.at, size=part.raw.size)
                 vk.vkCmdCopyBuffer(commands, staging_of(device).handle, part.buffer.handle, 1, [copy])
 
     with ThreadPoolExecutor(_MOVERS) as movers:
         for number, parts in enumerate(_pieces(copies, size)):
             if len(filling) == _MOVERS:
                 send()  # which makes room for this one
-            room = staging_of(parts[0].buffer.device).array()[number % _MOVERS * size :][:size]
-            parts = [replace(part, place=part.place + number % _MOVERS * size) for part in parts]
-            filling.append((movers.submit(_fill, room, parts, number % _MOVERS * size), parts))
+            begin = number % _MOVERS * size
+            room = staging_of(parts[0].buffer.device).array()[begin:][:size]
+            filling.append((movers.submit(_fill, room, parts), parts, begin))
         while filling:
             send()
 
 
 @dataclass(frozen=True)
 class _Part:
-    """Bytes on their way: `raw` goes to byte `place` of the staging buffer, then to byte `at` of `buffer`."""
+    """Bytes on their way: `raw` goes to byte `place` of a piece of the staging buffer, then to byte `at` of `buffer`."""
 
     buffer: Buffer
     at: int
@@ -216,9 +216,9 @@ def _pieces(copies: Iterable[tuple[Buffer, int, np.ndarray]], size: int) -> Iter
         yield parts
 
 
-def _fill(room: np.ndarray, parts: Sequence[_Part], begin: int) -> None:
+def _fill(room: np.ndarray, parts: Sequence[_Part]) -> None:
     for part in parts:
-        room[part.place - begin :][: part.raw.size] = part.raw
+        room[part.place :][: part.raw.size] = part.raw
 
 
 def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
@@ -237,6 +237,14 @@ def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
             moves.append(movers.submit(np.copyto, part, room))
         for move in moves:
             move.result()
+
+
+def exchange(device: Device, own: MutableMapping[str, Buffer | Image], buffers: Mapping[str, Buffer]) -> None:
+    """Puts buffers in the place of those of `own` with their names, which are destroyed once no work is under way."""
+    device.wait_idle()
+    for name, buffer in buffers.items():
+        own[name].destroy()
+        own[name] = buffer
 
 
 def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:

@@ -15,7 +15,7 @@ from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.memory import Buffer, allocate_all, exchange
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
@@ -266,10 +266,7 @@ class HardwareRasterizer:
             return False
         room = min(wanted + wanted // 2, self.grid.most(self.device, self._capacity))
         pairs = allocate_all(self.device, pair_bytes(room))
-        self.device.wait_idle()
-        for name, buffer in pairs.items():
-            self._own[name].destroy()
-            self._own[name] = buffer
+        exchange(self.device, self._own, pairs)
         self.room, self.resources = room, {**self.resources, **pairs}
         return True
 

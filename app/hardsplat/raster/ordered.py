@@ -31,7 +31,6 @@ class Ordered(Blocked):
 
     @property
     def grid(self) -> Grid | None:
-        """Cells that the draw takes in turns; None where it takes all splats."""
         return Grid.of(self.rows, self.width, self.height, self.segments)
 
     @property

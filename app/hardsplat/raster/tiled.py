@@ -18,7 +18,7 @@ from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import Need
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in
+from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in, exchange
 from hardsplat.gpu.passes import Pipeline
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
@@ -174,10 +174,7 @@ class TiledRasterizer:
             return replaced
         room = min(int(wanted * ROOM), self.most)
         pairs = self._pairs(room)
-        self.device.wait_idle()
-        for name, buffer in pairs.items():
-            self._own[name].destroy()
-            self._own[name] = buffer
+        exchange(self.device, self._own, pairs)
         self.room, self.resources = room, {**self.resources, **pairs}
         return True
 
