@@ -67,7 +67,7 @@ class Run:
     result_dir: Path | None = option(None, "folder for all that the run writes", shown="results/<scene name>", aka="model_path output_path export_path")
     max_steps: int = option(25_000, "training steps, one view each", unit="steps", min=1, aka="iterations total_steps")
     max_epochs: int = option(
-        230, "a run whose length nobody names, nor a step of its schedules, has so many steps for each photograph at most, but 7000 at least; 0: no such limit", unit="steps"
+        230, "most steps for each photograph, though never fewer than 7000 in all; 0, or --max-steps or a step of a schedule named: no such limit", unit="steps"
     )
     eval_steps: tuple[int, ...] = option((7_000, 30_000), "steps after which held-out views are measured; always also the last", unit="steps", min=1, aka="test_iterations")
     save_steps: tuple[int, ...] = option(

@@ -56,7 +56,7 @@ class TrainSettings(TypedDict, total=False):
     """training steps, one view each (default: 25000 steps)"""
 
     max_epochs: int
-    """a run whose length nobody names, nor a step of its schedules, has so many steps for each photograph at most, but 7000 at least; 0: no such limit (default: 230 steps)"""
+    """most steps for each photograph, though never fewer than 7000 in all; 0, or --max-steps or a step of a schedule named: no such limit (default: 230 steps)"""
 
     eval_steps: Sequence[int]
     """steps after which held-out views are measured; always also the last (default: 7000 30000 steps)"""
