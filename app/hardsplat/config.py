@@ -254,6 +254,13 @@ class Densifying:
     overfit_epochs: int = option(120, "budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never", unit="steps")
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
     prune_to_iter: int = option(20_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
+    prune_turns: int = option(5, "budget: turns in which those are removed", min=1, max=1000)
+    prune_by: str = option(
+        "shares",
+        "budget: what a splat shows: shares: the sum of its share in pixels; gradients: how much the loss would change without it",
+        choices=("shares", "gradients"),
+    )
+    prune_opacity_reg: float = option(0.0, "budget: what the weight of the mean opacity grows by while splats are removed for --prune-to", max=1e6)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)

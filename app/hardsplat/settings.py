@@ -382,6 +382,15 @@ class TrainSettings(TypedDict, total=False):
     prune_to_iter: int
     """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
 
+    prune_turns: int
+    """budget: turns in which those are removed (default: 5)"""
+
+    prune_by: Literal["shares", "gradients"]
+    """budget: what a splat shows: shares: the sum of its share in pixels; gradients: how much the loss would change without it (default: shares)"""
+
+    prune_opacity_reg: float
+    """budget: what the weight of the mean opacity grows by while splats are removed for --prune-to (default: 0.0)"""
+
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""
 
