@@ -257,8 +257,8 @@ class Densifying:
     prune_turns: int = option(5, "budget: turns in which those are removed", min=1, max=1000)
     prune_by: str = option(
         "shares",
-        "budget: what a splat shows: shares: the sum of its share in pixels; gradients: how much the loss would change without it",
-        choices=("shares", "gradients"),
+        "budget: what a splat shows: shares: the sum of its share in pixels; edges: that weighed by the edges in the photograph; both: the root of their product",
+        choices=("shares", "edges", "both"),
     )
     prune_opacity_reg: float = option(0.0, "budget: what the weight of the mean opacity grows by while splats are removed for --prune-to", max=1e6)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)

@@ -385,8 +385,8 @@ class TrainSettings(TypedDict, total=False):
     prune_turns: int
     """budget: turns in which those are removed (default: 5)"""
 
-    prune_by: Literal["shares", "gradients"]
-    """budget: what a splat shows: shares: the sum of its share in pixels; gradients: how much the loss would change without it (default: shares)"""
+    prune_by: Literal["shares", "edges", "both"]
+    """budget: what a splat shows: shares: the sum of its share in pixels; edges: that weighed by the edges in the photograph; both: the root of their product (default: shares)"""
 
     prune_opacity_reg: float
     """budget: what the weight of the mean opacity grows by while splats are removed for --prune-to (default: 0.0)"""

@@ -1,6 +1,5 @@
 // The nine moments that the pixels of a splat add up to, which project/backward.comp turns into gradients once a splat. For scores of densification the first two are
-// the absolute gradient of the mean by each pixel alone, so that pixels which pull in different directions do not cancel (Ye et al. 2024, "AbsGS"),
-// and the total is of squares.
+// the absolute gradient of the mean by each pixel alone, so that pixels which pull in different directions do not cancel (Ye et al. 2024, "AbsGS").
 #include "contract/splats.glsl"
 layout(constant_id = 15) const bool ABSOLUTE = false;
 

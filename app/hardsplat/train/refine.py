@@ -23,7 +23,7 @@ NOISE = ComputePass(
     reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
     writes=("means",),
 )
-WORTHS = ("shares", "gradients")
+WORTHS = ("shares", "edges", "both")
 WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
 
 

@@ -5,6 +5,7 @@
 #include "random.glsl"
 
 layout(local_size_x = GROUP) in;
+BUFFER_refine_settings(readonly)
 BUFFER_frame(readonly)
 BUFFER_counts(readonly)
 BUFFER_score_stats(readonly)
@@ -17,7 +18,9 @@ const float CLASSES_AN_OCTAVE = 64.0;
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
-    float shown = score_stats[g].blended, place = float(UNSEEN_CLASSES) + (log2(max(shown, 1e-9)) + 30.0) * CLASSES_AN_OCTAVE;
+    ScoreStat s = score_stats[g];
+    float shown = refine_settings.prune_by == 0u ? s.blended : refine_settings.prune_by == 1u ? s.edges : sqrt(s.edges * s.blended);
+    float place = float(UNSEEN_CLASSES) + (log2(max(shown, 1e-9)) + 30.0) * CLASSES_AN_OCTAVE;
     if (!(shown > 0.0)) place = float(UNSEEN_CLASSES) * random_uniform(uvec4(frame.seed, frame.step, g, DRAW_TICKET)).x;
     uint ticket = uint(clamp(place, 0.0, float(TICKETS - 1u)));
     atomicAdd(ticket_counts[ticket], 1u);

@@ -11,7 +11,6 @@ BUFFER_seen(readonly)
 BUFFER_colors2d(readonly)
 BUFFER_d_splats2d(restrict)
 BUFFER_score_stats(restrict)
-BUFFER_refine_settings(readonly)
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
@@ -25,12 +24,10 @@ void main() {
     if (ABSOLUTE) {
         stat.grad += colors2d[g].a * length(vec2(sums[1], sums[2]) * 0.5 * vec2(camera.size));
         stat.views += 1.0;
-        float moved = colors2d[g].a * float(camera.size.x) * float(camera.size.y);
-        if (refine_settings.prune_by == 1u) stat.blended += moved * moved * sums[0];
     } else {
         stat.edges += sums[6];
         stat.errors += sums[7];
-        if (refine_settings.prune_by == 0u) stat.blended += sums[8];
+        stat.blended += sums[8];
     }
     score_stats[g] = stat;
 }

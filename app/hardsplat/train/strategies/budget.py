@@ -28,7 +28,7 @@ from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
 _IN_HOLES = {"tickets": "holes"}
-_TAKEN = ("refine_settings", "camera", "counts", "seen", "colors2d", "d_splats2d", "score_stats")
+_TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "score_stats")
 
 
 class Budget(Refining):
@@ -47,7 +47,7 @@ class Budget(Refining):
                 writes=("tickets", "ticket_counts"),
                 bind=_IN_HOLES,
             ),
-            ComputePass("thin rank", "densify/budget/rank.comp", ("frame", "counts", "score_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            ComputePass("thin rank", "densify/budget/rank.comp", ("refine_settings", "frame", "counts", "score_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
             ComputePass(
