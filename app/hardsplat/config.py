@@ -178,6 +178,10 @@ class Learning:
     opacities_perturbation: float = option(0.1, "stochastic: what logit opacities move by", min=1e-6, max=10)
     sh0_perturbation: float = option(0.1, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
     shN_perturbation: float = option(0.05, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
+    adam_every: int = option(1, "Adam: steps from one update to the next, with their gradients summed, from --adam-every-since on", unit="steps", min=1)
+    adam_every_since: int = option(15_000, "Adam: see --adam-every", unit="steps", scales=0)
+    adam_every_rate: float = option(1.0, "Adam: rates of such updates over those of a step")
+    visible_decay: bool = option(False, "Adam: with visible_adam, momentum decays in all steps")
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 

@@ -250,6 +250,18 @@ class TrainSettings(TypedDict, total=False):
     shN_perturbation: float
     """stochastic: what the higher colour bands move by (default: 0.05)"""
 
+    adam_every: int
+    """Adam: steps from one update to the next, with their gradients summed, from --adam-every-since on (default: 1 steps)"""
+
+    adam_every_since: int
+    """Adam: see --adam-every (default: 15000 steps)"""
+
+    adam_every_rate: float
+    """Adam: rates of such updates over those of a step (default: 1.0)"""
+
+    visible_decay: bool
+    """Adam: with visible_adam, momentum decays in all steps (default: False)"""
+
     visible_adam: bool
     """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
 

@@ -9,6 +9,8 @@ BUFFER_term_sums(writeonly)
 layout(buffer_reference, scalar, buffer_reference_align = 16) restrict buffer any_value_plane { vec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) restrict buffer any_moment_plane { FOUR_MOMENTS at[]; };
 
+layout(constant_id = 26) const bool SUMS = false;
+layout(constant_id = 27) const bool DECAYS = false;
 const uint MOST_TERMS = max(PARAMETER_TERMS_END - FIRST_PARAMETER_TERM, 1u);
 
 // Sums over the workgroup of the terms that the plane's quantity has.
@@ -45,6 +47,10 @@ Stored stored_of(Plane plane, uint i) {
 
 void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate, Stored before, vec4 gradient) {
     vec4 d = gradient + d_parameter_terms(plane, before.value, items);
+    if (SUMS && frame.summed > 1u && plane.sum != uvec2(0u)) {
+        d = gradient + any_gradient_plane(plane.sum).at[i] + float(frame.summed) * d_parameter_terms(plane, before.value, items);
+        any_gradient_plane(plane.sum).at[i] = vec4(0.0);
+    }
     Stored after = before;
     adam(after.value, after.first, after.second, d, rate);
     for (uint t = FIRST_PARAMETER_TERM; t < PARAMETER_TERMS_END; ++t)
@@ -53,14 +59,23 @@ void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, fl
     // The noise of rounding knows the place within the plane and which plane that is, and no stride: a resumed run may have another capacity.
     uvec4 noise = rounding_noise(uvec4(frame.seed, frame.step, i, DRAW_ROUNDING + plane_index));
     any_value_plane(plane.value).at[i] = mix(before.value, after.value, taken);
-    any_moment_plane(plane.first).at[i] = stored(mix(before.first, after.first, taken), noise.xy);
-    any_moment_plane(plane.second).at[i] = stored(mix(before.second, after.second, taken), noise.zw);
+    bvec4 decayed = DECAYS ? lessThan(item, uvec4(items)) : taken;
+    any_moment_plane(plane.first).at[i] = stored(mix(before.first, after.first, decayed), noise.xy);
+    any_moment_plane(plane.second).at[i] = stored(mix(before.second, after.second, decayed), noise.zw);
+}
+
+void add_up(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
+    if (any(visible(item, items))) any_gradient_plane(plane.sum).at[i] += gradients_of(plane, plane_index, i, item, items);
 }
 
 // It begins to read what is its own, which comes from farther away, before it asks for the gradients; and all that is read comes before anything is written.
 void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     float rate = rates[plane_index];
     if (rate == 0.0) return;  // it rests, moments too
+    if (SUMS && rate < 0.0) {
+        add_up(plane, plane_index, i, item, items);
+        return;
+    }
     Stored before = stored_of(plane, i);
     take_step(plane, plane_index, i, item, items, rate, before, gradients_of(plane, plane_index, i, item, items));
 }
@@ -68,10 +83,17 @@ void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
 void sink_two(Plane plane, uint plane_index, uint i, uvec4 item, uint k, uvec4 item_k, uint items) {
     float rate = rates[plane_index];
     if (rate == 0.0) return;
+    if (SUMS && rate < 0.0) {
+        add_up(plane, plane_index, i, item, items);
+        add_up(plane, plane_index, k, item_k, items);
+        return;
+    }
     Stored before = stored_of(plane, i), before_k = stored_of(plane, k);
     vec4 gradient = gradients_of(plane, plane_index, i, item, items), gradient_k = gradients_of(plane, plane_index, k, item_k, items);
     take_step(plane, plane_index, i, item, items, rate, before, gradient);
     take_step(plane, plane_index, k, item_k, items, rate, before_k, gradient_k);
 }
 
-void end_sink(Plane plane, uint plane_index) { store_terms(plane, plane_index, terms_here); }
+void end_sink(Plane plane, uint plane_index) {
+    if (rates[plane_index] >= 0.0) store_terms(plane, plane_index, terms_here);
+}

@@ -27,6 +27,8 @@ float rate_of(RatePlan plan, uint step, uint sh_degree) {
     if (step % max(plan.every, 1u) != 0u || sh_degree < plan.sh_degree) return 0.0;
     float t = min(float(max(step, plan.since) - plan.since) / float(max(plan.until, plan.since + 1u) - plan.since), 1.0);
     float rate = plan.first == plan.last ? plan.first : exp(mix(log(plan.first), log(plan.last), t));
+    if (step >= step_settings.summed_since && step_settings.summed_every > 1u && plan.every <= 1u && gl_LocalInvocationID.x < step_settings.splat_planes)
+        rate *= (step - step_settings.summed_since) % step_settings.summed_every == step_settings.summed_every - 1u ? step_settings.summed_rate : -1.0;
     return step < plan.warm_up ? rate * float(step + 1u) / float(plan.warm_up) : rate;
 }
 
@@ -44,6 +46,7 @@ void main() {
     frame.near_plane = step_settings.near_plane;
     frame.seed = step_settings.seed;
     frame.sh_degree = sh_degree;
+    frame.summed = step >= step_settings.summed_since ? step_settings.summed_every : 1u;
     frame.view = scheduled.x;
     frame.camera = view.number;
     frame.bias1 = one_minus_power(1.0 - step_settings.beta1, step + 1u);

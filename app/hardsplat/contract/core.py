@@ -40,6 +40,7 @@ CORE = Subsystem(
             Field("bias1", "float", "Adam: 1 - beta1^(step + 1)"),
             Field("bias2", "float", "Adam: 1 - beta2^(step + 1)"),
             Field("seed", "uint", "seed of the run"),
+            Field("summed", "uint", "Adam: steps whose gradients this one takes"),
         ),
         "Counts": (
             Field("splats", "uint", "splats alive"),

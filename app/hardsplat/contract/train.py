@@ -16,6 +16,9 @@ TRAIN = Subsystem(
             Field("beta1", "float", "Adam: decay of the first moments"),
             Field("beta2", "float", "Adam: decay of the second moments"),
             Field("splat_planes", "uint", "planes of splats, the first ones of rate_plans"),
+            Field("summed_every", "uint", "steps from one update to the next, with their gradients summed, from step summed_since on"),
+            Field("summed_since", "uint", "see summed_every"),
+            Field("summed_rate", "float", "rates of such updates over those of the step"),
             Field("fetched", "uint", "1 where `photos` has the photograph of the step alone"),
         ),
         "AdamSettings": (

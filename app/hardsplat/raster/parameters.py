@@ -17,7 +17,7 @@ from hardsplat.gpu.memory import Buffer, clear_all, copy_regions, download_all
 from hardsplat.trained import Of, Quantity
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-ROLES = ("value", "first", "second", "gradient", "average")  # of buffers of a plane; members of the contract's Plane
+ROLES = ("value", "first", "second", "gradient", "average", "sum")  # of buffers of a plane; members of the contract's Plane
 Gradients = Literal["none", "written", "all"]  # which gradients have planes: none, those that a pass writes, or all that are asked for from Python
 
 
@@ -60,7 +60,9 @@ class Parameters:
         items: Mapping[Of, int] | None = None,
         follow: Iterable[str] = (),
         shared: bool = False,
+        sums: bool = False,
     ):
+        self._sums = sums
         self.device, self.sh_degree, self._shared = device, sh_degree, shared
         self._moments = MOMENT_FORMATS[moments] if moments else None
         self._gradients, self._items = gradients, {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
@@ -93,6 +95,8 @@ class Parameters:
         yield "value"
         if self._moments:
             yield from ("first", "second")
+            if self._sums and quantity.of == "splat" and not quantity.rate.every:
+                yield "sum"
         if self._gradients == "all" or (self._gradients == "written" and quantity.gradient == "plane"):
             yield "gradient"
 
@@ -302,7 +306,7 @@ class Parameters:
 
     def forget(self, moments: bool = True) -> None:
         """No statistics, and with `moments` no momentum."""
-        kept = [buffer for planes in self._planes.values() for role in ("first", "second") for buffer in planes.buffers.get(role, ())] if moments else []
+        kept = [buffer for planes in self._planes.values() for role in ("first", "second", "sum") for buffer in planes.buffers.get(role, ())] if moments else []
         clear_all([*kept, *self._follow.values()])
 
     def set_count(self, n: int) -> None:

@@ -295,7 +295,7 @@ class Session(BatchedSession):
         self._release()
         c, capacity = self.config, self.room.first(self.config, n)
         gradients: Gradients = "none" if self.estimates else "written"
-        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
+        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows, sums=c.adam_every > 1)
         self._draw()
 
     def _grow(self, wanted: int, n: int) -> None:

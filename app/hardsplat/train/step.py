@@ -35,7 +35,7 @@ def schedules(config: TrainConfig, extent: float, frozen: bool, fetched: bool = 
     fetched: see Photos."""
     c = config
     return {
-        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane, fetched),
+        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, trained.plane_count("splat"), c.sh_degree, c.sh_degree_interval, c.near_plane, fetched, (c.adam_every, c.adam_every_since, c.adam_every_rate)),
         "rate_plans": rate_plans(c, extent, frozen),
         "refine_settings": refine_settings(c, extent),
     }
