@@ -280,6 +280,9 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
             object.__setattr__(self, name, checked(name, getattr(self, name), name, FIELDS))
         if self.resume and self.ckpt:
             raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
+        if self.adam_every > 1 and (self.visible_adam or self.strategy == "mcmc" or self.grow_noise):
+            other = "--no-visible-adam" if self.visible_adam else "--strategy budget" if self.strategy == "mcmc" else "--grow-noise 0"
+            raise UserError(f"adam_every sums gradients of splats that all move at once, without noise: add {other} or --adam-every 1")
         if self.mask_mode == "opacity":
             if self.background == "white":
                 raise UserError("mask_mode opacity takes background random, not white: leave out one of the two")

@@ -90,6 +90,11 @@ class Quantity:
         """Name of its averages over steps, as passes declare them."""
         return f"average_{self.name}"
 
+    @property
+    def sum(self) -> str:
+        """Name of the sum of its gradients since its last update, as passes declare it."""
+        return f"sum_{self.name}"
+
 
 def _degree_of(plane: int) -> int:
     """The SH degree from which plane k of shN, coefficient k + 1, is in use."""
@@ -198,6 +203,11 @@ def moments(kind: Of = "splat") -> tuple[str, ...]:
 def averages(kind: Of = "splat") -> tuple[str, ...]:
     """Names of the averages over steps, as passes declare them."""
     return tuple(q.average for q in of(kind))
+
+
+def sums(kind: Of = "splat") -> tuple[str, ...]:
+    """Names of the sums of gradients, as passes declare them: of quantities of splats without updates of their own."""
+    return tuple(q.sum for q in of(kind) if kind == "splat" and not q.rate.every)
 
 
 def gradients(kind: Of = "splat", stored: bool = False) -> tuple[str, ...]:

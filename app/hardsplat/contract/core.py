@@ -37,10 +37,10 @@ CORE = Subsystem(
             Field("step", "uint", "training step, counted from 0"),
             Field("view", "uint", "which of the training views is drawn"),
             Field("camera", "uint", "which of the scene's physical cameras took its photograph"),
-            Field("bias1", "float", "Adam: 1 - beta1^(step + 1)"),
-            Field("bias2", "float", "Adam: 1 - beta2^(step + 1)"),
+            Field("bias1", "float", "Adam: 1 - beta1^n at update n, counted from 1"),
+            Field("bias2", "float", "Adam: 1 - beta2^n at update n"),
             Field("seed", "uint", "seed of the run"),
-            Field("summed", "uint", "Adam: steps whose gradients this one takes"),
+            Field("summed", "uint", "Adam: steps whose gradients an update takes"),
         ),
         "Counts": (
             Field("splats", "uint", "splats alive"),

@@ -47,7 +47,7 @@ TRAIN = Subsystem(
         BufferSpec(82, "views", "Camera", ("views",), "training cameras"),
         BufferSpec(83, "schedule", "uvec2", ("steps",), "(view, first element of its photograph) of step s at s % HISTORY"),
         BufferSpec(84, "rate_plans", "RatePlan", ("planes",), "how the learning rate of each plane goes on"),
-        BufferSpec(85, "rates", "float", ("planes",), "learning rate of each plane in this step; 0 where the plane rests"),
+        BufferSpec(85, "rates", "float", ("planes",), "learning rate of each plane in this step; 0 where the plane rests, negative where its gradients are summed alone"),
         BufferSpec(86, "moved_planes", "PlaneList", (1,), "planes of splats whose rate is not 0", single=True),
     ),
     uses=("core",),

@@ -51,7 +51,13 @@ def check(owner: ComputePass | DrawPass, stages: list[tuple[str, Reflection]]) -
 
 
 # What shaders open to go through planes whatever they hold: which of the declared names those may be.
-_ANY = {"any_value": trained.values, "any_moment": trained.moments, "any_average": trained.averages, "any_gradient": lambda kind: trained.gradients(kind, stored=True)}
+_ANY = {
+    "any_value": trained.values,
+    "any_moment": trained.moments,
+    "any_average": trained.averages,
+    "any_sum": trained.sums,
+    "any_gradient": lambda kind: trained.gradients(kind, stored=True),
+}
 
 
 def _planes(opened: str, owner: ComputePass | DrawPass) -> set[str] | None:

@@ -34,14 +34,13 @@ class Sink:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     visible_only: bool = False
-    sums: bool = False
     decays: bool = False
     grows: bool = False
     scores: bool = False
     cameras: bool = False
     depths: bool = False
     rows: bool = False
-    own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
+    own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments", "gradients" or "sums"
 
 
 # Backward draws that find no gradients but what densification goes by, each with its constants and what is bound in the place of other resources: of means, the sum of
@@ -61,13 +60,12 @@ def adam(moments: str = "float32", visible_only: bool = False, grows: bool = Tru
         reads=("adam_settings", "rates", "loss_terms"),
         writes=("term_sums",),
         visible_only=visible_only,
-        sums=sums,
         decays=decays,
         grows=grows,
         scores=scores,
         cameras=cameras,
         depths=depths,
-        own=("values", "moments"),
+        own=("values", "moments", *(("sums",) if sums else ())),
     )
 
 
@@ -82,7 +80,7 @@ def moments_of(device: Device, wanted: str) -> str:
 
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
-    names = {"values": trained.values(kind), "moments": trained.moments(kind), "gradients": trained.gradients(kind, stored=True)}
+    names = {"values": trained.values(kind), "moments": trained.moments(kind), "gradients": trained.gradients(kind, stored=True), "sums": trained.sums(kind)}
     return tuple(name for what in sink.own for name in names[what] if not (sink.rows and name == trained.QUANTITIES["shN"].d))
 
 
@@ -99,7 +97,7 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
         reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
         writes=(*owned, *sink.writes),
         apart=sink.writes,
-        spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **({} if sink.stores else {"SUMS": sink.sums, "DECAYS": sink.decays}), **spec},
+        spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **({} if sink.stores else {"SUMS": "sums" in sink.own, "DECAYS": sink.decays}), **spec},
         slots={**_slots(sink, "splat"), "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
     )
 

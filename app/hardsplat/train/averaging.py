@@ -30,10 +30,15 @@ def begins(config: TrainConfig, strategy: Strategy) -> int:
     """The step after which the first sample is due; above max_steps where splats are not averaged."""
     if not config.average_steps:
         return config.max_steps + 1
-    first = max(config.max_steps - config.average_steps, 0)
-    while first < config.max_steps and (due := strategy.next_due(config, first)) < config.max_steps:
-        first = due
+    first = settled_after(config, strategy, max(config.max_steps - config.average_steps, 0))
     return config.max_steps - (config.max_steps - first) // every(config) * every(config)
+
+
+def settled_after(config: TrainConfig, strategy: Strategy, step: int) -> int:
+    """This step, or the later one from which on splats neither come nor go."""
+    while step < config.max_steps and (due := strategy.next_due(config, step)) < config.max_steps:
+        step = due
+    return step
 
 
 def next_sample(config: TrainConfig, strategy: Strategy, step: int) -> int:

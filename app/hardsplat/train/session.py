@@ -126,7 +126,7 @@ class Session(BatchedSession):
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self.parameters.forget(moments=checkpoint.fresh)
-        rest = {*others, *STATISTICS, *trained.averages()} - {*self.strategy.follows}
+        rest = {*others, *STATISTICS, *trained.averages(), *(() if self.parameters.summed else trained.sums())} - {*self.strategy.follows}
         if trained.averages()[0] in checkpoint.buffers and averaging.is_open(self.config, self.strategy, checkpoint.step):
             self.parameters.begin_averages(n)
             rest -= {*trained.averages()}
@@ -148,6 +148,7 @@ class Session(BatchedSession):
 
     def _kept(self) -> list[str]:
         names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
+        names += trained.sums() if self.parameters.summed else ()
         return [*names, *(trained.averages() if self.parameters.averaged else ()), *self.strategy.follows]
 
     def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
