@@ -10,7 +10,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.io.scene import load_scene
 from hardsplat.train.strategies import STRATEGIES
-from hardsplat.train.strategies.budget import budget_for, record_densify, record_thin, target, thinnings
+from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin, target, thinnings
 from hardsplat.train.trainer import Run, train
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
@@ -182,17 +182,18 @@ def test_thinning_leaves_those_that_show_most(make, share):
     got = splitter(state, stats, config=config, what="thin")
     left = np.zeros(n, bool)
     left[got["sh"][0, :, 0].astype(int)] = True
-    wanted = np.ceil(n * share ** (1 / config.prune_turns))
-    assert (stats[:, 4] == 0).sum() > 500 and wanted <= splitter.splats == left.sum() <= wanted + 60
+    wanted = np.ceil(n * share ** (1 / THINNINGS))
+    shown = np.sqrt((stats[:, 2] + 0.01 * stats[:, 4]) * stats[:, 4])
+    assert (shown == 0).sum() > 500 and wanted <= splitter.splats == left.sum() <= wanted + 60
     with np.errstate(divide="ignore"):
-        assert np.log2(stats[left, 4].min()) >= np.log2(stats[~left, 4].max()) - 0.02
+        assert np.log2(shown[left].min()) >= np.log2(shown[~left].max()) - 0.02
     for name in STATE:
         assert got[name].tobytes() == state[name][:, got["sh"][0, :, 0].astype(int)].tobytes(), name
 
 
 def test_when_splats_are_thinned_out():
     config = TrainConfig(strategy="budget", refine_stop_iter=1000, prune_to=0.1, prune_to_iter=2000, max_steps=3000)
-    assert thinnings(config) == [1200, 1400, 1600, 1800, 2000]
+    assert thinnings(config) == [1200, 1400, 1600, 1800, 2000] and len(thinnings(config)) == THINNINGS
     strategy = STRATEGIES["budget"]
     assert [strategy.due(config, step) for step in (1000, 1200, 1300, 2000)] == [[], ["thin"], [], ["thin"]]
     assert strategy.next_due(config, 1200) == 1400 and strategy.next_due(config, 2000) == 3000

@@ -46,7 +46,6 @@ REFINE = Subsystem(
             Field("split_opacity", "float", "budget: opacity of a child over its parent's"),
             Field("stats_kept", "float", "budget: share of the statistics that a refinement leaves"),
             Field("thinned", "float", "budget: share of the splats that a turn of thinning leaves"),
-            Field("prune_by", "uint", "budget: what splats are removed by: 0 blended, 1 edges, 2 the root of their product"),
             Field("weight_by", "uint", "budget: what candidates are drawn by: 0 edges, 1 errors, 2 absolute gradient, 3 alike, 4 edges times errors"),
         ),
     },

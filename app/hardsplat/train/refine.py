@@ -23,7 +23,7 @@ NOISE = ComputePass(
     reads=("refine_settings", "rates", "frame", "counts", "means", "quats", "log_scales", "logit_opacities"),
     writes=("means",),
 )
-WORTHS = ("shares", "edges", "both")
+THINNINGS = 5  # turns of the budget strategy in which splats are thinned out
 WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
 
 
@@ -105,8 +105,7 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     settings["budget"], settings["first_step"], settings["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
     settings["grow_absolute"], settings["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
     settings["grow_least"] = min(config.grow_least, config.grow_absolute) or config.grow_absolute
-    settings["thinned"] = config.prune_to ** (1 / config.prune_turns)
-    settings["prune_by"] = WORTHS.index(config.prune_by)
+    settings["thinned"] = config.prune_to ** (1 / THINNINGS)
     for name in ("split_offset", "split_long", "split_short", "split_opacity"):
         settings[name] = getattr(config, name)
     settings["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0

@@ -9,7 +9,8 @@ refinements a share of these statistics stays, so that a splat is judged by more
 At a refinement, splats whose mean absolute gradient is large enough are candidates; as many of them are drawn, with probabilities by weight, as the budget has room for by
 now, and split. The host waits for nothing: it knows the budget.
 
-With `prune_to`, splats are thinned out after growth, in `prune_turns` steps: those go that showed least of themselves in the views scored since the last time.
+With `prune_to`, splats are thinned out after growth, in THINNINGS steps: those go that showed least of themselves, and least where the photographs have
+edges, in the views scored since the last time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
+from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, THINNINGS, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
@@ -47,7 +48,7 @@ class Budget(Refining):
                 writes=("tickets", "ticket_counts"),
                 bind=_IN_HOLES,
             ),
-            ComputePass("thin rank", "densify/budget/rank.comp", ("refine_settings", "frame", "counts", "score_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
+            ComputePass("thin rank", "densify/budget/rank.comp", ("frame", "counts", "score_stats", "ticket_counts"), ("tickets", "ticket_counts"), bind=_IN_HOLES),
             *(each for what in ("densify", "thin") for each in _elections(what)),
             SCAN,
             ComputePass(
@@ -115,7 +116,7 @@ def thinnings(config: TrainConfig) -> list[int]:
     first, last = config.refine_stop_iter, min(config.prune_to_iter, config.max_steps - 1)
     if config.prune_to == 1.0 or last <= first:
         return []
-    return sorted({first + round((last - first) * i / config.prune_turns) for i in range(1, config.prune_turns + 1)})
+    return sorted({first + round((last - first) * i / THINNINGS) for i in range(1, THINNINGS + 1)})
 
 
 def budget_for(cameras: Sequence[Camera]) -> int:
