@@ -91,6 +91,7 @@ def test_presets_load_by_name_and_only_override(path):
     whole = path.stem in ("quick", "published", "stochastic")  # they say what other presets below them would change
     for name in told:
         timed = "max_steps" in told and FIELDS[name].metadata["scales"] is not None
+        timed |= name == "max_epochs" and any(FIELDS[other].metadata["scales"] is not None for other in told)  # which would put it to 0
         assert getattr(config, name) != FIELDS[name].default or whole or timed, f"{path.name} repeats the default of {name}"
 
 
@@ -263,6 +264,7 @@ def test_every_length_of_run_is_in_order(preset, steps):
         (None, {}, 100, 23_000),
         (None, {}, 3, 7_000),
         ("compact", {"prune_to": 0.5}, 50, 11_500),
+        ("compact", {"prune_to_iter": 14_000}, 50, 25_000),
         ("fast", {}, 3, 8_000),
         (None, {"max_steps": 30_000}, 100, 30_000),
         (None, {"max_steps": 30_000, "max_epochs": 200}, 100, 20_000),
