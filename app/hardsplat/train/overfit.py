@@ -50,7 +50,7 @@ def judged(config: TrainConfig, step: int, apart: list[float], others: list[floa
     """What the run writes down. apart, others: PSNR of views, dB."""
     gap = float(np.mean(others) - np.mean(apart))
     share = min(max((gap - config.overfit_gap) / RAMP + 0.5, 0.0), 1.0)
-    return {"step": step, "psnr_apart": float(np.mean(apart)), "psnr_others": float(np.mean(others)), "regularized": share > 0, "share": share}
+    return {"step": step, "psnr_apart": float(np.mean(apart)), "psnr_others": float(np.mean(others)), "regularized": share > 0, "share": share, "psnrs": [apart, others]}
 
 
 def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
