@@ -36,6 +36,7 @@ TRAINED = {
     "tiled": {"rasterizer": "tiled", "visible_adam": True, "images": "host"},
     "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
     "tiled, gather": {"rasterizer": "tiled", "tile_backward": "gather", "moments": "bfloat16"},
+    "tiled, sums": {"rasterizer": "tiled", "tile_backward": "gather", "strategy": "none", "adam_every": 3, "adam_every_since": 1, "shN_every": 2},
     "affine": {"rasterizer": "tiled", "exposure": "affine"},
     "ppisp": {"exposure": "ppisp", "ppisp_warm_up": 1},
     "poses": {"pose_opt": True, "pose_warm_up": 1},
