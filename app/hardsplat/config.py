@@ -181,7 +181,6 @@ class Learning:
     adam_every: int = option(1, "Adam: steps from one update to the next, with their gradients summed, from --adam-every-since on", unit="steps", min=1)
     adam_every_since: int = option(15_000, "Adam: see --adam-every", unit="steps", scales=0)
     adam_every_rate: float = option(1.0, "Adam: rates of such updates over those of a step")
-    visible_decay: bool = option(False, "Adam: with visible_adam, momentum decays in all steps")
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 
@@ -258,12 +257,6 @@ class Densifying:
     overfit_epochs: int = option(120, "budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never", unit="steps")
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
     prune_to_iter: int = option(20_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
-    prune_turns: int = option(5, "budget: turns in which those are removed", min=1, max=1000)
-    prune_by: str = option(
-        "shares",
-        "budget: what a splat shows: shares: the sum of its share in pixels; edges: that weighed by the edges in the photograph; both: the root of their product",
-        choices=("shares", "edges", "both"),
-    )
     prune_opacity_reg: float = option(0.0, "budget: what the weight of the mean opacity grows by while splats are removed for --prune-to", max=1e6)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)

@@ -259,9 +259,6 @@ class TrainSettings(TypedDict, total=False):
     adam_every_rate: float
     """Adam: rates of such updates over those of a step (default: 1.0)"""
 
-    visible_decay: bool
-    """Adam: with visible_adam, momentum decays in all steps (default: False)"""
-
     visible_adam: bool
     """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
 
@@ -393,12 +390,6 @@ class TrainSettings(TypedDict, total=False):
 
     prune_to_iter: int
     """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
-
-    prune_turns: int
-    """budget: turns in which those are removed (default: 5)"""
-
-    prune_by: Literal["shares", "edges", "both"]
-    """budget: what a splat shows: shares: the sum of its share in pixels; edges: that weighed by the edges in the photograph; both: the root of their product (default: shares)"""
 
     prune_opacity_reg: float
     """budget: what the weight of the mean opacity grows by while splats are removed for --prune-to (default: 0.0)"""

@@ -11,7 +11,6 @@ layout(buffer_reference, scalar, buffer_reference_align = 8) restrict buffer any
 layout(buffer_reference, scalar, buffer_reference_align = 16) restrict buffer any_sum_plane { vec4 at[]; };
 
 layout(constant_id = 26) const bool SUMS = false;  // gradients may be summed over steps, by planes that have a sum
-layout(constant_id = 27) const bool DECAYS = false;
 const uint MOST_TERMS = max(PARAMETER_TERMS_END - FIRST_PARAMETER_TERM, 1u);
 
 // Sums over the workgroup of the terms that the plane's quantity has.
@@ -61,9 +60,8 @@ void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, fl
     // The noise of rounding knows the place within the plane and which plane that is, and no stride: a resumed run may have another capacity.
     uvec4 noise = rounding_noise(uvec4(frame.seed, frame.step, i, DRAW_ROUNDING + plane_index));
     any_value_plane(plane.value).at[i] = mix(before.value, after.value, taken);
-    bvec4 decayed = DECAYS ? lessThan(item, uvec4(items)) : taken;
-    any_moment_plane(plane.first).at[i] = stored(mix(before.first, after.first, decayed), noise.xy);
-    any_moment_plane(plane.second).at[i] = stored(mix(before.second, after.second, decayed), noise.zw);
+    any_moment_plane(plane.first).at[i] = stored(mix(before.first, after.first, taken), noise.xy);
+    any_moment_plane(plane.second).at[i] = stored(mix(before.second, after.second, taken), noise.zw);
 }
 
 // A step between two updates.

@@ -34,7 +34,6 @@ class Sink:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     visible_only: bool = False
-    decays: bool = False
     grows: bool = False
     scores: bool = False
     cameras: bool = False
@@ -51,7 +50,7 @@ STORE = Sink(True, {"sink": "optim/sink_store.glsl"}, own=("gradients",))
 STORE_ROWS = replace(STORE, rows=True)
 
 
-def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, cameras: bool = False, depths: bool = False, sums: bool = False, decays: bool = False) -> Sink:
+def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, cameras: bool = False, depths: bool = False, sums: bool = False) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     return Sink(
@@ -60,7 +59,6 @@ def adam(moments: str = "float32", visible_only: bool = False, grows: bool = Tru
         reads=("adam_settings", "rates", "loss_terms"),
         writes=("term_sums",),
         visible_only=visible_only,
-        decays=decays,
         grows=grows,
         scores=scores,
         cameras=cameras,
@@ -97,7 +95,7 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
         reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
         writes=(*owned, *sink.writes),
         apart=sink.writes,
-        spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **({} if sink.stores else {"SUMS": "sums" in sink.own, "DECAYS": sink.decays}), **spec},
+        spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **({} if sink.stores else {"SUMS": "sums" in sink.own}), **spec},
         slots={**_slots(sink, "splat"), "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
     )
 

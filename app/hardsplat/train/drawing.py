@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def sink_of(c: TrainConfig, depths: bool) -> Sink:
     """Where the gradients of a training go. depths: its loss has a term of depth."""
     strategy, has_statistics = STRATEGIES[c.strategy], finds_statistics(c.gradient)
-    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths, c.adam_every > 1, c.visible_decay)
+    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths, c.adam_every > 1)
 
 
 def options_of(config: TrainConfig, lens: str) -> Options:
