@@ -174,7 +174,7 @@ def test_a_run_that_sums_gradients_resumes_between_two_updates(device, scene):
 
 def test_sums_begin_when_splats_neither_come_nor_go():
     told = schedules(TrainConfig(adam_every=5, adam_every_since=3_000, refine_stop_iter=4_000, prune_to=0.5, prune_to_iter=6_000, max_steps=9_000), 1.0, False)["step_settings"]
-    assert (told["summed_every"], told["summed_since"], told["summed_rate"]) == (5, 6_000, 1.0)
+    assert (told["summed_every"], told["summed_since"], told["summed_rate"]) == (5, 6_000, 3.0)
     with pytest.raises(UserError, match="--no-visible-adam"):
         TrainConfig(adam_every=2, visible_adam=True)
     with pytest.raises(UserError, match="--strategy budget"):

@@ -1,6 +1,7 @@
 """The budget strategy: scores of both rasterizers against sums over pixels in float64, splits against numpy, growth by the budget."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.budget import THINNINGS, budget_for, record_densify, record_thin, target, thinnings
 from hardsplat.train.trainer import Run, train
+from hardsplat.variants.loss_terms import ordered
 from tests.oracle.pcg import random_bits
 from tests.oracle.quat import to_matrix
 from tests.refining import MOMENTS, STATE, Refining, maker, random_state
@@ -199,6 +201,21 @@ def test_when_splats_are_thinned_out():
     assert strategy.next_due(config, 1200) == 1400 and strategy.next_due(config, 2000) == 3000
     assert strategy.scored(config, 1999) and not strategy.scored(config, 2009)
     assert thinnings(TrainConfig(strategy="budget")) == thinnings(TrainConfig(prune_to=0.1, max_steps=900)) == []
+
+
+def test_opacities_are_regularized_while_splats_are_thinned_out(device, scene):
+    config = settings(scene, **BUDGET | {"prune_to": 0.5, "prune_to_iter": 50, "max_steps": 60, "prune_opacity_reg": 0.1, "opacity_reg": 0.03})
+    strategy, session = STRATEGIES["budget"], open_session(device, config)
+    assert strategy.next_due(config, 29) == 30 and strategy.next_due(replace(config, refine_stop_iter=25), 20) == 25
+    opacity = ordered().index("opacity")
+    for step, weight in ((29, 0.03), (30, 0.13), (49, 0.13), (50, 0.03)):
+        session.step = step
+        session._set(session.count(), step)
+        session.run(1)
+        session.drain()
+        told = session.resources["loss_terms"].download(contract.dtype("LossTerms"))[0]["weight"]
+        np.testing.assert_allclose([told[opacity], session.weights[opacity]], weight, rtol=1e-6)
+    session.destroy()
 
 
 # -- scores ----------------------------------------------------------------------------------------------------------------------

@@ -178,9 +178,9 @@ class Learning:
     opacities_perturbation: float = option(0.1, "stochastic: what logit opacities move by", min=1e-6, max=10)
     sh0_perturbation: float = option(0.1, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
     shN_perturbation: float = option(0.05, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
-    adam_every: int = option(1, "Adam: steps from one update to the next, with their gradients summed, from --adam-every-since on", unit="steps", min=1)
-    adam_every_since: int = option(15_000, "Adam: see --adam-every", unit="steps", scales=0)
-    adam_every_rate: float = option(1.0, "Adam: rates of such updates over those of a step")
+    adam_every: int = option(1, "Adam: steps whose gradients are summed for one update, from --adam-every-since on; the higher colour bands keep --shN-every", unit="steps", min=1)
+    adam_every_since: int = option(15_000, "Adam: step from which on gradients are summed, if splats neither come nor go any more", unit="steps", scales=0)
+    adam_every_rate: float = option(3.0, "Adam: rates of an update by summed gradients over those of a step", min=1e-3, max=1000)
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 
@@ -257,7 +257,7 @@ class Densifying:
     overfit_epochs: int = option(120, "budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never", unit="steps")
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
     prune_to_iter: int = option(20_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
-    prune_opacity_reg: float = option(0.0, "budget: what the weight of the mean opacity grows by while splats are removed for --prune-to", max=1e6)
+    prune_opacity_reg: float = option(0.0, "budget: weight of the mean opacity in the loss between refine_stop_iter and prune_to_iter, on top of --opacity-reg, so that splats fade that few photographs need", max=1e6)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)

@@ -251,13 +251,13 @@ class TrainSettings(TypedDict, total=False):
     """stochastic: what the higher colour bands move by (default: 0.05)"""
 
     adam_every: int
-    """Adam: steps from one update to the next, with their gradients summed, from --adam-every-since on (default: 1 steps)"""
+    """Adam: steps whose gradients are summed for one update, from --adam-every-since on; the higher colour bands keep --shN-every (default: 1 steps)"""
 
     adam_every_since: int
-    """Adam: see --adam-every (default: 15000 steps)"""
+    """Adam: step from which on gradients are summed, if splats neither come nor go any more (default: 15000 steps)"""
 
     adam_every_rate: float
-    """Adam: rates of such updates over those of a step (default: 1.0)"""
+    """Adam: rates of an update by summed gradients over those of a step (default: 3.0)"""
 
     visible_adam: bool
     """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
@@ -392,7 +392,7 @@ class TrainSettings(TypedDict, total=False):
     """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
 
     prune_opacity_reg: float
-    """budget: what the weight of the mean opacity grows by while splats are removed for --prune-to (default: 0.0)"""
+    """budget: weight of the mean opacity in the loss between refine_stop_iter and prune_to_iter, on top of --opacity-reg, so that splats fade that few photographs need (default: 0.0)"""
 
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""

@@ -74,7 +74,7 @@ class Session(BatchedSession):
             known = Depths(device, views.depths, config.depth_lambda, config.max_steps, views.extent, photos)
         self.capture = Capture(config, self.items, views.extent, frozen, known)
         self.apart = [] if frozen else views_apart(config, len(self.views))
-        self._pressed = 0.0  # weight of the mean opacity on top of the settings
+        self._more_opacity_reg = 0.0  # by the strategy, on top of the settings
         self.step, self.bound = 0, 0  # splats there are at most, known without waiting
         self.strategy = STRATEGIES[config.strategy]
         self.room = Room(device, photos)
@@ -102,7 +102,7 @@ class Session(BatchedSession):
 
     def terms(self, capacity: int = 0) -> np.ndarray:
         """The contract's LossTerms struct. capacity: of splats."""
-        config = replace(self.config, opacity_reg=self.config.opacity_reg + self._pressed)
+        config = replace(self.config, opacity_reg=self.config.opacity_reg + self._more_opacity_reg)
         return loss_terms(config, self.extent, self.items, self.config.sh_degree, capacity)
 
     # -- state in and out ------------------------------------------------------------------------------------------------------
@@ -187,15 +187,15 @@ class Session(BatchedSession):
         self.config = replace(self.config, opacity_reg=opacity)
         self._weigh_terms()
 
-    def _press(self) -> None:
-        """The weight of the mean opacity for the next step."""
-        c = self.config
-        pressed = c.prune_opacity_reg if c.prune_to < 1 and c.refine_stop_iter <= self.step < c.prune_to_iter else 0.0
-        if pressed != self._pressed:
-            self._pressed = pressed
+    def _regularize_more(self) -> None:
+        """Gives the mean opacity the weight that the strategy wants for the next step."""
+        more = self.strategy.opacity_reg(self.config, self.step)
+        if more != self._more_opacity_reg:
+            self._more_opacity_reg = more
             self._weigh_terms()
 
     def _weigh_terms(self) -> None:
+        """Tells the GPU the weights of the loss's terms, from the next step on."""
         self.drain()
         terms = self.terms(self.capacity)
         self.weights = terms["weight"].astype(np.float64)
@@ -214,7 +214,7 @@ class Session(BatchedSession):
     def run(self, steps: int) -> None:
         """Queues a batch of steps. Waits only for the batch before the last."""
         self.wait_for_turn()
-        self._press()
+        self._regularize_more()
         self._fit_pairs()
         schedule = buffer_in(self._shared, "schedule").array(np.uint32).reshape(-1, 2)
         order = view_order(self.config.seed, self.step, steps, len(self.views), self.apart, self.config.overfit_check)

@@ -72,7 +72,8 @@ class Budget(Refining):
         return [*super().due(config, step), *["thin"] * (step in thinnings(config))]
 
     def next_due(self, config: TrainConfig, step: int) -> int:
-        return min([super().next_due(config, step), *(n for n in thinnings(config) if n > step)])
+        begin = [config.refine_stop_iter] if config.prune_opacity_reg else []
+        return min([super().next_due(config, step), *(n for n in (*begin, *thinnings(config)) if n > step)])
 
     def settled(self, config: TrainConfig, cameras: Sequence[Camera], splats: int) -> TrainConfig:
         return config if config.cap_max else replace(config, cap_max=max(budget_for(cameras), splats))
@@ -90,6 +91,9 @@ class Budget(Refining):
     def scored(self, config: TrainConfig, step: int) -> bool:
         begin, end = config.refine_start_iter - config.refine_every, max([config.refine_stop_iter, *thinnings(config)])
         return begin <= step < min(end, config.max_steps) and step % config.score_every == config.score_every - 1
+
+    def opacity_reg(self, config: TrainConfig, step: int) -> float:
+        return config.prune_opacity_reg if config.refine_stop_iter <= step < max(thinnings(config), default=0) else 0.0
 
     def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig) -> None:
         if config.grow_noise:

@@ -66,6 +66,10 @@ class Strategy:
         """Splats that growth is sure to reach, for which room is made at once; 0 where nobody knows."""
         return 0
 
+    def opacity_reg(self, config: TrainConfig, step: int) -> float:
+        """What the weight of the mean opacity in the loss is more than the settings say, in the step after so many steps. It changes where something may be due."""
+        return 0.0
+
     def scored(self, config: TrainConfig, step: int) -> bool:
         """Whether the step after so many steps draws scores."""
         return False
