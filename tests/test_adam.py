@@ -125,8 +125,11 @@ def test_summed_gradients_against_float64(device, scene, moment_format):
     """Steps 0 and 1 move splats, 2 and 3 add their gradients up, and 4 takes them with its own; 7 does so again. The higher bands of colour follow their own rule."""
     session = open_session(device, settings(scene, **SUMS, moments=moment_format, shN_every=2))
     config, before = session.config, session.snapshot()
-    n, summed = before.splats, {name: 0.0 for name in trained.values()}
-    weights = {"logit_opacities": (config.opacity_reg, lambda x: (s := 1 / (1 + np.exp(-x))) * (1 - s) / n), "log_scales": (config.scale_reg / session.extent, lambda x: np.exp(x) / (3 * n))}
+    n, summed = before.splats, dict.fromkeys(trained.values(), 0.0)
+    weights = {
+        "logit_opacities": (config.opacity_reg, lambda x: (s := 1 / (1 + np.exp(-x))) * (1 - s) / n),
+        "log_scales": (config.scale_reg / session.extent, lambda x: np.exp(x) / (3 * n)),
+    }
     betas = [float(np.float32(b)) for b in (config.adam_beta1, config.adam_beta2)]
     updates = 0
     for step in range(8):
@@ -138,7 +141,13 @@ def test_summed_gradients_against_float64(device, scene, moment_format):
         rates = session.resources["rates"].download(np.float32, 6)
         assert np.sign(rates[:4]).tolist() == [1 if moves else -1] * 4 and (rates[5] > 0) == (step > 0 and step % 2 == 0)
         factor = 2.5 if step >= 2 else 1.0
-        expected = {"means": rates[0], "quats": config.quats_lr * factor, "log_scales": config.scales_lr * factor, "logit_opacities": config.opacities_lr * factor, "sh0": config.sh0_lr * factor}
+        expected = {
+            "means": rates[0],
+            "quats": config.quats_lr * factor,
+            "log_scales": config.scales_lr * factor,
+            "logit_opacities": config.opacities_lr * factor,
+            "sh0": config.sh0_lr * factor,
+        }
         for name, rate in expected.items():
             value = before.buffers[name].astype(np.float64)
             weight, derivative = weights.get(name, (0.0, lambda x: 0 * x))

@@ -257,7 +257,7 @@ class Densifying:
     overfit_epochs: int = option(120, "budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never", unit="steps")
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
     prune_to_iter: int = option(20_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
-    prune_opacity_reg: float = option(0.0, "budget: weight of the mean opacity in the loss between refine_stop_iter and prune_to_iter, on top of --opacity-reg, so that splats fade that few photographs need", max=1e6)
+    prune_opacity_reg: float = option(0.0, "budget: weight of the mean opacity in the loss from refine_stop_iter to prune_to_iter, on top of --opacity-reg", max=1e6)
     min_opacity: float = option(0.005, "mcmc: opacity at which a splat is dead", min=1e-6, max=0.5)
     noise_lr: float = option(5e5, "mcmc: noise of the means over their rate, in a scene of extent 1", max=1e12)
     opacity_reg: float = option(0.0, "weight of the mean opacity in the loss (mcmc: 0.01)", max=1e6)

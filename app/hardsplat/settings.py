@@ -392,7 +392,7 @@ class TrainSettings(TypedDict, total=False):
     """budget: step at which so few are left; pruning begins at refine_stop_iter (default: 20000 steps)"""
 
     prune_opacity_reg: float
-    """budget: weight of the mean opacity in the loss between refine_stop_iter and prune_to_iter, on top of --opacity-reg, so that splats fade that few photographs need (default: 0.0)"""
+    """budget: weight of the mean opacity in the loss from refine_stop_iter to prune_to_iter, on top of --opacity-reg (default: 0.0)"""
 
     min_opacity: float
     """mcmc: opacity at which a splat is dead (default: 0.005)"""
