@@ -1,6 +1,7 @@
 // Forward: blends the splats of a tile front to back; a finished pixel takes no more splats.
 #include "contract/image.glsl"
 #include <walk>
+#include "tiled/packed.glsl"
 #include <alpha>
 STORE_target
 
@@ -21,7 +22,9 @@ void blend(uint j, float alpha, vec3 color) {
 
 float alpha_at(uint i, uint j) {
     vec4 m = mean_conic_of(i);
-    return alpha_of(m.xy - centre - vec2(step_to(j)), vec3(m.zw, conic_color_of(i).x), opacity_of(i));
+    vec2 d = m.xy - centre - vec2(step_to(j));
+    vec3 conic = vec3(m.zw, conic_color_of(i).x);
+    return alpha_of(opacity_of(i) * packed_gaussian(d, conic), d, plain_conic(conic));
 }
 
 void visit(uint i) {
@@ -51,6 +54,7 @@ void main() {
     ivec2 size = imageSize(target), first = ivec2(first_pixel());
     centre = vec2(first) + 0.5;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) state[j] = vec4(0.0, 0.0, 0.0, all(lessThan(first + ivec2(step_to(j)), size)) ? 1.0 : 0.0);
+    begin_buckets();
     walk();
     end_buckets();
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) imageStore(target, first + ivec2(step_to(j)), state[j]);  // stores outside the image are dropped

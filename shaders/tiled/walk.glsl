@@ -13,7 +13,7 @@ BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
 BUFFER_tile_reaches(readonly)
 
-const uint BATCH = gl_WorkGroupSize.x, PARTS = TILE * TILE / (BATCH * PER_LANE), WORDS = (LANES + 31u) / 32u;
+const uint BATCH = gl_WorkGroupSize.x, WORDS = (LANES + 31u) / 32u;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
 shared vec2 batch_opacity[BATCH];  // and cutoff
 shared uint batch_targets[BATCH];
@@ -32,7 +32,7 @@ float opacity_of(uint i) { return batch_opacity[i].x; }
 uint target_of(uint i) { return batch_targets[i]; }  // the splat or pair that its sums belong to
 
 // Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
-uint pixel_index(uint j) { return (group_index() % PARTS * BATCH + gl_SubgroupID * LANES) * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
+uint pixel_index(uint j) { return gl_SubgroupID * LANES * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
 
 // The lane's first pixel on the canvas, and the way from there to its pixel j.
 uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }

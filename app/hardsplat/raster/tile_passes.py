@@ -20,7 +20,6 @@ TILE = contract.CONSTANTS["TILE"]
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
 AT_ONCE = 4  # splats that the forward pass visits together
-PARTS = 1  # workgroups that walk a tile together
 
 
 def pixels_of(lanes: int, least: int) -> int:
@@ -44,8 +43,8 @@ def backward_subgroups(lanes: int) -> int:
 
 
 def threads_of(tiles: int, local_size: int) -> int:
-    """Threads of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""
-    return tiles * PARTS * local_size
+    """Threads of a workgroup for every tile, counted in the size that the shader has by default."""
+    return tiles * local_size
 
 
 def passes(
@@ -64,8 +63,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     bucket = bucket_of(rows.tile_backward, lanes) if around.differentiates else 0
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("tile_starts", "pair_splats", "tile_splats", "tile_reaches")
-    summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
-    stored = ("checkpoints", "reaches") if bucket else ()
+    stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(width, height, around.in_order)
@@ -79,7 +77,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
         *around.passes({}, picture),
         *images,
         *listed,
-        *list_passes(around.in_order, width, height, summed, lanes),
+        *list_passes(around.in_order, width, height, {**tiles, **share}, lanes),
         *backward,
         *around.gather_passes(),
     ]
@@ -87,7 +85,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
 
 def walk_of(lanes: int, least: int) -> dict[str, int]:
     """Specialization constants of tiled/walk.glsl for subgroups with so many pixels."""
-    return {"LOCAL_SIZE": TILE * TILE // (pixels_of(lanes, least) * PARTS), "LANES": lanes, "PER_LANE": pixels_of(lanes, least)}
+    return {"LOCAL_SIZE": TILE * TILE // pixels_of(lanes, least), "LANES": lanes, "PER_LANE": pixels_of(lanes, least)}
 
 
 def _by_splat(row: TileBackward) -> bool:
