@@ -26,15 +26,15 @@ const float SSIM_WINDOW[13] = float[13](
 // Values are taken relative to this grey: variances do not change, and E[x^2] - E[x]^2 cancels fewer digits.
 const float SSIM_GREY = 0.5;
 
-// Windowed means of (x, y, x^2, y^2, x y), of values relative to SSIM_GREY.
-struct Moments { float x, y, xx, yy, xy; };
+// Windowed means of (x, y, x^2 + y^2, x y), of values relative to SSIM_GREY: the variances enter as their sum.
+struct Moments { float x, y, squares, xy; };
 
 // SSIM = (2 mu_x mu_y + C1)(2 sigma_xy + C2) / ((mu_x^2 + mu_y^2 + C1)(sigma_x^2 + sigma_y^2 + C2)) = A1 A2 / (B1 B2)
 // and d: its derivatives by the means of x, x^2 and x y.
 float ssim(Moments m, out vec3 d) {
     float mu_x = m.x + SSIM_GREY, mu_y = m.y + SSIM_GREY;
     float A1 = 2.0 * mu_x * mu_y + SSIM_C1, A2 = 2.0 * (m.xy - m.x * m.y) + SSIM_C2;
-    float B1 = mu_x * mu_x + mu_y * mu_y + SSIM_C1, B2 = (m.xx - m.x * m.x) + (m.yy - m.y * m.y) + SSIM_C2;
+    float B1 = mu_x * mu_x + mu_y * mu_y + SSIM_C1, B2 = (m.squares - (m.x * m.x + m.y * m.y)) + SSIM_C2;
     float per_B = 1.0 / (B1 * B2);
     float value = A1 * A2 * per_B;
     d.y = -value / B2;
