@@ -2,7 +2,7 @@
 // spread through its pixels into the gradients of others.
 #include "common.glsl"
 #include "contract/trained.glsl"
-#include "contract/sort.glsl"
+#include "sort/depth_key.glsl"
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
@@ -66,6 +66,6 @@ void main() {
     if (!finite(vec4(color, 0.0))) return;
     splats2d[g] = s;
     colors2d[g] = vec4(max(color, vec3(0.0)), opacity);
-    keys[g] = floatBitsToUint(o.p.z);
+    keys[g] = depth_key(o.p.z, frame.near_plane);
     keep(g, color, d_direction);
 }
