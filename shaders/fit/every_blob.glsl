@@ -2,6 +2,9 @@
 #include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
 
+layout(constant_id = 4) const uint TILES_X = 1u;
+layout(constant_id = 5) const uint TILES_Y = 1u;
+const uint TILES = TILES_X * TILES_Y;
 layout(constant_id = 2) const uint TILE_PIXELS = 32u;  // of a tile, at least LANES
 BUFFER_counts(readonly)
 BUFFER_tile_splats(readonly)

@@ -2,6 +2,7 @@
 // tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
 #include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
+#include "tiled/grid.glsl"
 
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile

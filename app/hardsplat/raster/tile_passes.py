@@ -57,27 +57,26 @@ def passes(
 def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lanes: int, threshold: int, picture: str = "image") -> list[ComputePass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     across, down = grid(width, height)
-    tiles = {"TILES_X": across, "TILES_Y": down}
-    walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
-    back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
+    walk = walk_of(lanes, FORWARD_PIXELS)
+    back = walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)
     bucket = bucket_of(rows.tile_backward, lanes) if around.differentiates else 0
     share = {"BUCKET": bucket} if bucket else {}
-    lists = ("tile_starts", "pair_splats", "tile_splats", "tile_reaches")
+    lists = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
     stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
-    count = count_pass(width, height, around.in_order)
+    count = count_pass(around.in_order)
     spec = {**walk, **share, "AT_ONCE": AT_ONCE}
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
-    backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink) if around.differentiates and around.sink else []
+    backward = _backward_passes(rows, reads, {**back, **share}, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
     return [
         *around.passes({}, picture),
         *images,
         *listed,
-        *list_passes(around.in_order, width, height, {**tiles, **share}, lanes),
+        *list_passes(around.in_order, across * down, share, lanes),
         *backward,
         *around.gather_passes(),
     ]
@@ -92,7 +91,7 @@ def _by_splat(row: TileBackward) -> bool:
     return not row.slots
 
 
-def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int, sink: Sink) -> list[ComputePass]:
+def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshold: int, sink: Sink) -> list[ComputePass]:
     row, scores = rows.tile_backward, sink.scores
     if "BUCKET" in walk:
         walk = {**walk, "GROUP_PIXELS": walk["LANES"] * pixels_of(walk["LANES"], FORWARD_PIXELS)}
@@ -105,7 +104,7 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles:
     if not row.gathers:
         return scored(ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True), scores)
     records, lanes = ("pair_records", "pair_subgroups"), walk["LANES"]
-    gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches", *records), {**tiles, "LANES": lanes, "SUBGROUPS": backward_subgroups(lanes)}
+    gathered, spec = ("camera", "counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches", *records), {"LANES": lanes, "SUBGROUPS": backward_subgroups(lanes)}
     return [
         *scored(ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True), scores),
         ComputePass(
