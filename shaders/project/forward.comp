@@ -28,14 +28,22 @@ BUFFER_keys(writeonly)
 vec3 color;
 mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass
 
-// Adds coefficients first, first + 1, ... of the higher bands: all are read before one is waited for.
-void add_bands(uint first, const uint count, uint g, vec3 n) {
-    vec3 c[7];
-    for (uint i = 0u; i < count; ++i) c[i] = sh_of(first + i, g);
+// Adds coefficients 1 to count of the higher bands: all are read before one is waited for.
+void add_bands(const uint count, uint g, vec3 n) {
+    vec3 c[15];
+    for (uint i = 0u; i < count; ++i) c[i] = sh_of(i + 1u, g);
     for (uint i = 0u; i < count; ++i) {
-        color += sh_basis_of(first + i, n) * c[i];
-        d_direction += outerProduct(d_sh_basis_of(first + i, n), c[i]);
+        color += sh_basis_of(i + 1u, n) * c[i];
+        d_direction += outerProduct(d_sh_basis_of(i + 1u, n), c[i]);
     }
+}
+
+void add_colors(uint g, vec3 n) {
+    color += sh_basis_of(0u, n) * sh_of(0u, g);
+    uint degree = min(frame.sh_degree, SH_PLANES > 9u ? 3u : SH_PLANES > 4u ? 2u : SH_PLANES > 1u ? 1u : 0u);
+    if (SH_PLANES > 9u && degree == 3u) add_bands(15u, g, n);
+    else if (SH_PLANES > 4u && degree == 2u) add_bands(8u, g, n);
+    else if (SH_PLANES > 1u && degree == 1u) add_bands(3u, g, n);
 }
 
 void main() {
@@ -44,26 +52,20 @@ void main() {
     float opacity = opacity_of(g);
     vec3 mean = means(g), scale = scale_of(g);
     vec4 quat = quats(g);
-    keys[g] = NOT_VISIBLE;
-    colors2d[g] = vec4(0.0);
-    keep_nothing(g);
-
     Projection o;
     Splat2D s;
-    if (!splat2d_of(mean, quat, scale, opacity, o, s)) return;
-
-    color = vec3(0.5);
-    if (DEPTH) {
-        color = vec3(o.p.z, 1.0, 0.0);
-    } else {
-        vec3 n = normalize(mean - camera.position);
-        color += sh_basis_of(0u, n) * sh_of(0u, g);
-        if (SH_PLANES > 1u && frame.sh_degree > 0u) add_bands(1u, 3u, g, n);
-        if (SH_PLANES > 4u && frame.sh_degree > 1u) add_bands(4u, 5u, g, n);
-        if (SH_PLANES > 9u && frame.sh_degree > 2u) add_bands(9u, 7u, g, n);
+    bool visible = splat2d_of(mean, quat, scale, opacity, o, s);
+    if (visible) {
+        color = DEPTH ? vec3(o.p.z, 1.0, 0.0) : vec3(0.5);
+        if (!DEPTH) add_colors(g, normalize(mean - camera.position));
+        visible = finite(vec4(color, 0.0));
     }
-
-    if (!finite(vec4(color, 0.0))) return;
+    if (!visible) {
+        keys[g] = NOT_VISIBLE;
+        colors2d[g] = vec4(0.0);
+        keep_nothing(g);
+        return;
+    }
     splats2d[g] = s;
     colors2d[g] = vec4(max(color, vec3(0.0)), opacity);
     keys[g] = depth_key(o.p.z, frame.near_plane);
