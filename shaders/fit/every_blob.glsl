@@ -16,7 +16,7 @@ void visit(uint i);  // entry i of tile_splats, at this lane's pixel
 bool finished();     // whether that takes no more
 vec4 mean_conic_of(uint i) { return tile_splats[i].mean_conic; }
 vec4 conic_color_of(uint i) { return tile_splats[i].conic_color; }
-float opacity_of(uint i) { return tile_reaches[i].opacity; }
+float peak_of(uint i) { return tile_reaches[i].peak; }
 uint target_of(uint i) { return tile_reaches[i].splat; }
 
 uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * (morton(TILE_PIXELS - 1u) + 1u); }

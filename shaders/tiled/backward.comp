@@ -33,10 +33,10 @@ void visit(uint i) {
     bool contributes = false;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         vec2 d = offset_of(i, j);
-        float G = packed_gaussian(d, conic_at(i)), alpha = min(opacity_of(i) * G, ALPHA_MAX);
+        float unclamped = unclamped_alpha(peak_of(i), d, conic_at(i)), alpha = min(unclamped, ALPHA_MAX);
         if (alpha < ALPHA_MIN || T[j] < T_MIN) continue;
         contributes = true;
-        float along = dot(d_pixels[j], conic_color_of(i).yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
+        float along = dot(d_pixels[j], conic_color_of(i).yzw), w = unclamped * (along * T[j] - behind[j]) / (1.0 - alpha);
         add(moments, moments_of(w, d, plain_conic(conic_at(i)), d_pixels[j] * (alpha * T[j])));
         behind[j] -= T[j] * alpha * along;
         T[j] *= 1.0 - alpha;

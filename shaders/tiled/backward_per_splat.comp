@@ -74,10 +74,10 @@ void main() {
             vec2 state = states[p];
             float y = floor(pixel.w / float(TILE));
             vec2 d = m.xy - vec2(pixel.w - float(TILE) * y, y);
-            float G = packed_gaussian(d, vec3(m.zw, c.x)), alpha = min(r.opacity * G, ALPHA_MAX);
+            float unclamped = unclamped_alpha(r.peak, d, vec3(m.zw, c.x)), alpha = min(unclamped, ALPHA_MAX);
             if (alpha >= ALPHA_MIN && state.y >= T_MIN) {
                 contributes = true;
-                float along = dot(pixel.rgb, c.yzw), w = G * (along * state.y - state.x) / (1.0 - alpha);
+                float along = dot(pixel.rgb, c.yzw), w = unclamped * (along * state.y - state.x) / (1.0 - alpha);
                 add(moments, moments_of(w, d, plain_conic(vec3(m.zw, c.x)), pixel.rgb * (alpha * state.y)));
                 states[p] = vec2(state.x - state.y * alpha * along, state.y * (1.0 - alpha));
             }

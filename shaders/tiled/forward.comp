@@ -24,7 +24,7 @@ float alpha_at(uint i, uint j) {
     vec4 m = mean_conic_of(i);
     vec2 d = m.xy - centre - vec2(step_to(j));
     vec3 conic = vec3(m.zw, conic_color_of(i).x);
-    return alpha_of(opacity_of(i) * packed_gaussian(d, conic), d, plain_conic(conic));
+    return alpha_of(unclamped_alpha(peak_of(i), d, conic), d, plain_conic(conic));
 }
 
 void visit(uint i) {

@@ -16,7 +16,7 @@ BUFFER_tile_reaches(readonly)
 
 const uint BATCH = gl_WorkGroupSize.x, WORDS = (LANES + 31u) / 32u;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
-shared vec2 batch_opacity[BATCH];  // and cutoff
+shared vec2 batch_peaks[BATCH];  // and cutoff
 shared uint batch_targets[BATCH];
 shared uint finished_subgroups;
 
@@ -29,7 +29,7 @@ void visit_four(uvec4 i, uint count);  // 3 or 4
 bool finished();            // whether they take no more splats
 vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
 vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
-float opacity_of(uint i) { return batch_opacity[i].x; }
+float peak_of(uint i) { return batch_peaks[i].x; }
 uint target_of(uint i) { return batch_targets[i]; }  // the splat or pair that its sums belong to
 
 // Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
@@ -57,7 +57,7 @@ void walk() {
             TileReach r = tile_reaches[rank];
             batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
             batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
-            batch_opacity[gl_LocalInvocationIndex] = vec2(r.opacity, r.cutoff);
+            batch_peaks[gl_LocalInvocationIndex] = vec2(r.peak, r.cutoff);
             batch_targets[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
         }
         barrier();
@@ -68,7 +68,7 @@ void walk() {
             bool touches = mine < in_batch;
             if (CULL && touches) {
                 vec4 m = batch_mean_conic[mine];
-                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_opacity[mine].y;
+                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_peaks[mine].y;
             }
             uvec4 touching = subgroupBallot(touches);
             for (uint w = 0u; w < WORDS; ++w)

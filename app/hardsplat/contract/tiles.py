@@ -14,8 +14,8 @@ TILES = Subsystem(
             Field("conic_color", "vec4", "c of the conic, like A; color"),
         ),
         "TileReach": (
-            Field("opacity", "float", "0..1"),
-            Field("cutoff", "float", "the exponent at alpha = 1/255"),
+            Field("peak", "float", "exponent of base 2 of the opacity"),
+            Field("cutoff", "float", "what is subtracted from it at alpha = 1/255"),
             Field("splat", "uint", "its index in splats2d"),
             Field("first", "uint", "pairs of tile and splat that others of its group have before it; where tiles sort their own its depth key"),
         ),
