@@ -23,7 +23,7 @@ RADIX = contract.CONSTANTS["RADIX"]
 BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
 WIDE = 32  # lanes of a subgroup from which keys are ranked by ballots
 _DIGITS, _BITS = 4, 7  # KEY_BITS in all
-_COUNTED = 4  # digits below this one are counted by the scatter of the one before
+_COUNTED = 3  # digits below this one are counted by the scatter of the one before
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
 
