@@ -23,6 +23,11 @@ const float SSIM_WINDOW[13] = float[13](
     0.0, 0.001028380084, 0.007598758135, 0.03600077213, 0.1093606895, 0.2130055377, 0.2660117249,
     0.2130055377, 0.1093606895, 0.03600077213, 0.007598758135, 0.001028380084, 0.0);
 
+// Channels are taken one after the other by a loop that stays one: written out three times, the code of a loss is 38 KiB, and what is waited for is its instructions.
+// So a channel's number is no constant, and what it picks must not be in memory for that.
+float channel_of(vec3 v, int c) { return c == 0 ? v.r : c == 1 ? v.g : v.b; }
+void put_channel(inout vec3 v, int c, float value) { v = vec3(c == 0 ? value : v.r, c == 1 ? value : v.g, c == 2 ? value : v.b); }
+
 // Values are taken relative to this grey: variances do not change, and E[x^2] - E[x]^2 cancels fewer digits.
 const float SSIM_GREY = 0.5;
 

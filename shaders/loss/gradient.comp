@@ -64,13 +64,13 @@ void main() {
             y[r] = photograph(packed);
             kept[r] = packed != IGNORED && at.y + r <= last.y && at.x <= last.x;
         }
-        [[unroll]] for (int c = 0; c < 3; c++) {
-            for (int i = int(gl_LocalInvocationIndex); i < SSIM_LOADS; i += int(GROUP)) load(i, uint(c));
+        [[dont_unroll]] for (int c = 0; c < 3; c++) {
+            [[dont_unroll]] for (int i = int(gl_LocalInvocationIndex); i < SSIM_LOADS; i += int(GROUP)) load(i, uint(c));
             barrier();
-            for (int i = int(gl_LocalInvocationIndex); i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
+            [[dont_unroll]] for (int i = int(gl_LocalInvocationIndex); i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
             barrier();
             vec3 sums[2] = sum_columns();
-            [[unroll]] for (int r = 0; r < 2; r++) d_x[r][c] = ssim_backward(sums[r], x[r][c], y[r][c]);
+            [[unroll]] for (int r = 0; r < 2; r++) put_channel(d_x[r], c, ssim_backward(sums[r], channel_of(x[r], c), channel_of(y[r], c)));
         }
     }
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);

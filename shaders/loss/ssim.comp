@@ -30,7 +30,7 @@ Pixel load(ivec2 local) {
     return pixel;
 }
 
-vec2 channel(Pixel pixel, int c) { return vec2(pixel.x[c], photograph(pixel.y)[c]) - SSIM_GREY; }
+vec2 channel(Pixel pixel, int c) { return vec2(channel_of(pixel.x, c), channel_of(photograph(pixel.y), c)) - SSIM_GREY; }
 
 void sum_rows(int pair) {
     int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
@@ -77,19 +77,18 @@ void main() {
         kept[r] = inside[r] && packed_photograph(ivec2(at) + ivec2(0, r)) != IGNORED;
     }
     uint plane = camera.size.x * camera.size.y, pixel = at.y * camera.size.x + at.x;
-    [[unroll]] for (int c = 0; c < 3; c++) {
+    [[dont_unroll]] for (int c = 0; c < 3; c++) {
         [[unroll]] for (int r = 0; r < ROUNDS; r++) {
             int i = t + r * int(GROUP);
             if (i < SSIM_LOADS) pairs[i] = vec4(channel(loaded[r][0], c), channel(loaded[r][1], c));
         }
         barrier();
-        for (int i = t; i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
+        [[dont_unroll]] for (int i = t; i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
         barrier();
         Moments moments[2] = sum_columns();
         [[unroll]] for (uint r = 0u; r < 2u; r++) {
             vec3 d;
-            float value = ssim(moments[r], d);
-            ssims[r][c] = value;
+            put_channel(ssims[r], c, ssim(moments[r], d));
             if (inside[r] && !METRIC) {
                 [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
             }
