@@ -14,7 +14,9 @@ BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
 BUFFER_tile_reaches(readonly)
 
-const uint BATCH = gl_WorkGroupSize.x, WORDS = (LANES + 31u) / 32u;
+layout(constant_id = 8) const uint LOADS = 1u;  // splats of a batch that a thread loads
+
+const uint BATCH = LOADS * gl_WorkGroupSize.x, WORDS = (LANES + 31u) / 32u;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
 shared vec2 batch_peaks[BATCH];  // and cutoff
 shared uint batch_targets[BATCH];
@@ -40,6 +42,28 @@ uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
 uvec2 first_pixel() { return corner_of_tile() + morton(pixel_index(0u)); }
 uvec2 step_to(uint j) { return morton(j * LANES); }
 
+// Ranks of the splats of the batch whose first pair is this one.
+void ask(inout uint ranks[LOADS], uint first) {
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
+        uint i = first + l * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
+        if (i < end) ranks[l] = pair_splats[i];
+    }
+}
+
+// The batch, into shared memory.
+void load(uint ranks[LOADS], uint first) {
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
+        uint own = l * gl_WorkGroupSize.x + gl_LocalInvocationIndex;
+        if (first + own >= end) continue;
+        TileSplat s = tile_splats[ranks[l]];
+        TileReach r = tile_reaches[ranks[l]];
+        batch_mean_conic[own] = s.mean_conic;
+        batch_conic_color[own] = s.conic_color;
+        batch_peaks[own] = vec2(r.peak, r.cutoff);
+        batch_targets[own] = BY_PAIR ? first + own : r.splat;
+    }
+}
+
 void walk() {
     vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;
     vec2 high = low + vec2(morton(LANES * PER_LANE - 1u)) + 2.0 * QUAD_MARGIN;
@@ -47,19 +71,13 @@ void walk() {
     if (gl_LocalInvocationIndex == 0u) finished_subgroups = 0u;
     barrier();
     if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
+    uint ranks[LOADS];
+    ask(ranks, begin);
     for (uint first = begin; first < end; first += BATCH) {
         barrier();
         if (finished_subgroups == gl_NumSubgroups) break;
-        uint i = first + gl_LocalInvocationIndex;
-        if (i < end) {
-            uint rank = pair_splats[i];
-            TileSplat s = tile_splats[rank];
-            TileReach r = tile_reaches[rank];
-            batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
-            batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
-            batch_peaks[gl_LocalInvocationIndex] = vec2(r.peak, r.cutoff);
-            batch_targets[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
-        }
+        load(ranks, first);
+        ask(ranks, first + BATCH);  // which splats come next is known when they are loaded
         barrier();
         uint in_batch = min(BATCH, end - first);
         for (uint chunk = 0u; chunk < in_batch && !done; chunk += LANES) {

@@ -20,6 +20,7 @@ TILE = contract.CONSTANTS["TILE"]
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
 AT_ONCE = 4  # splats that the forward pass visits together
+LOADS = 1  # splats of a batch that a thread of it loads
 
 
 def pixels_of(lanes: int, least: int) -> int:
@@ -66,7 +67,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(around.in_order)
-    spec = {**walk, **share, "AT_ONCE": AT_ONCE}
+    spec = {**walk, **share, "AT_ONCE": AT_ONCE, "LOADS": LOADS}
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
     backward = _backward_passes(rows, reads, {**back, **share}, threshold, around.sink) if around.differentiates and around.sink else []
