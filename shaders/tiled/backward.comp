@@ -52,7 +52,7 @@ void visit_two(uint i, uint k) {
 void visit_four(uvec4 i, uint count) {
     visit_two(i.x, i.y);
     visit(i.z);
-    if (count == 4u) visit(i.w);
+    if (count > 3u) visit(i.w);
 }
 
 void main() {

@@ -6,20 +6,20 @@
 
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
-layout(constant_id = 14) const uint AT_ONCE = 1u;   // splats that are visited together, where there are as many: 1, 2 or 4
+layout(constant_id = 14) const uint AT_ONCE = 1u;   // splats that are visited together, where there are as many: 1 or 4
 layout(constant_id = 9) const bool BY_PAIR = false;  // sums are kept by pair, not by splat
+layout(constant_id = 8) const uint LOADS = 1u;       // splats of a batch that a thread loads
 
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
 BUFFER_tile_reaches(readonly)
 
-layout(constant_id = 8) const uint LOADS = 1u;  // splats of a batch that a thread loads
-
-const uint BATCH = LOADS * gl_WorkGroupSize.x, WORDS = (LANES + 31u) / 32u;
+const uint BATCH = LOADS * gl_WorkGroupSize.x;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
 shared vec2 batch_peaks[BATCH];  // and cutoff
 shared uint batch_targets[BATCH];
+shared uint listed[gl_WorkGroupSize.x];  // a list of splats for each subgroup
 shared uint finished_subgroups;
 
 uint tile, begin, end;      // of this workgroup: its tile, and its pairs
@@ -27,7 +27,7 @@ void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
 void visit(uint i);         // splat i of the batch, at this lane's pixels
 // Several, one behind the other, whose latencies hide each other.
 void visit_two(uint i, uint k);
-void visit_four(uvec4 i, uint count);  // 3 or 4
+void visit_four(uvec4 i, uint count);  // 3, or 4 and more
 bool finished();            // whether they take no more splats
 vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
 vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
@@ -64,6 +64,31 @@ void load(uint ranks[LOADS], uint first) {
     }
 }
 
+// The subgroup's list of the splats that touch its pixels, in their order; returns how many.
+uint list(uint mine, bool touches) {
+    uvec4 touching = subgroupBallot(touches);
+    uint place = gl_SubgroupID * LANES + subgroupBallotExclusiveBitCount(touching);
+    wait_for_lanes();  // nobody reads the last list any more
+    if (touches) listed[place] = mine;
+    wait_for_lanes();
+    return subgroupBallotBitCount(touching);
+}
+
+void visit_listed(uint count) {
+    uint first = gl_SubgroupID * LANES;
+    if (AT_ONCE == 1u) {
+        for (uint k = first; k < first + count; ++k) visit(listed[k]);
+        return;
+    }
+    for (uint k = 0u; k < count; k += 4u) {
+        uint i = first + k, left = count - k;
+        uvec4 next = uvec4(listed[i], listed[i + 1u], listed[i + 2u], listed[i + (left > 3u ? 3u : 0u)]);
+        if (left > 2u) visit_four(next, left);
+        else if (left == 2u) visit_two(next.x, next.y);
+        else visit(next.x);
+    }
+}
+
 void walk() {
     vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;
     vec2 high = low + vec2(morton(LANES * PER_LANE - 1u)) + 2.0 * QUAD_MARGIN;
@@ -88,28 +113,7 @@ void walk() {
                 vec4 m = batch_mean_conic[mine];
                 touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_peaks[mine].y;
             }
-            uvec4 touching = subgroupBallot(touches);
-            for (uint w = 0u; w < WORDS; ++w)
-                for (uint bits = touching[w]; bits != 0u;) {
-                    uint nearer = chunk + 32u * w + uint(findLSB(bits));
-                    bits &= bits - 1u;
-                    if (AT_ONCE == 1u || bits == 0u) {
-                        visit(nearer);
-                        continue;
-                    }
-                    uvec4 several = uvec4(nearer);
-                    several.y = chunk + 32u * w + uint(findLSB(bits));
-                    bits &= bits - 1u;
-                    if (AT_ONCE == 2u || bits == 0u) {
-                        visit_two(several.x, several.y);
-                        continue;
-                    }
-                    several.z = chunk + 32u * w + uint(findLSB(bits));
-                    bits &= bits - 1u;
-                    if (bits != 0u) several.w = chunk + 32u * w + uint(findLSB(bits));
-                    visit_four(several, bits != 0u ? 4u : 3u);
-                    bits &= bits - 1u;
-                }
+            visit_listed(list(mine, touches));
             done = subgroupAll(finished());
             if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
         }
