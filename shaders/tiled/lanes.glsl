@@ -11,9 +11,8 @@ layout(local_size_x = 256) in;
 layout(local_size_x_id = 0) in;
 layout(constant_id = 1) const uint LANES = 32u;        // of a subgroup
 
-// What lanes of the subgroup wrote to shared memory is there for the others. Narrow subgroups are those of CPUs, which run them in step; and Mesa 22.3 takes subgroupBarrier
-// for a barrier of the workgroup.
+// What lanes of the subgroup wrote to shared memory is there for the others.
 void wait_for_lanes() {
     subgroupMemoryBarrierShared();
-    if (LANES > 16u) subgroupBarrier();
+    subgroupBarrier();
 }
