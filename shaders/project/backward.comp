@@ -1,7 +1,6 @@
 // The moments that a splat's fragments added up -> gradients of its Splat2D -> of its geometry and colour, for optim/planes.comp.
 // A part of the splats is visible, anywhere among the others: a workgroup lists those of its GROUP splats first, so that no lane idles through
 // the long part. Rows rather than ranks of `order`, because neighbours share the cache lines that they read and write.
-#extension GL_EXT_control_flow_attributes : require
 #include "common.glsl"
 #include "contract/trained.glsl"
 #include "projection.glsl"
@@ -32,37 +31,20 @@ BUFFER_directions(writeonly)
 #include <depth>
 
 shared uint visible[GROUP], found;
-shared float sums[GRADIENTS * LANES];  // of the splats that are differentiated together
 #include <listing>
 
-// The sums of the listed splats from the first on, LANES of them, and zeros in their place, so that no pass needs to clear N rows: neighbouring lanes take neighbouring
-// words, where a lane that took its own splat's would touch a cache line for each.
-void take_sums(uint first, uint t) {
-    float taken[GRADIENTS];
-    uint words = GRADIENTS * min(found - first, LANES);
-    [[unroll]] for (uint i = 0u; i < GRADIENTS; ++i) {
-        uint word = t + i * LANES;
-        if (word < words) taken[i] = d_splats2d[GRADIENT_STRIDE * visible[first + word / GRADIENTS] + word % GRADIENTS];
-    }
-    [[unroll]] for (uint i = 0u; i < GRADIENTS; ++i) {
-        uint word = t + i * LANES;
-        if (word >= words) break;
-        d_splats2d[GRADIENT_STRIDE * visible[first + word / GRADIENTS] + word % GRADIENTS] = 0.0;
-        sums[word] = taken[i];
-    }
-}
-
-void differentiate(uint g, uint t) {
+void differentiate(uint g) {
     // All that is read comes before anything is written: a compiler that cannot know that buffers do not overlap keeps that order, and waits.
     float m[GRADIENTS];
     mat3 d_direction = mat3(0.0);  // of red, green and blue
-    for (uint i = 0u; i < GRADIENTS; ++i) m[i] = sums[GRADIENTS * t + i];
+    for (uint i = 0u; i < GRADIENTS; ++i) m[i] = d_splats2d[GRADIENT_STRIDE * g + i];
     if (frame.sh_degree > 0u) d_direction = kept_direction(g);
     vec4 quat = quats(g);
     vec3 mean = means(g), scale = scale_of(g);
     float per_log = per_log_opacity(g);
     bvec3 uncut = notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u));
     Stats stats = stats_of(g);
+    for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // clean for the next frame: no pass needs to clear N rows
 
     vec3 away = mean - camera.position, d_color = mix(vec3(0.0), vec3(m[6], m[7], m[8]), uncut);  // color = max(SH + 0.5, 0)
     float distance = length(away);
@@ -95,11 +77,6 @@ void main() {
     uint t = gl_LocalInvocationID.x;
     list_visible(group_index() * GROUP, t);
     begin_camera();
-    for (uint first = 0u; first < found; first += LANES) {
-        take_sums(first, t);
-        barrier();
-        if (first + t < found) differentiate(visible[first + t], t);
-        barrier();
-    }
+    for (uint i = t; i < found; i += LANES) differentiate(visible[i]);
     end_camera();
 }

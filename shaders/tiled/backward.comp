@@ -44,25 +44,6 @@ void visit(uint i) {
     reduce_gradients(target_of(i), contributes, numbers_of(moments));
 }
 
-void visit_two(uint i, uint k) {
-    visit(i);
-    visit(k);
-}
-
-void visit_four(uvec4 i, uint count) {
-    visit_two(i.x, i.y);
-    visit(i.z);
-    if (count > 3u) visit(i.w);
-}
-
-void visit_eight(uvec4 i, uvec4 k, uint count) {
-    visit_four(i, 4u);
-    visit(k.x);
-    if (count > 5u) visit(k.y);
-    if (count > 6u) visit(k.z);
-    if (count > 7u) visit(k.w);
-}
-
 void main() {
     if (!take_share()) return;
     ivec2 size = textureSize(target, 0), first = ivec2(first_pixel());

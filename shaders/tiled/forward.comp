@@ -31,38 +31,6 @@ void visit(uint i) {
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) blend(j, alpha_at(i, j), conic_color_of(i).yzw);
 }
 
-void visit_two(uint i, uint k) {
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        float nearer = alpha_at(i, j), farther = alpha_at(k, j);
-        blend(j, nearer, conic_color_of(i).yzw);
-        blend(j, farther, conic_color_of(k).yzw);
-    }
-}
-
-void visit_four(uvec4 i, uint count) {
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        vec4 alphas = vec4(alpha_at(i.x, j), alpha_at(i.y, j), alpha_at(i.z, j), alpha_at(i.w, j));
-        blend(j, alphas.x, conic_color_of(i.x).yzw);
-        blend(j, alphas.y, conic_color_of(i.y).yzw);
-        blend(j, alphas.z, conic_color_of(i.z).yzw);
-        if (count > 3u) blend(j, alphas.w, conic_color_of(i.w).yzw);
-    }
-}
-
-void visit_eight(uvec4 i, uvec4 k, uint count) {
-    [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
-        vec4 alphas = vec4(alpha_at(i.x, j), alpha_at(i.y, j), alpha_at(i.z, j), alpha_at(i.w, j)), more = vec4(alpha_at(k.x, j), alpha_at(k.y, j), alpha_at(k.z, j), alpha_at(k.w, j));
-        blend(j, alphas.x, conic_color_of(i.x).yzw);
-        blend(j, alphas.y, conic_color_of(i.y).yzw);
-        blend(j, alphas.z, conic_color_of(i.z).yzw);
-        blend(j, alphas.w, conic_color_of(i.w).yzw);
-        blend(j, more.x, conic_color_of(k.x).yzw);
-        if (count > 5u) blend(j, more.y, conic_color_of(k.y).yzw);
-        if (count > 6u) blend(j, more.z, conic_color_of(k.z).yzw);
-        if (count > 7u) blend(j, more.w, conic_color_of(k.w).yzw);
-    }
-}
-
 void main() {
     if (!take_share()) return;
     ivec2 size = imageSize(target), first = ivec2(first_pixel());

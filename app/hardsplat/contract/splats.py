@@ -49,7 +49,6 @@ SPLATS = Subsystem(
     buffers=(
         BufferSpec(0, "planes", "Planes", (1,), "where the planes of all trained quantities are", single=True, uniform=True),
         BufferSpec(10, "splats2d", "Splat2D", ("splats",), "projected splats; those of culled ones are stale"),
-        BufferSpec(183, "splat_words", "float", ("splats", 9), "splats2d, for those who write it word by word"),
         BufferSpec(11, "colors2d", "vec4", ("splats",), "colour, max(SH + 0.5, 0), and opacity of projected splats; opacity is 0 for culled ones"),
         BufferSpec(
             12,

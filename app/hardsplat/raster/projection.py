@@ -201,10 +201,9 @@ def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", k
         name="project",
         shader="project/forward.comp",
         reads=(*GEOMETRY, "sh0", *(() if rows else ("shN",)), "camera", "frame", "counts"),
-        writes=("splat_words", "colors2d", "keys", *(("seen", *directions(rows)) if kept else ())),
+        writes=("splats2d", "colors2d", "keys", *(("seen", *directions(rows)) if kept else ())),
         spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if PICTURES[picture].depth else {})},
         slots=slots,
-        bind={"splat_words": "splats2d"},
     )
 
 

@@ -19,9 +19,6 @@ TILE = contract.CONSTANTS["TILE"]
 # in nine sums over the subgroup, fewer and larger ones pay.
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
-AT_ONCE = 4  # splats that the forward pass visits together
-LOADS = 1  # splats of a batch that a thread of it loads
-TESTS, BACK_TESTS = 1, 1  # splats that a lane tests before those that touch are visited
 
 
 def pixels_of(lanes: int, least: int) -> int:
@@ -60,7 +57,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     across, down = grid(width, height)
     walk = walk_of(lanes, FORWARD_PIXELS)
-    back = {**walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS), "TESTS": BACK_TESTS}
+    back = walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)
     bucket = bucket_of(rows.tile_backward, lanes) if around.differentiates else 0
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
@@ -68,8 +65,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
     count = count_pass(around.in_order)
-    spec = {**walk, **share, "AT_ONCE": AT_ONCE, "LOADS": LOADS, "TESTS": TESTS if bucket == 0 or bucket >= TESTS * lanes else 1}
-    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
+    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
     backward = _backward_passes(rows, reads, {**back, **share}, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
@@ -98,9 +94,9 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, thresh
     if "BUCKET" in walk:
         walk = {**walk, "GROUP_PIXELS": walk["LANES"] * pixels_of(walk["LANES"], FORWARD_PIXELS)}
     if _by_splat(row):
-        walk = {name: n for name, n in walk.items() if name not in ("PER_LANE", "TESTS")} | {"LOCAL_SIZE": walk["LANES"]}
+        walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
     else:
-        walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
+        walk = {**walk, "LISTED": False, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
     slots = {"atomics": rows.atomics.slot, **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}), **dict(row.slots)}
     reads = (*reads, "target", "d_image", "frame")
     if not row.gathers:
