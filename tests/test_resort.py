@@ -19,7 +19,7 @@ def morton(means: np.ndarray, centre: np.ndarray, extent: float) -> np.ndarray:
     """(N,) keys of (N, 3) points, computed as the shader does."""
     away = (means - centre) / np.float32(extent)
     place = np.clip(np.float32(0.5) + np.float32(0.5) * away / (1 + np.abs(away)), 0, 1)
-    x, y, z = (place * np.float32(1023)).astype(np.uint32).T
+    x, y, z = (place * np.float32(511)).astype(np.uint32).T
     return spread(x) | spread(y) << 1 | spread(z) << 2
 
 

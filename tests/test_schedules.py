@@ -37,7 +37,7 @@ def test_no_result_depends_on_what_declarations_leave_open():
         (f"noise:{'+'.join(GEOMETRY)}", "mcmc"),
         (f"adam:{'+'.join((*trained.gradients(), 'd_colors', 'directions', *trained.values()))}", "tiled"),
         ("densify grow:flags+flag_sums+grow_stats", "tiled"),
-        ("loss gradient:ssim_grads", "tiled"),
+        ("loss reduce:loss_sums", "tiled"),
     ],
 )
 def test_a_declaration_that_is_missing_shows(undeclared, case):

@@ -14,6 +14,7 @@ from hardsplat.raster.sort import BLOCK, record_sort, sort_bytes, sort_passes
 from hardsplat.variants.shapes import SHAPES
 
 CULLED = contract.CONSTANTS["NOT_VISIBLE"]
+LAST = (1 << contract.CONSTANTS["KEY_BITS"]) - 1
 LARGEST = 300_000
 
 
@@ -75,8 +76,8 @@ def expected(keys: np.ndarray) -> np.ndarray:
 
 
 def depth_keys(rng, n: int, culled: float = 0.3) -> np.ndarray:
-    """Bits of positive depths, as the projection writes them."""
-    keys = rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32).copy()
+    """Bits of depths from the near plane on, as the projection writes them."""
+    keys = rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32) - np.float32(0.2).view(np.uint32)
     keys[rng.random(n) < culled] = CULLED
     return keys
 
@@ -85,9 +86,9 @@ SIZES = [0, 1, 2, 255, 256, 257, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 10_
 KINDS = {
     "depths": depth_keys,
     "all visible": lambda rng, n: depth_keys(rng, n, 0.0),
-    "every bit": lambda rng, n: rng.integers(0, 2**32, n, dtype=np.uint32),
-    "equal": lambda rng, n: np.full(n, 0x40490FDB, np.uint32),
-    "few distinct": lambda rng, n: rng.choice(np.array([1, 0x01000000, 0x00FF00FF, 0xFFFFFFFE, CULLED], np.uint32), n),
+    "every bit": lambda rng, n: rng.integers(0, LAST + 1, n, dtype=np.uint32),
+    "equal": lambda rng, n: np.full(n, 0x0490FDB, np.uint32),
+    "few distinct": lambda rng, n: rng.choice(np.array([1, 0x01000000, 0x00FF00FF, LAST, CULLED], np.uint32), n),
     "ascending": lambda rng, n: np.arange(n, dtype=np.uint32),
     "descending": lambda rng, n: np.arange(n, 0, -1, dtype=np.uint32),
     "all culled": lambda rng, n: np.full(n, CULLED, np.uint32),

@@ -16,6 +16,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
 from hardsplat.raster import tile_passes, tiled
+from hardsplat.raster.frame import camera_data
 from hardsplat.raster.parameters import pairs_wanted
 from hardsplat.study.bench import Subject, Timing, bench
 from hardsplat.variants.atomics import ATOMICS
@@ -267,15 +268,42 @@ def test_frames_repeat(device):
 
 
 def test_workgroups_of_other_sizes(device, monkeypatch):
-    """A tile in several workgroups, and more pixels a lane: what a device may find faster."""
+    """More pixels a lane, or fewer: what a device may find faster."""
     scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
-    for pixels, back, parts in ((64, 64, 1), (8, 8, 1), (32, 64, 4), (128, 32, 2)):
+    for pixels, back in ((64, 64), (8, 8), (32, 64)):
         monkeypatch.setattr(tile_passes, "FORWARD_PIXELS", pixels)
         monkeypatch.setattr(tile_passes, "BACKWARD_PIXELS", back)
-        monkeypatch.setattr(tile_passes, "PARTS", parts)
         for row in ("reduce-scatter", "per-splat", "gather"):
             with Renderer(device, "tiled", tile_backward=row) as renderer:
-                check(renderer, scene, (pixels, back, parts, row, scene["seed"]))
+                check(renderer, scene, (pixels, back, row, scene["seed"]))
+
+
+def test_an_image_smaller_than_the_canvas_costs_what_it_has(device):
+    """Tiles are those of the image: no splat is listed beyond it, and image and gradients are those of a canvas of its size, bit for bit."""
+    scene = random_scene(5, 300, 61, 47, 1, overlap=30)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, "tiled", tile_backward="gather") as own, Renderer(device, "tiled", tile_backward="gather") as larger:
+        image, _ = own.forward(gaussians, camera)
+        wanted = own.backward(scene["weight"])
+        larger.forward(gaussians, replace(camera, width=120, height=80))
+        found, gradients = larger_canvas(larger, camera, scene["weight"], len(gaussians))
+        np.testing.assert_array_equal(found, image)
+        counts = [r.resources["counts"].download(contract.dtype("Counts"))[0]["pairs"] for r in (own, larger)]
+        assert counts[0] == counts[1] > 0
+        for name, d in gradients.items():
+            np.testing.assert_array_equal(d, wanted[name], err_msg=name)
+
+
+def larger_canvas(renderer, camera, weight, n: int):
+    """Image and gradients of a view in the upper left corner of the canvas of the last one."""
+    renderer.resources["camera"].upload(camera_data(camera))
+    renderer._forward.run_once()
+    image = renderer.resources["target"].download()[: camera.height, : camera.width, :3]
+    canvas = np.zeros((renderer.raster.height, renderer.raster.width, 4), np.float32)
+    canvas[: camera.height, : camera.width, :3] = weight
+    renderer.resources["d_image"].upload(canvas)
+    renderer._backward.run_once()
+    return image, {name: renderer.parameters.read(f"d_{name}", n)[0] for name in ("means", "quats")}
 
 
 @pytest.mark.parametrize("bucket", [32, 256])

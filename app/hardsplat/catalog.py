@@ -67,7 +67,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
     for projection in projections:
         yield from projection.passes({})
     for lanes in (8, 32):
-        yield from (*sort_passes(lanes=lanes), *sorted_lists({"TILES_X": 1, "TILES_Y": 1}, lanes))
+        yield from (*sort_passes(lanes=lanes), *sorted_lists(1, lanes))
     analytic, perturbed = Perspective(1, STORE), Perturbed(1, STORE)
     yield from _hardware(analytic, perturbed)
     yield from _tiled(analytic, perturbed)

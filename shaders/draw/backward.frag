@@ -14,8 +14,7 @@ SAMPLED_d_image
 
 void main() {
     vec2 at = gl_FragCoord.xy - vec2(0, v_top), d = v_mean - at;
-    float G = gaussian(d, v_conic);
-    float alpha = min(v_opacity * G, ALPHA_MAX);
+    float unclamped = v_opacity * gaussian(d, v_conic), alpha = min(unclamped, ALPHA_MAX);
     bool helper = gl_SampleMaskIn[0] == 0;  // says what gl_HelperInvocation says; Mesa 22.3's lavapipe aborts on that one
 
     ORDER_BEGIN(before)
@@ -27,6 +26,6 @@ void main() {
     vec3 d_pixel = contributes ? texelFetch(d_image, ivec2(at), 0).rgb : vec3(0.0);
     // dL/dalpha_i = dL/dpixel . (c_i T_i - what is behind i / (1 - alpha_i)), with what is behind = before - T_i alpha_i c_i
     float d_alpha = dot(d_pixel, v_color * before.a - before.rgb) / (1.0 - alpha);
-    Moments moments = moments_of(G * d_alpha, d, v_conic, d_pixel * (alpha * before.a));
+    Moments moments = moments_of(unclamped * d_alpha, d, v_conic, d_pixel * (alpha * before.a));
     reduce_gradients(v_splat, contributes, numbers_of(moments));
 }

@@ -23,17 +23,17 @@ void main() {
     ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top)));
     vec2 d = v_mean - vec2(block * ivec2(BLOCK_W, BLOCK_H)) - 0.5;
     ivec2 corner = block * ivec2(BLOCK_W, BLOCK_H), last = textureSize(d_image, 0) - 1;
-    float Gs[PIXELS], alphas[PIXELS];  // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
+    float unclamped[PIXELS], alphas[PIXELS];  // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
     vec3 d_pixels[PIXELS];
     float norms[PIXELS], ks[PIXELS];  // |d|_1, and k as a share of it
     bool covers = false;
     for (uint i = 0u; i < PIXELS; ++i) {
         ivec2 at = corner + ivec2(pixel_of(i));
-        float G = gaussian(d - vec2(pixel_of(i)), v_conic);
-        bool seen = v_opacity * G >= ALPHA_MIN && all(lessThanEqual(uvec2(at), uvec2(last)));
+        float alpha = v_opacity * gaussian(d - vec2(pixel_of(i)), v_conic);
+        bool seen = alpha >= ALPHA_MIN && all(lessThanEqual(uvec2(at), uvec2(last)));
         vec4 pixel = seen ? texelFetch(d_image, at, 0) : vec4(0.0);
-        Gs[i] = seen ? G : 0.0;
-        alphas[i] = min(v_opacity * Gs[i], ALPHA_MAX);  // known before the section, in which others wait
+        unclamped[i] = seen ? alpha : 0.0;
+        alphas[i] = min(unclamped[i], ALPHA_MAX);  // known before the section, in which others wait
         d_pixels[i] = pixel.rgb;
         norms[i] = dot(abs(pixel.rgb), vec3(1.0));
         ks[i] = norms[i] > 0.0 ? clamp((dot(pixel.rgb, v_color) - pixel.a) / norms[i], -MOST_K, MOST_K) : 0.0;
@@ -62,9 +62,9 @@ void main() {
     if (covers) {
         for (uint i = 0u; i < PIXELS; ++i) {
             vec2 p = unpack_pixels(before[i / PER_VECTOR])[i % PER_VECTOR] / STATE_SCALE;
-            if (Gs[i] == 0.0 || p.y < T_MIN) continue;
+            if (unclamped[i] == 0.0 || p.y < T_MIN) continue;
             contributes = true;
-            float w = Gs[i] * norms[i] * (ks[i] * p.y - p.x) / (1.0 - alphas[i]);
+            float w = unclamped[i] * norms[i] * (ks[i] * p.y - p.x) / (1.0 - alphas[i]);
             add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, d_pixels[i] * (alphas[i] * p.y)));
         }
     }

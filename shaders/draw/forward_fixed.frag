@@ -3,6 +3,7 @@
 #define VARYING in
 #include "contract/core.glsl"
 #include "draw/varyings.glsl"
+#include "gaussian2d.glsl"
 #include <alpha>
 
 layout(location = 0) out vec4 color_alpha;
@@ -12,7 +13,7 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 
 void main() {
     vec2 at = gl_FragCoord.xy - vec2(0, v_top);
-    float alpha = alpha_of(v_mean - at, v_conic, v_opacity);
+    float alpha = alpha_of(v_opacity * gaussian(v_mean - at, v_conic), v_mean - at, v_conic);
     if (alpha < ALPHA_MIN || elsewhere(at.y, float(CANVAS_HEIGHT))) discard;
     color_alpha = vec4(v_color, alpha);
 }

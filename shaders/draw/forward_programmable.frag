@@ -2,11 +2,13 @@
 #define VARYING in
 #include "contract/core.glsl"
 #include "draw/varyings.glsl"
+#include "gaussian2d.glsl"
 #include <alpha>
 #include <order>
 
 void main() {
-    float alpha = alpha_of(v_mean - gl_FragCoord.xy, v_conic, v_opacity);
+    vec2 d = v_mean - gl_FragCoord.xy;
+    float alpha = alpha_of(v_opacity * gaussian(d, v_conic), d, v_conic);
     ORDER_BEGIN(before)
     bool counts_here = alpha >= ALPHA_MIN && before.a >= T_MIN;
     vec4 after = counts_here ? vec4(before.rgb + before.a * alpha * v_color, before.a * (1.0 - alpha)) : before;

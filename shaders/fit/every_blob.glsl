@@ -2,6 +2,9 @@
 #include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
 
+layout(constant_id = 4) const uint TILES_X = 1u;
+layout(constant_id = 5) const uint TILES_Y = 1u;
+const uint TILES = TILES_X * TILES_Y;
 layout(constant_id = 2) const uint TILE_PIXELS = 32u;  // of a tile, at least LANES
 BUFFER_counts(readonly)
 BUFFER_tile_splats(readonly)
@@ -13,7 +16,7 @@ void visit(uint i);  // entry i of tile_splats, at this lane's pixel
 bool finished();     // whether that takes no more
 vec4 mean_conic_of(uint i) { return tile_splats[i].mean_conic; }
 vec4 conic_color_of(uint i) { return tile_splats[i].conic_color; }
-float opacity_of(uint i) { return tile_reaches[i].opacity; }
+float peak_of(uint i) { return tile_reaches[i].peak; }
 uint target_of(uint i) { return tile_reaches[i].splat; }
 
 uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * (morton(TILE_PIXELS - 1u) + 1u); }

@@ -35,13 +35,12 @@ float opacity_of(Blob b) { return 1.0 / (1.0 + exp(-b.logit)); }
 Blob d_blob(Blob b, float m[GRADIENTS]) {
     Projection o = project(b);
     vec3 conic = conic_of(o.cov, o.det), d_conic, d_a0, d_a1;
-    float opacity = opacity_of(b);
     Blob d;
-    d_gaussian(conic, opacity * vec2(m[1], m[2]), opacity * vec3(m[3], m[4], m[5]), d.mean, d_conic);
+    d_gaussian(conic, vec2(m[1], m[2]), vec3(m[3], m[4], m[5]), d.mean, d_conic);
     d_rows(o, conic, d_conic, d_a0, d_a1);
     d.log_scale = vec2(o.a0.x * d_a0.x + o.a1.x * d_a1.x, o.a0.y * d_a0.y + o.a1.y * d_a1.y);
     d.angle = dot(o.a0, d_a1) - dot(o.a1, d_a0);
     d.color = vec3(m[6], m[7], m[8]);
-    d.logit = m[0] * opacity / (1.0 + exp(b.logit));  // o (1 - o): near 1 the difference has no digits
+    d.logit = m[0] / (1.0 + exp(b.logit));  // times 1 - o, which near 1 has no digits as a difference
     return d;
 }

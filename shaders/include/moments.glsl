@@ -4,7 +4,7 @@
 layout(constant_id = 15) const bool ABSOLUTE = false;
 
 struct Moments {
-    float total;  // of w = dL/d opacity, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
+    float total;  // of w = dL/d log opacity, as if alpha were not clamped at ALPHA_MAX (Kerbl et al. 2023)
     vec2 first;   // of w t, w dy, with t = dx + k dy
     vec3 second;  // of w t^2, w t dy, w dy^2
     vec3 color;   // of dL/d colour

@@ -23,18 +23,23 @@ const float SSIM_WINDOW[13] = float[13](
     0.0, 0.001028380084, 0.007598758135, 0.03600077213, 0.1093606895, 0.2130055377, 0.2660117249,
     0.2130055377, 0.1093606895, 0.03600077213, 0.007598758135, 0.001028380084, 0.0);
 
+// Channels are taken one after the other by a loop that stays one: written out three times, the code of a loss is 38 KiB, and what is waited for is its instructions.
+// So a channel's number is no constant, and what it picks must not be in memory for that.
+float channel_of(vec3 v, int c) { return c == 0 ? v.r : c == 1 ? v.g : v.b; }
+void put_channel(inout vec3 v, int c, float value) { v = vec3(c == 0 ? value : v.r, c == 1 ? value : v.g, c == 2 ? value : v.b); }
+
 // Values are taken relative to this grey: variances do not change, and E[x^2] - E[x]^2 cancels fewer digits.
 const float SSIM_GREY = 0.5;
 
-// Windowed means of (x, y, x^2, y^2, x y), of values relative to SSIM_GREY.
-struct Moments { float x, y, xx, yy, xy; };
+// Windowed means of (x, y, x^2 + y^2, x y), of values relative to SSIM_GREY: the variances enter as their sum.
+struct Moments { float x, y, squares, xy; };
 
 // SSIM = (2 mu_x mu_y + C1)(2 sigma_xy + C2) / ((mu_x^2 + mu_y^2 + C1)(sigma_x^2 + sigma_y^2 + C2)) = A1 A2 / (B1 B2)
 // and d: its derivatives by the means of x, x^2 and x y.
 float ssim(Moments m, out vec3 d) {
     float mu_x = m.x + SSIM_GREY, mu_y = m.y + SSIM_GREY;
     float A1 = 2.0 * mu_x * mu_y + SSIM_C1, A2 = 2.0 * (m.xy - m.x * m.y) + SSIM_C2;
-    float B1 = mu_x * mu_x + mu_y * mu_y + SSIM_C1, B2 = (m.xx - m.x * m.x) + (m.yy - m.y * m.y) + SSIM_C2;
+    float B1 = mu_x * mu_x + mu_y * mu_y + SSIM_C1, B2 = (m.squares - (m.x * m.x + m.y * m.y)) + SSIM_C2;
     float per_B = 1.0 / (B1 * B2);
     float value = A1 * A2 * per_B;
     d.y = -value / B2;

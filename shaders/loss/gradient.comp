@@ -54,24 +54,23 @@ vec3[2] sum_columns() {
 void main() {
     begin_seen();
     ivec2 at = ivec2(gl_GlobalInvocationID.xy) * ivec2(1, 2), last = ivec2(camera.size) - 1;
-    vec3 x[2], y[2], d_x[2];
-    bool kept[2];
-    [[unroll]] for (int r = 0; r < 2; r++) {
-        ivec2 nearest = min(at + ivec2(0, r), last);
-        x[r] = seen(nearest);
-        uint packed = packed_photograph(nearest);
-        y[r] = photograph(packed);
-        kept[r] = packed != IGNORED && at.y + r <= last.y && at.x <= last.x;
-        d_x[r] = vec3(0.0);
-    }
+    vec3 x[2] = vec3[2](vec3(0.0), vec3(0.0)), y[2] = x, d_x[2] = x;
+    bool kept[2] = bool[2](false, false);
     if (all(lessThan(gl_WorkGroupID.xy, ssim_tiles(camera.size)))) {  // the canvas may be larger than this image
-        [[unroll]] for (int c = 0; c < 3; c++) {
-            for (int i = int(gl_LocalInvocationIndex); i < SSIM_LOADS; i += int(GROUP)) load(i, uint(c));
+        [[unroll]] for (int r = 0; r < 2; r++) {
+            ivec2 nearest = min(at + ivec2(0, r), last);
+            x[r] = seen(nearest);
+            uint packed = packed_photograph(nearest);
+            y[r] = photograph(packed);
+            kept[r] = packed != IGNORED && at.y + r <= last.y && at.x <= last.x;
+        }
+        [[dont_unroll]] for (int c = 0; c < 3; c++) {
+            [[dont_unroll]] for (int i = int(gl_LocalInvocationIndex); i < SSIM_LOADS; i += int(GROUP)) load(i, uint(c));
             barrier();
-            for (int i = int(gl_LocalInvocationIndex); i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
+            [[dont_unroll]] for (int i = int(gl_LocalInvocationIndex); i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
             barrier();
             vec3 sums[2] = sum_columns();
-            [[unroll]] for (int r = 0; r < 2; r++) d_x[r][c] = ssim_backward(sums[r], x[r][c], y[r][c]);
+            [[unroll]] for (int r = 0; r < 2; r++) put_channel(d_x[r], c, ssim_backward(sums[r], channel_of(x[r], c), channel_of(y[r], c)));
         }
     }
     float per_value = 1.0 / float(3u * camera.size.x * camera.size.y);

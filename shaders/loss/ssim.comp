@@ -1,5 +1,5 @@
 // SSIM of the rendering against the photograph, the terms of the loss, the squared error, and what the gradient of SSIM needs.
-// Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (24 KiB).
+// Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (21 KiB).
 // Floor: read target 4..16 B (by format) and photograph 4 B, write ssim_grads 36 B a pixel; the neighbours of a tile come from cache.
 #include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
@@ -14,7 +14,7 @@ BUFFER_loss_sums(writeonly)
 
 const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP);
 shared vec4 pairs[SSIM_LOADS];  // (x, y) of two pixels side by side: one 16-byte read serves two windows
-shared float rows[5][SSIM_TILE.x * SSIM_AREA.y];
+shared float rows[4][SSIM_TILE.x * SSIM_AREA.y];
 
 struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in registers for its channel
 
@@ -30,35 +30,32 @@ Pixel load(ivec2 local) {
     return pixel;
 }
 
-vec2 channel(Pixel pixel, int c) { return vec2(pixel.x[c], photograph(pixel.y)[c]) - SSIM_GREY; }
+vec2 channel(Pixel pixel, int c) { return vec2(channel_of(pixel.x, c), channel_of(photograph(pixel.y), c)) - SSIM_GREY; }
 
 void sum_rows(int pair) {
     int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
-    float left[5] = float[5](0.0, 0.0, 0.0, 0.0, 0.0), right[5] = left;
+    vec4 left = vec4(0.0), right = left;  // of x, y, x^2 + y^2 and x y
     [[unroll]] for (int k = 0; k < 12; k++) {
         vec4 two = pairs[row * SSIM_PAIRS + column + k / 2];
         vec2 v = k % 2 == 0 ? two.xy : two.zw;
-        float terms[5] = float[5](v.x, v.y, v.x * v.x, v.y * v.y, v.x * v.y);
-        [[unroll]] for (int m = 0; m < 5; m++) {
-            left[m] += SSIM_WINDOW[k + 1] * terms[m];
-            right[m] += SSIM_WINDOW[k] * terms[m];
-        }
+        vec4 terms = vec4(v, dot(v, v), v.x * v.y);
+        left += SSIM_WINDOW[k + 1] * terms;
+        right += SSIM_WINDOW[k] * terms;
     }
     int i = ssim_row(row) + 2 * column;
-    [[unroll]] for (int m = 0; m < 5; m++) {
+    [[unroll]] for (int m = 0; m < 4; m++) {
         rows[m][i] = left[m];
         rows[m][i + 1] = right[m];
     }
 }
 
 Moments[2] sum_columns() {
-    vec2 sums[5] = vec2[5](vec2(0.0), vec2(0.0), vec2(0.0), vec2(0.0), vec2(0.0));
+    vec2 sums[4] = vec2[4](vec2(0.0), vec2(0.0), vec2(0.0), vec2(0.0));
     int own = int(gl_LocalInvocationIndex);  // two rows down are one on in ssim_row
     [[unroll]] for (int k = 0; k < 12; k++) {
-        [[unroll]] for (int m = 0; m < 5; m++) sums[m] += rows[m][own + ssim_row(k)] * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]);
+        [[unroll]] for (int m = 0; m < 4; m++) sums[m] += rows[m][own + ssim_row(k)] * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]);
     }
-    return Moments[2](
-        Moments(sums[0].x, sums[1].x, sums[2].x, sums[3].x, sums[4].x), Moments(sums[0].y, sums[1].y, sums[2].y, sums[3].y, sums[4].y));
+    return Moments[2](Moments(sums[0].x, sums[1].x, sums[2].x, sums[3].x), Moments(sums[0].y, sums[1].y, sums[2].y, sums[3].y));
 }
 
 void main() {
@@ -80,19 +77,18 @@ void main() {
         kept[r] = inside[r] && packed_photograph(ivec2(at) + ivec2(0, r)) != IGNORED;
     }
     uint plane = camera.size.x * camera.size.y, pixel = at.y * camera.size.x + at.x;
-    [[unroll]] for (int c = 0; c < 3; c++) {
+    [[dont_unroll]] for (int c = 0; c < 3; c++) {
         [[unroll]] for (int r = 0; r < ROUNDS; r++) {
             int i = t + r * int(GROUP);
             if (i < SSIM_LOADS) pairs[i] = vec4(channel(loaded[r][0], c), channel(loaded[r][1], c));
         }
         barrier();
-        for (int i = t; i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
+        [[dont_unroll]] for (int i = t; i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
         barrier();
         Moments moments[2] = sum_columns();
         [[unroll]] for (uint r = 0u; r < 2u; r++) {
             vec3 d;
-            float value = ssim(moments[r], d);
-            ssims[r][c] = value;
+            put_channel(ssims[r], c, ssim(moments[r], d));
             if (inside[r] && !METRIC) {
                 [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
             }

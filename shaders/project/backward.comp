@@ -41,7 +41,7 @@ void differentiate(uint g) {
     if (frame.sh_degree > 0u) d_direction = kept_direction(g);
     vec4 quat = quats(g);
     vec3 mean = means(g), scale = scale_of(g);
-    float opacity = opacity_of(g), per_log = per_log_opacity(g);
+    float per_log = per_log_opacity(g);
     bvec3 uncut = notEqual(seen[g] & uvec3(2u, 4u, 8u), uvec3(0u));
     Stats stats = stats_of(g);
     for (uint i = 0u; i < GRADIENTS; ++i) d_splats2d[GRADIENT_STRIDE * g + i] = 0.0;  // clean for the next frame: no pass needs to clear N rows
@@ -54,14 +54,13 @@ void differentiate(uint g) {
 
     float len = length(quat);
     Projection o = project(camera, mean, quat / len, scale);
-    if (ANTIALIASED) opacity *= compensation(o);
     vec2 d_mean2d;
     vec3 conic = conic_of(o.cov, o.det), d_conic;
-    d_gaussian(conic, opacity * vec2(m[1], m[2]), opacity * vec3(m[3], m[4], m[5]), d_mean2d, d_conic);
+    d_gaussian(conic, vec2(m[1], m[2]), vec3(m[3], m[4], m[5]), d_mean2d, d_conic);
     vec3 d_a0, d_a1, d_mean, d_scale;
     vec4 d_unit;
     d_rows(o, conic, d_conic, d_a0, d_a1);
-    if (ANTIALIASED) d_compensation(o, m[0] * opacity, d_a0, d_a1);
+    if (ANTIALIASED) d_compensation(o, m[0], d_a0, d_a1);
     d_project(camera, o, quat / len, scale, d_mean2d, d_a0, d_a1, d_mean, d_unit, d_scale);
     d_mean += d_mean_of_depth(g);
     vec3 d_geometric = d_mean;
@@ -70,7 +69,7 @@ void differentiate(uint g) {
     d_means(g) = d_mean;
     d_quats(g) = d_normalize(quat / len, len, d_unit);
     d_log_scales(g) = d_scale * d_scale_of(scale);
-    d_logit_opacities(g) = m[0] * opacity / per_log;
+    d_logit_opacities(g) = m[0] / per_log;
     add_stats(g, stats, d_mean2d, 3.0 * sqrt(largest_variance(o.cov)));
 }
 

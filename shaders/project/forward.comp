@@ -2,7 +2,7 @@
 // spread through its pixels into the gradients of others.
 #include "common.glsl"
 #include "contract/trained.glsl"
-#include "contract/sort.glsl"
+#include "sort/depth_key.glsl"
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
@@ -38,34 +38,35 @@ void add_bands(uint first, const uint count, uint g, vec3 n) {
     }
 }
 
+void add_colors(uint g, vec3 n) {
+    color += sh_basis_of(0u, n) * sh_of(0u, g);
+    if (SH_PLANES > 1u && frame.sh_degree > 0u) add_bands(1u, 3u, g, n);
+    if (SH_PLANES > 4u && frame.sh_degree > 1u) add_bands(4u, 5u, g, n);
+    if (SH_PLANES > 9u && frame.sh_degree > 2u) add_bands(9u, 7u, g, n);
+}
+
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
     float opacity = opacity_of(g);
     vec3 mean = means(g), scale = scale_of(g);
     vec4 quat = quats(g);
-    keys[g] = NOT_VISIBLE;
-    colors2d[g] = vec4(0.0);
-    keep_nothing(g);
-
     Projection o;
     Splat2D s;
-    if (!splat2d_of(mean, quat, scale, opacity, o, s)) return;
-
-    color = vec3(0.5);
-    if (DEPTH) {
-        color = vec3(o.p.z, 1.0, 0.0);
-    } else {
-        vec3 n = normalize(mean - camera.position);
-        color += sh_basis_of(0u, n) * sh_of(0u, g);
-        if (SH_PLANES > 1u && frame.sh_degree > 0u) add_bands(1u, 3u, g, n);
-        if (SH_PLANES > 4u && frame.sh_degree > 1u) add_bands(4u, 5u, g, n);
-        if (SH_PLANES > 9u && frame.sh_degree > 2u) add_bands(9u, 7u, g, n);
+    bool visible = splat2d_of(mean, quat, scale, opacity, o, s);
+    if (visible) {
+        color = DEPTH ? vec3(o.p.z, 1.0, 0.0) : vec3(0.5);
+        if (!DEPTH) add_colors(g, normalize(mean - camera.position));
+        visible = finite(vec4(color, 0.0));
     }
-
-    if (!finite(vec4(color, 0.0))) return;
+    if (!visible) {
+        keys[g] = NOT_VISIBLE;
+        colors2d[g] = vec4(0.0);
+        keep_nothing(g);
+        return;
+    }
     splats2d[g] = s;
     colors2d[g] = vec4(max(color, vec3(0.0)), opacity);
-    keys[g] = floatBitsToUint(o.p.z);
+    keys[g] = depth_key(o.p.z, frame.near_plane);
     keep(g, color, d_direction);
 }

@@ -2,7 +2,7 @@
 // for the two. Culling and depth are those of the unperturbed splat: both images have one order, for which one sort does, and the difference is none of order.
 #include "common.glsl"
 #include "contract/trained.glsl"
-#include "contract/sort.glsl"
+#include "sort/depth_key.glsl"
 #include "contract/stochastic.glsl"
 layout(local_size_x = GROUP) in;
 layout(constant_id = 0) const uint SH_PLANES = 16u;
@@ -100,6 +100,6 @@ void main() {
     colors2d_minus[g] = vec4(max(color[1], vec3(0.0)), opacities[1]);
     colors2d_cover[g] = vec4(0.0, 0.0, 0.0, opacity);
     mean_steps[g] = step;
-    keys[g] = floatBitsToUint(middle.p.z);
+    keys[g] = depth_key(middle.p.z, frame.near_plane);
     seen[g] = 1u;
 }

@@ -28,12 +28,12 @@ void main() {
     ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top))), corner = block * ivec2(BLOCK_W, BLOCK_H);
     vec2 d = v_mean - vec2(corner) - 0.5;
     uvec2 size = uvec2(textureSize(d_image, 0));
-    float Gs[PIXELS];  // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
+    float unclamped[PIXELS];  // alpha before it is clamped; 0 where it is below the cut-off, or outside the image: above and below it are other segments
     bool covers = false;
     for (uint i = 0u; i < PIXELS; ++i) {
-        float G = gaussian(d - vec2(pixel_of(i)), v_conic);
-        bool covered = v_opacity * G >= ALPHA_MIN && all(lessThan(uvec2(corner + ivec2(pixel_of(i))), size));
-        Gs[i] = covered ? G : 0.0;
+        float alpha = v_opacity * gaussian(d - vec2(pixel_of(i)), v_conic);
+        bool covered = alpha >= ALPHA_MIN && all(lessThan(uvec2(corner + ivec2(pixel_of(i))), size));
+        unclamped[i] = covered ? alpha : 0.0;
         covers = covers || covered;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane
@@ -45,10 +45,10 @@ void main() {
         uvec4 raw[PIXELS * VECTORS];
         for (uint v = 0u; v < PIXELS * VECTORS; ++v) raw[v] = samples[home + v];
         vec4 loss[PIXELS];  // a: the product with the finished pixel
-        for (uint i = 0u; i < PIXELS; ++i) loss[i] = Gs[i] > 0.0 ? texelFetch(d_image, corner + ivec2(pixel_of(i)), 0) / float(SAMPLES * DRAWS) : vec4(0.0);
+        for (uint i = 0u; i < PIXELS; ++i) loss[i] = unclamped[i] > 0.0 ? texelFetch(d_image, corner + ivec2(pixel_of(i)), 0) / float(SAMPLES * DRAWS) : vec4(0.0);
         splat = order[v_splat];
         for (uint i = 0u; i < PIXELS; ++i) {
-            float alpha = min(v_opacity * Gs[i], ALPHA_MAX), clear = 1.0 - alpha;
+            float alpha = min(unclamped[i], ALPHA_MAX), clear = 1.0 - alpha;
             float seeing = 0.0, front = 0.0, behind = 0.0;  // samples that see i, and sums over the others
             Seen seen;
             for (uint v = 0u; v < VECTORS; ++v) {
@@ -63,7 +63,7 @@ void main() {
             float by_front = clear / (clear + 1.0 - guess), T = seen.T * seeing;
             float others = (by_front * (front - seen.D * float(SAMPLES)) - (1.0 - by_front) * behind) / clear;
             float known = T * (dot(loss[i].rgb, v_color) - loss[i].a) * mix(1.0, 1.0 / clear, by_front);
-            float w = Gs[i] * (known + dot(abs(loss[i].rgb), vec3(1.0)) * others);
+            float w = unclamped[i] * (known + dot(abs(loss[i].rgb), vec3(1.0)) * others);
             add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, loss[i].rgb * (alpha * T)));
         }
     }

@@ -26,12 +26,12 @@ void main() {
     ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top))), corner = block * ivec2(BLOCK_W, BLOCK_H);
     vec2 d = v_mean - vec2(corner) - 0.5;
     uvec2 size = uvec2(textureSize(d_image, 0));
-    float Gs[PIXELS];  // 0 where alpha is below the cut-off, or outside the image: above and below it are other segments
+    float unclamped[PIXELS];  // alpha before it is clamped; 0 where it is below the cut-off, or outside the image: above and below it are other segments
     bool covers = false;
     for (uint i = 0u; i < PIXELS; ++i) {
-        float G = gaussian(d - vec2(pixel_of(i)), v_conic);
-        bool covered = v_opacity * G >= ALPHA_MIN && all(lessThan(uvec2(corner + ivec2(pixel_of(i))), size));
-        Gs[i] = covered ? G : 0.0;
+        float alpha = v_opacity * gaussian(d - vec2(pixel_of(i)), v_conic);
+        bool covered = alpha >= ALPHA_MIN && all(lessThan(uvec2(corner + ivec2(pixel_of(i))), size));
+        unclamped[i] = covered ? alpha : 0.0;
         covers = covers || covered;
     }
     covers = covers && gl_SampleMaskIn[0] != 0;  // not a helper lane
@@ -43,18 +43,18 @@ void main() {
         uvec4 raw[VECTORS];
         for (uint v = 0u; v < VECTORS; ++v) raw[v] = samples[home + v];
         vec4 loss[PIXELS];  // a: the product with the finished pixel
-        for (uint i = 0u; i < PIXELS; ++i) loss[i] = Gs[i] > 0.0 ? texelFetch(d_image, corner + ivec2(pixel_of(i)), 0) : vec4(0.0);
+        for (uint i = 0u; i < PIXELS; ++i) loss[i] = unclamped[i] > 0.0 ? texelFetch(d_image, corner + ivec2(pixel_of(i)), 0) : vec4(0.0);
         splat = order[v_splat];
         uint start = segment_start(segment, counts.visible), end = segment_start(segment + 1u, counts.visible);
         float f = (float(v_splat - start) + 0.5) / float(end - start);
         for (uint i = 0u; i < PIXELS; ++i) {
             Known known = unpack_known(raw[i / PER_VECTOR])[i % PER_VECTOR];
-            float alpha = min(v_opacity * Gs[i], ALPHA_MAX), clear = 1.0 - alpha, norm = dot(abs(loss[i].rgb), vec3(1.0));
+            float alpha = min(unclamped[i], ALPHA_MAX), clear = 1.0 - alpha, norm = dot(abs(loss[i].rgb), vec3(1.0));
             float P = clamp(known.through / clear, 1e-6, 1.0), before = exp2(f * log2(P)), T = known.T * before;
             float k = norm > 0.0 ? (dot(loss[i].rgb, v_color) - loss[i].a) / norm : 0.0;
             float ahead = 1.0 - before, after = clear * (before - P), share = ahead + after > 1e-6 ? ahead / (ahead + after) : f;
             float D = known.front - share * (known.front - known.behind - T * alpha * k);
-            add(moments, moments_of(Gs[i] * norm * (T * k - D) / clear, d - vec2(pixel_of(i)), v_conic, loss[i].rgb * (alpha * T)));
+            add(moments, moments_of(unclamped[i] * norm * (T * k - D) / clear, d - vec2(pixel_of(i)), v_conic, loss[i].rgb * (alpha * T)));
         }
     }
     reduce_gradients(splat, covers, numbers_of(moments));

@@ -66,8 +66,8 @@ void main() {
         Splat2D e = splats2d[splat];
         float opacity = colors2d[splat].a, share = contributes ? float(same) / float(SAMPLES * DRAWS) : 0.0;
         vec2 d = e.mean - vec2(at) - 0.5;
-        // w = G dL/dalpha, as if alpha were not clamped. G / alpha is 1 / opacity: nothing grows where alpha is small.
-        float w = contributes ? share * (values[0][s] - sum / float(behind)) / min(opacity, ALPHA_MAX / gaussian(d, e.conic)) : 0.0;
+        // w = opacity G dL/dalpha, as if alpha were not clamped.
+        float w = contributes ? share * (values[0][s] - sum / float(behind)) * max(1.0, opacity * gaussian(d, e.conic) / ALPHA_MAX) : 0.0;
         Moments moments = moments_of(w, d, e.conic, share * d_pixel);
         reduce_gradients(splat, contributes, numbers_of(moments));
     }

@@ -3,7 +3,7 @@
 // gradient is needed. Nine moments a visit go to <reduce>.
 #include "contract/image.glsl"
 #include <walk>
-#include "gaussian2d.glsl"
+#include "tiled/packed.glsl"
 #include "moments.glsl"
 #include <atomics>
 #include <reduce>
@@ -33,26 +33,15 @@ void visit(uint i) {
     bool contributes = false;
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         vec2 d = offset_of(i, j);
-        float G = gaussian(d, conic_at(i)), alpha = min(opacity_of(i) * G, ALPHA_MAX);
+        float unclamped = unclamped_alpha(peak_of(i), d, conic_at(i)), alpha = min(unclamped, ALPHA_MAX);
         if (alpha < ALPHA_MIN || T[j] < T_MIN) continue;
         contributes = true;
-        float along = dot(d_pixels[j], conic_color_of(i).yzw), w = G * (along * T[j] - behind[j]) / (1.0 - alpha);
-        add(moments, moments_of(w, d, conic_at(i), d_pixels[j] * (alpha * T[j])));
+        float along = dot(d_pixels[j], conic_color_of(i).yzw), w = unclamped * (along * T[j] - behind[j]) / (1.0 - alpha);
+        add(moments, moments_of(w, d, plain_conic(conic_at(i)), d_pixels[j] * (alpha * T[j])));
         behind[j] -= T[j] * alpha * along;
         T[j] *= 1.0 - alpha;
     }
     reduce_gradients(target_of(i), contributes, numbers_of(moments));
-}
-
-void visit_two(uint i, uint k) {
-    visit(i);
-    visit(k);
-}
-
-void visit_four(uvec4 i, uint count) {
-    visit_two(i.x, i.y);
-    visit(i.z);
-    if (count == 4u) visit(i.w);
 }
 
 void main() {

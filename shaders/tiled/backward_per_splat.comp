@@ -7,7 +7,7 @@
 #include "contract/image.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
-#include "gaussian2d.glsl"
+#include "tiled/packed.glsl"
 #include "moments.glsl"
 #include <atomics>
 
@@ -53,9 +53,9 @@ uint load_pixels(uint tile, uint bucket) {
 
 void main() {
     uint bucket = group_index(), lane = gl_SubgroupInvocationID;
-    if (bucket >= first_bucket(TILES)) return;
-    uint tile = tile_of(bucket), pair = tile_starts[tile] + (bucket - first_bucket(tile)) * LANES + lane;
-    if (pair - lane >= tile_starts[tile + 1u]) return;  // the one to spare
+    uint tile = tile_of(bucket);
+    if (tile == NO_TILE) return;
+    uint pair = tile_starts[tile] + (bucket - first_bucket(tile)) * LANES + lane;
     uint live = load_pixels(tile, bucket);
     if (live == 0u) return;
     bool mine = pair < tile_starts[tile + 1u];
@@ -74,11 +74,11 @@ void main() {
             vec2 state = states[p];
             float y = floor(pixel.w / float(TILE));
             vec2 d = m.xy - vec2(pixel.w - float(TILE) * y, y);
-            float G = gaussian(d, vec3(m.zw, c.x)), alpha = min(r.opacity * G, ALPHA_MAX);
+            float unclamped = unclamped_alpha(r.peak, d, vec3(m.zw, c.x)), alpha = min(unclamped, ALPHA_MAX);
             if (alpha >= ALPHA_MIN && state.y >= T_MIN) {
                 contributes = true;
-                float along = dot(pixel.rgb, c.yzw), w = G * (along * state.y - state.x) / (1.0 - alpha);
-                add(moments, moments_of(w, d, vec3(m.zw, c.x), pixel.rgb * (alpha * state.y)));
+                float along = dot(pixel.rgb, c.yzw), w = unclamped * (along * state.y - state.x) / (1.0 - alpha);
+                add(moments, moments_of(w, d, plain_conic(vec3(m.zw, c.x)), pixel.rgb * (alpha * state.y)));
                 states[p] = vec2(state.x - state.y * alpha * along, state.y * (1.0 - alpha));
             }
         }

@@ -2,6 +2,7 @@
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
+#include "tiled/packed.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)
@@ -13,8 +14,6 @@ BUFFER_tile_reaches(writeonly)
 BUFFER_pair_sums(writeonly)
 #include "scan.glsl"
 
-const float LARGEST = 1e18;  // colour whose products stay finite
-
 void main() {
     uint rank = group_index() * GROUP + gl_LocalInvocationID.x, tiles = 0u, total;
     if (group_index() * GROUP >= counts.visible) return;
@@ -23,9 +22,8 @@ void main() {
         uint g = order[rank];
         Splat2D s = splats2d[g];
         vec4 color = colors2d[g];
-        float cutoff = max(2.0 * log(color.a / ALPHA_MIN), 0.0);
-        TileSplat packed = TileSplat(vec4(s.mean, s.conic.xy), vec4(s.conic.z, min(color.rgb, vec3(LARGEST))));
-        reach = TileReach(color.a, cutoff, g, 0u);
+        TileSplat packed = packed_splat(s, color);
+        reach = packed_reach(color.a, g, 0u);
         tile_splats[rank] = packed;
         tiles = tiles_of(ellipse_of(packed, reach));
     }

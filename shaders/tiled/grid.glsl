@@ -1,9 +1,8 @@
-// The tiles of the canvas, and which of them an ellipse alpha >= ALPHA_MIN touches: exactly, row by row (as AccuTile of Speedy-Splat, Hanson
+// The tiles of the image, which may be smaller than the canvas, and which of them an ellipse alpha >= ALPHA_MIN touches: exactly, row by row (as AccuTile of Speedy-Splat, Hanson
 // et al. 2025). A tile is the rectangle of its pixel centres. `precise`: the passes that count and emit must agree to the last bit.
 #include "contract/tiles.glsl"
-layout(constant_id = 4) const uint TILES_X = 1u;
-layout(constant_id = 5) const uint TILES_Y = 1u;
-const uint TILES = TILES_X * TILES_Y;
+BUFFER_camera(readonly)
+uint TILES_X = (camera.size.x + TILE - 1u) / TILE, TILES_Y = (camera.size.y + TILE - 1u) / TILE, TILES = TILES_X * TILES_Y;
 
 struct Ellipse {
     precise vec2 mean;

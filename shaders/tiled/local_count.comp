@@ -3,6 +3,7 @@
 #include "contract/sort.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/grid.glsl"
+#include "tiled/packed.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(restrict)
@@ -14,7 +15,6 @@ BUFFER_tile_reaches(writeonly)
 BUFFER_tile_changes(restrict)
 
 layout(constant_id = 7) const bool LISTS = true;  // else splats are packed again, which other colours have
-const float LARGEST = 1e18;  // colour whose products stay finite
 shared uint found;
 
 void main() {
@@ -25,8 +25,8 @@ void main() {
         atomicAdd(found, 1u);
         Splat2D s = splats2d[g];
         vec4 color = colors2d[g];
-        TileReach reach = TileReach(color.a, max(2.0 * log(color.a / ALPHA_MIN), 0.0), g, key);
-        TileSplat packed = TileSplat(vec4(s.mean, s.conic.xy), vec4(s.conic.z, min(color.rgb, vec3(LARGEST))));
+        TileReach reach = packed_reach(color.a, g, key);
+        TileSplat packed = packed_splat(s, color);
         tile_splats[g] = packed;
         tile_reaches[g] = reach;
         Ellipse e = ellipse_of(packed, reach);

@@ -6,7 +6,6 @@
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 6) const uint BUCKET = 512u;  // splats, see buckets.glsl
-layout(constant_id = 8) const uint PARTS = 1u;     // workgroups that the backward pass gives a bucket
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
 BUFFER_pair_splats(readonly)
@@ -89,5 +88,5 @@ void main() {
     counts.pairs = kept;
     counts.pairs_wanted = wanted.x;
     counts.pairs_wanted_high = wanted.y;
-    indirect.buckets = fold((kept / BUCKET + TILES) * PARTS);
+    indirect.buckets = fold(kept / BUCKET + TILES);
 }

@@ -2,11 +2,10 @@
 #include "tiled/bucket_state.glsl"
 
 bool take_share() {
-    uint bucket = group_index() / PARTS;
-    if (bucket >= first_bucket(TILES)) return false;
-    tile = tile_of(bucket);
-    begin = tile_starts[tile] + (bucket - first_bucket(tile)) * BUCKET;
+    tile = tile_of(group_index());
+    if (tile == NO_TILE) return false;
+    begin = tile_starts[tile] + (group_index() - first_bucket(tile)) * BUCKET;
     end = min(begin + BUCKET, tile_starts[tile + 1u]);
-    return begin < end;
+    return true;
 }
-vec4 state_in_front(uint j) { return state_before(tile, group_index() / PARTS, pixel_index(j)); }
+vec4 state_in_front(uint j) { return state_before(tile, group_index(), pixel_index(j)); }

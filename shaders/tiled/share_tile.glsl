@@ -3,8 +3,8 @@
 BUFFER_tile_order(readonly)
 
 bool take_share() {
-    if (group_index() / PARTS >= TILES) return false;
-    tile = tile_order[group_index() / PARTS];
+    if (group_index() >= TILES) return false;
+    tile = tile_order[group_index()];
     begin = tile_starts[tile];
     end = tile_starts[tile + 1u];
     return true;

@@ -6,7 +6,6 @@
 
 layout(local_size_x = GROUP) in;
 layout(constant_id = 6) const uint BUCKET = 512u;  // splats, see buckets.glsl
-layout(constant_id = 8) const uint PARTS = 1u;     // workgroups that the backward pass gives a bucket
 BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
 BUFFER_pair_tiles(readonly)
@@ -51,5 +50,5 @@ void main() {
     counts.pairs_wanted = before.x;
     counts.pairs_wanted_high = before.y;
     indirect.pair_blocks = fold(pairs / BLOCK + 1u);
-    indirect.buckets = fold((pairs / BUCKET + TILES) * PARTS);
+    indirect.buckets = fold(pairs / BUCKET + TILES);
 }

@@ -2,10 +2,11 @@
 // tile are in Morton order, so those of a subgroup are a rectangle: its lanes test a splat each against it, and only who touches it is visited.
 #include "contract/tiles.glsl"
 #include "tiled/lanes.glsl"
+#include "tiled/grid.glsl"
 
 layout(constant_id = 2) const uint PER_LANE = 1u;   // pixels of a lane
 layout(constant_id = 3) const bool CULL = true;     // else a subgroup visits every splat of its tile
-layout(constant_id = 14) const uint AT_ONCE = 1u;   // splats that are visited together, where there are as many: 1, 2 or 4
+layout(constant_id = 14) const bool LISTED = true;   // a subgroup lists the splats that it visits in shared memory; else it takes them from the bits of its ballot
 layout(constant_id = 9) const bool BY_PAIR = false;  // sums are kept by pair, not by splat
 
 BUFFER_tile_starts(readonly)
@@ -13,31 +14,55 @@ BUFFER_pair_splats(readonly)
 BUFFER_tile_splats(readonly)
 BUFFER_tile_reaches(readonly)
 
-const uint BATCH = gl_WorkGroupSize.x, PARTS = TILE * TILE / (BATCH * PER_LANE), WORDS = (LANES + 31u) / 32u;
+const uint BATCH = gl_WorkGroupSize.x, WORDS = (LANES + 31u) / 32u;
 shared vec4 batch_mean_conic[BATCH], batch_conic_color[BATCH];
-shared vec2 batch_opacity[BATCH];  // and cutoff
+shared vec2 batch_peaks[BATCH];  // and cutoff
 shared uint batch_targets[BATCH];
+shared uint listed[gl_WorkGroupSize.x];  // a list of splats for each subgroup
 shared uint finished_subgroups;
 
 uint tile, begin, end;      // of this workgroup: its tile, and its pairs
 void before_chunk(uint i);  // pair begin + i and LANES - 1 more come next
 void visit(uint i);         // splat i of the batch, at this lane's pixels
-// Several, one behind the other, whose latencies hide each other.
-void visit_two(uint i, uint k);
-void visit_four(uvec4 i, uint count);  // 3 or 4
 bool finished();            // whether they take no more splats
 vec4 mean_conic_of(uint i) { return batch_mean_conic[i]; }
 vec4 conic_color_of(uint i) { return batch_conic_color[i]; }
-float opacity_of(uint i) { return batch_opacity[i].x; }
+float peak_of(uint i) { return batch_peaks[i].x; }
 uint target_of(uint i) { return batch_targets[i]; }  // the splat or pair that its sums belong to
 
 // Pixel j of this lane, counted through its tile in Morton order: lanes side by side, so that a subgroup is a rectangle for every j.
-uint pixel_index(uint j) { return (group_index() % PARTS * BATCH + gl_SubgroupID * LANES) * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
+uint pixel_index(uint j) { return gl_SubgroupID * LANES * PER_LANE + j * LANES + gl_SubgroupInvocationID; }
 
 // The lane's first pixel on the canvas, and the way from there to its pixel j.
 uvec2 corner_of_tile() { return uvec2(tile % TILES_X, tile / TILES_X) * TILE; }
 uvec2 first_pixel() { return corner_of_tile() + morton(pixel_index(0u)); }
 uvec2 step_to(uint j) { return morton(j * LANES); }
+
+// Pair i's splat into the batch. rank: its place among the visible ones.
+void load(uint i, uint rank) {
+    TileSplat s = tile_splats[rank];
+    TileReach r = tile_reaches[rank];
+    batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
+    batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
+    batch_peaks[gl_LocalInvocationIndex] = vec2(r.peak, r.cutoff);
+    batch_targets[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
+}
+
+// Visits the splats that touch the subgroup's pixels, of LANES from splat `chunk` of the batch on. A list costs a short visit less time than the arithmetic of bits, and a
+// long one more.
+void visit_all(uint chunk, bool touches) {
+    uvec4 touching = subgroupBallot(touches);
+    if (LISTED) {
+        uint first = gl_SubgroupID * LANES, behind = first + subgroupBallotBitCount(touching);
+        wait_for_lanes();  // nobody reads the last list any more
+        if (touches) listed[first + subgroupBallotExclusiveBitCount(touching)] = chunk + gl_SubgroupInvocationID;
+        wait_for_lanes();
+        for (uint k = first; k < behind; ++k) visit(listed[k]);
+        return;
+    }
+    for (uint w = 0u; w < WORDS; ++w)
+        for (uint bits = touching[w]; bits != 0u; bits &= bits - 1u) visit(chunk + 32u * w + uint(findLSB(bits)));
+}
 
 void walk() {
     vec2 low = vec2(first_pixel() - morton(gl_SubgroupInvocationID)) + 0.5 - QUAD_MARGIN;
@@ -46,19 +71,13 @@ void walk() {
     if (gl_LocalInvocationIndex == 0u) finished_subgroups = 0u;
     barrier();
     if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
+    uint own = begin + gl_LocalInvocationIndex, rank = own < end ? pair_splats[own] : 0u;
     for (uint first = begin; first < end; first += BATCH) {
         barrier();
         if (finished_subgroups == gl_NumSubgroups) break;
-        uint i = first + gl_LocalInvocationIndex;
-        if (i < end) {
-            uint rank = pair_splats[i];
-            TileSplat s = tile_splats[rank];
-            TileReach r = tile_reaches[rank];
-            batch_mean_conic[gl_LocalInvocationIndex] = s.mean_conic;
-            batch_conic_color[gl_LocalInvocationIndex] = s.conic_color;
-            batch_opacity[gl_LocalInvocationIndex] = vec2(r.opacity, r.cutoff);
-            batch_targets[gl_LocalInvocationIndex] = BY_PAIR ? i : r.splat;
-        }
+        if (own < end) load(own, rank);
+        own += BATCH;
+        if (own < end) rank = pair_splats[own];  // known by the time that it is needed
         barrier();
         uint in_batch = min(BATCH, end - first);
         for (uint chunk = 0u; chunk < in_batch && !done; chunk += LANES) {
@@ -67,30 +86,9 @@ void walk() {
             bool touches = mine < in_batch;
             if (CULL && touches) {
                 vec4 m = batch_mean_conic[mine];
-                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_opacity[mine].y;
+                touches = nearest(low - m.xy, high - m.xy, m.z, m.w, batch_conic_color[mine].x) <= batch_peaks[mine].y;
             }
-            uvec4 touching = subgroupBallot(touches);
-            for (uint w = 0u; w < WORDS; ++w)
-                for (uint bits = touching[w]; bits != 0u;) {
-                    uint nearer = chunk + 32u * w + uint(findLSB(bits));
-                    bits &= bits - 1u;
-                    if (AT_ONCE == 1u || bits == 0u) {
-                        visit(nearer);
-                        continue;
-                    }
-                    uvec4 several = uvec4(nearer);
-                    several.y = chunk + 32u * w + uint(findLSB(bits));
-                    bits &= bits - 1u;
-                    if (AT_ONCE == 2u || bits == 0u) {
-                        visit_two(several.x, several.y);
-                        continue;
-                    }
-                    several.z = chunk + 32u * w + uint(findLSB(bits));
-                    bits &= bits - 1u;
-                    if (bits != 0u) several.w = chunk + 32u * w + uint(findLSB(bits));
-                    visit_four(several, bits != 0u ? 4u : 3u);
-                    bits &= bits - 1u;
-                }
+            visit_all(chunk, touches);
             done = subgroupAll(finished());
             if (done && subgroupElect()) atomicAdd(finished_subgroups, 1u);
         }

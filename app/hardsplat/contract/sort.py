@@ -8,11 +8,12 @@ SORT = Subsystem(
     constants={
         "NOT_VISIBLE": Constant(0xFFFFFFFF, "uint", "depth key of a culled splat"),
         "SORT_ROWS": Constant(4, "uint", "keys per thread of a sort block: 1024 keys a block"),
-        "RADIX": Constant(256, "uint", "digits of at most 8 bits, 4 of them in a 32-bit key"),
+        "KEY_BITS": Constant(28, "uint", "bits of a key that is not NOT_VISIBLE"),
+        "RADIX": Constant(256, "uint", "values of a digit, at most"),
         "MESH_SPLATS": Constant(32, "uint", "splats of a mesh workgroup, one a thread: 128 vertices and 64 triangles, below every limit Vulkan guarantees"),
     },
     buffers=(
-        BufferSpec(20, "keys", "uint", ("splats",), "depth as ordered bits, or NOT_VISIBLE; then sort scratch"),
+        BufferSpec(20, "keys", "uint", ("splats",), "depth as ordered bits from the near plane on, or NOT_VISIBLE; then sort scratch"),
         BufferSpec(21, "keys_alt", "uint", ("splats",), "sort scratch"),
         BufferSpec(22, "order", "uint", ("splats",), "visible splats, nearest first"),
         BufferSpec(23, "order_alt", "uint", ("splats",), "sort scratch"),

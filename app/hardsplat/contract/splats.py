@@ -56,7 +56,7 @@ SPLATS = Subsystem(
             "d_splats2d",
             "float",
             ("splats", 9),
-            "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d opacity, t = dx + k dy; then dL/d color (3)",
+            "sums over pixels of w, w t, w dy, w t^2, w t dy, w dy^2 with w = dL/d log opacity, t = dx + k dy; then dL/d color (3)",
         ),
         BufferSpec(13, "seen", "uint", ("splats",), "1 where a splat is visible in this frame, + 2, 4, 8 where its red, green, blue is above 0; else 0"),
         BufferSpec(16, "d_directions", "vec3", ("splats", 3), "of visible splats: d color / d direction of view, of red, green, blue; where gradients have no fixed planes"),

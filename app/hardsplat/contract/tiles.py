@@ -1,20 +1,21 @@
 """The tiled rasterizer: pairs of tile and splat, and what its backward pass restarts from."""
 
-from hardsplat.contract.layout import BufferSpec, Field, Subsystem
+from hardsplat.contract.layout import BufferSpec, Constant, Field, Subsystem
 
 TILES = Subsystem(
     "tiles",
     "lists of splats by tile",
+    constants={"NO_TILE": Constant(0xFFFFFFFF, "uint", "of a bucket that the backward pass leaves out")},
     structs={
         # Visible splats in depth order, in loads of 16 bytes, so that what follows the sort reads neighbours. Two structs, since a buffer of both would
         # pass the largest allocation of common drivers (4 GiB) at fewer than 100 million splats.
         "TileSplat": (
-            Field("mean_conic", "vec4", "mean, px; A and k of the conic"),
-            Field("conic_color", "vec4", "c of the conic; color"),
+            Field("mean_conic", "vec4", "mean, px; A and k of the conic, A for exponents of base 2"),
+            Field("conic_color", "vec4", "c of the conic, like A; color"),
         ),
         "TileReach": (
-            Field("opacity", "float", "0..1"),
-            Field("cutoff", "float", "d^T cov^-1 d at alpha = 1/255"),
+            Field("peak", "float", "exponent of base 2 of the opacity"),
+            Field("cutoff", "float", "what is subtracted from it at alpha = 1/255"),
             Field("splat", "uint", "its index in splats2d"),
             Field("first", "uint", "pairs of tile and splat that others of its group have before it; where tiles sort their own its depth key"),
         ),
@@ -34,6 +35,7 @@ TILES = Subsystem(
         BufferSpec(61, "tile_order", "uint", ("tiles",), "tiles as workgroups take them: those with most pairs first"),
         BufferSpec(62, "checkpoints", "vec4", ("buckets", 256), "colour and T of every pixel of a tile in front of a bucket of its splats"),
         BufferSpec(63, "reaches", "uint", ("tiles", "subgroups"), "buckets that a subgroup of the forward pass visited before its pixels were finished"),
+        BufferSpec(182, "bucket_tiles", "uint", ("buckets",), "tile of every bucket of splats; NO_TILE where its pixels are finished before it, or it has no splats"),
         BufferSpec(118, "tile_changes", "int", ("tiles",), "along each row of tiles, and a place behind it: splats that begin there less those that end; zero between frames"),
         BufferSpec(116, "tile_cursors", "uint", ("tiles",), "where the next pair of a tile goes"),
         BufferSpec(117, "pair_keys", "uvec2", ("pairs",), "splat and depth key of every pair, by tile"),

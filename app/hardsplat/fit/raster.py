@@ -98,7 +98,7 @@ def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width:
     reads = ("counts", "tile_splats", "tile_reaches")
     drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
     return [
-        count_pass(width, height),
+        count_pass(),
         ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, drawing, full_subgroups=True, subgroup=lanes),
         ComputePass("draw backward", "tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing, full_subgroups=True, subgroup=lanes),
     ]

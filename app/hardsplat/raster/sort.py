@@ -1,6 +1,6 @@
-"""GPU radix sort of one 32-bit depth key per visible splat; the count stays on the GPU.
+"""GPU radix sort of one depth key of 28 bits per visible splat; the count stays on the GPU.
 
-Least significant digit first, 4 digits of 8 bits, each scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs"
+Least significant digit first, 4 digits of 7 bits, each scan / scatter: Satish, Harris & Garland, "Designing Efficient Sorting Algorithms for Manycore GPUs"
 (IPDPS 2009), in the reduce-then-scan order of Merrill & Grimshaw, "High Performance and Scalable Radix Sorting" (Parallel Processing Letters 2011). What puts keys
 in order by one digit also counts the next one, at the places where the keys go, if that has many values: atomics on few addresses wait for one another (63 us for 22 on
 an H200), so the last digit, that of the exponent, has a pass that counts, as the first one has. Stable, so ties break by splat index; no assumption on forward progress,
@@ -22,7 +22,8 @@ from hardsplat.gpu.recorder import Recorder
 RADIX = contract.CONSTANTS["RADIX"]
 BLOCK = contract.CONSTANTS["GROUP"] * contract.CONSTANTS["SORT_ROWS"]
 WIDE = 32  # lanes of a subgroup from which keys are ranked by ballots
-_DIGITS, _BITS = 4, 8
+_DIGITS, _BITS = 4, 7  # KEY_BITS in all
+_COUNTED = 3  # digits below this one are counted by the scatter of the one before
 _SWAP = {"keys": "keys_alt", "keys_alt": "keys", "order": "order_alt", "order_alt": "order"}
 
 
@@ -65,9 +66,8 @@ def sort_passes(command: Mapping[str, int] = {}, lanes: int = 0) -> list[Compute
 
     lanes: of a subgroup, on a device that can count ballots; 0 for any device."""
     sizes = ComputePass("sizes", "sort/sizes.comp", reads=("counts",), writes=("counts", "indirect"), apart=("indirect",))
-    last = _DIGITS - 1
     digits = (
-        digit_passes("sort", d, _DIGITS, counted=0 < d < last, counts_next=d + 1 < last, FIRST=d == 0, command={} if d else command, lanes=lanes, bits=_BITS)
+        digit_passes("sort", d, _DIGITS, counted=0 < d < _COUNTED, counts_next=d + 1 < _COUNTED, FIRST=d == 0, command={} if d else command, lanes=lanes, bits=_BITS)
         for d in range(_DIGITS)
     )
     return [sizes, *(p for passes in digits for p in passes)]

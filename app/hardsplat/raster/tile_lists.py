@@ -40,46 +40,43 @@ def is_local(row: TileBackward, lanes: int) -> bool:
     return lanes < WIDE and not row.gathers
 
 
-def count_pass(width: int, height: int, in_order: bool = True, lists: bool = True) -> ComputePass:
+def count_pass(in_order: bool = True, lists: bool = True) -> ComputePass:
     """Packs splats for the tiles and counts their pairs. lists: else it packs splats again whose lists are there."""
-    across, down = grid(width, height)
-    spec: dict[str, int] = {"TILES_X": across, "TILES_Y": down}
+    reads = ("camera", "counts", "splats2d", "colors2d")
     if in_order:
-        return ComputePass("tile count", "tiled/count.comp", ("counts", "order", "splats2d", "colors2d"), (*_PACKED, "pair_sums"), spec)
-    name, spec = ("tile count", spec) if lists else ("tile pack", {**spec, "LISTS": False})
-    return ComputePass(name, "tiled/local_count.comp", ("counts", "keys", "splats2d", "colors2d", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
+        return ComputePass("tile count", "tiled/count.comp", (*reads, "order"), (*_PACKED, "pair_sums"))
+    name, spec = ("tile count", {}) if lists else ("tile pack", {"LISTS": False})
+    return ComputePass(name, "tiled/local_count.comp", (*reads, "keys", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
 
 
-def list_passes(in_order: bool, width: int, height: int, summed: Mapping[str, int], lanes: int) -> list[ComputePass]:
-    """From packed splats to tile_starts, pair_splats and tile_order. summed: specialization constants of what tells work sizes. lanes: of a subgroup."""
-    across, down = grid(width, height)
-    tiles = {"TILES_X": across, "TILES_Y": down}
+def list_passes(in_order: bool, tiles: int, share: Mapping[str, int], lanes: int) -> list[ComputePass]:
+    """From packed splats to tile_starts, pair_splats and tile_order. tiles: of the canvas. share: specialization constants of buckets. lanes: of a subgroup."""
     if not in_order:
         starts = ("tile_starts", "tile_cursors", "tile_order", "tile_changes", "counts", "indirect")
         return [
-            ComputePass("tile starts", "tiled/local_starts.comp", ("counts", "pair_splats", "tile_changes", "tile_starts"), starts, summed),
-            ComputePass("tile emit", "tiled/local_emit.comp", ("counts", "keys", *_PACKED, "tile_starts", "tile_cursors"), ("tile_cursors", "pair_keys"), tiles),
+            ComputePass("tile starts", "tiled/local_starts.comp", ("camera", "counts", "pair_splats", "tile_changes", "tile_starts"), starts, share),
+            ComputePass("tile emit", "tiled/local_emit.comp", ("camera", "counts", "keys", *_PACKED, "tile_starts", "tile_cursors"), ("tile_cursors", "pair_keys")),
             ComputePass(
-                "tile sort", "tiled/local_sort.comp", ("tile_starts", "tile_order", "pair_keys"), ("pair_keys", "pair_splats"), {**tiles, "LANES": lanes}, full_subgroups=True
+                "tile sort", "tiled/local_sort.comp", ("camera", "tile_starts", "tile_order", "pair_keys"), ("pair_keys", "pair_splats"), {"LANES": lanes}, full_subgroups=True
             ),
-            count_pass(width, height, in_order, lists=False),
+            count_pass(in_order, lists=False),
         ]
-    total = ComputePass("tile sum", "tiled/sum.comp", reads=("counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=summed)
+    total = ComputePass("tile sum", "tiled/sum.comp", reads=("camera", "counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=share)
     return [total, *sorted_lists(tiles, lanes)]
 
 
-def sorted_lists(tiles: Mapping[str, int], lanes: int) -> list[ComputePass]:
-    """Pairs of all splats, nearest first, sorted by the digits of their tiles."""
-    n, bits = digits(tiles["TILES_X"] * tiles["TILES_Y"])
+def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
+    """Pairs of all splats, nearest first, sorted by the digits of their tiles, of which a canvas has so many."""
+    n, bits = digits(tiles)
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
     sort: dict[str, Any] = {"bind": _SORTED, "keys": True, "lanes": lanes, "bits": bits, "PAIRS": True}
     listed, bind = ("pair_tiles", "pair_splats", "digit_counts"), {"digit_counts": "pair_digits", **other}
     return [
-        ComputePass("tile emit", "tiled/emit.comp", ("counts", *_PACKED, "pair_sums"), listed, {**tiles, "BITS": bits}, bind=bind),
+        ComputePass("tile emit", "tiled/emit.comp", ("camera", "counts", *_PACKED, "pair_sums"), listed, {"BITS": bits}, bind=bind),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort)),
-        ComputePass("tile starts", "tiled/starts.comp", reads=("counts", "pair_tiles"), writes=("tile_starts",), spec=tiles),
-        ComputePass("tile order", "tiled/order.comp", reads=("tile_starts",), writes=("tile_order",), spec=tiles),
+        ComputePass("tile starts", "tiled/starts.comp", reads=("camera", "counts", "pair_tiles"), writes=("tile_starts",)),
+        ComputePass("tile order", "tiled/order.comp", reads=("camera", "tile_starts"), writes=("tile_order",)),
     ]
 
 

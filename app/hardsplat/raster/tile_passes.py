@@ -19,8 +19,6 @@ TILE = contract.CONSTANTS["TILE"]
 # in nine sums over the subgroup, fewer and larger ones pay.
 FORWARD_PIXELS, BACKWARD_PIXELS = 32, 128
 MOST_PIXELS = 8  # of a lane
-AT_ONCE = 4  # splats that the forward pass visits together
-PARTS = 1  # workgroups that walk a tile together
 
 
 def pixels_of(lanes: int, least: int) -> int:
@@ -44,8 +42,8 @@ def backward_subgroups(lanes: int) -> int:
 
 
 def threads_of(tiles: int, local_size: int) -> int:
-    """Threads of a workgroup for every tile, or part of it, counted in the size that the shader has by default."""
-    return tiles * PARTS * local_size
+    """Threads of a workgroup for every tile, counted in the size that the shader has by default."""
+    return tiles * local_size
 
 
 def passes(
@@ -58,28 +56,25 @@ def passes(
 def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lanes: int, threshold: int, picture: str = "image") -> list[ComputePass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     across, down = grid(width, height)
-    tiles = {"TILES_X": across, "TILES_Y": down}
-    walk = {**tiles, **walk_of(lanes, FORWARD_PIXELS)}
-    back = {**tiles, **walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)}
+    walk = walk_of(lanes, FORWARD_PIXELS)
+    back = walk_of(lanes, BACKWARD_PIXELS if rows.tile_backward.cull else FORWARD_PIXELS)
     bucket = bucket_of(rows.tile_backward, lanes) if around.differentiates else 0
     share = {"BUCKET": bucket} if bucket else {}
-    lists = ("tile_starts", "pair_splats", "tile_splats", "tile_reaches")
-    summed = {**tiles, **share, "PARTS": 1 if _by_splat(rows.tile_backward) else PARTS}
-    stored = ("checkpoints", "reaches") if bucket else ()
+    lists = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
+    stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
-    count = count_pass(width, height, around.in_order)
-    spec = {**walk, **share, "AT_ONCE": AT_ONCE}
-    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec=spec, slots=slots, full_subgroups=True)
+    count = count_pass(around.in_order)
+    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))
-    backward = _backward_passes(rows, reads, {**back, **share}, tiles, threshold, around.sink) if around.differentiates and around.sink else []
+    backward = _backward_passes(rows, reads, {**back, **share}, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
     listed = [around.image(count, around.listed)] if around.listed else []
     return [
         *around.passes({}, picture),
         *images,
         *listed,
-        *list_passes(around.in_order, width, height, summed, lanes),
+        *list_passes(around.in_order, across * down, share, lanes),
         *backward,
         *around.gather_passes(),
     ]
@@ -87,27 +82,27 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
 
 def walk_of(lanes: int, least: int) -> dict[str, int]:
     """Specialization constants of tiled/walk.glsl for subgroups with so many pixels."""
-    return {"LOCAL_SIZE": TILE * TILE // (pixels_of(lanes, least) * PARTS), "LANES": lanes, "PER_LANE": pixels_of(lanes, least)}
+    return {"LOCAL_SIZE": TILE * TILE // pixels_of(lanes, least), "LANES": lanes, "PER_LANE": pixels_of(lanes, least)}
 
 
 def _by_splat(row: TileBackward) -> bool:
     return not row.slots
 
 
-def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, tiles: dict, threshold: int, sink: Sink) -> list[ComputePass]:
+def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, threshold: int, sink: Sink) -> list[ComputePass]:
     row, scores = rows.tile_backward, sink.scores
     if "BUCKET" in walk:
         walk = {**walk, "GROUP_PIXELS": walk["LANES"] * pixels_of(walk["LANES"], FORWARD_PIXELS)}
     if _by_splat(row):
         walk = {name: n for name, n in walk.items() if name != "PER_LANE"} | {"LOCAL_SIZE": walk["LANES"]}
     else:
-        walk = {**walk, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
+        walk = {**walk, "LISTED": False, "CULL": row.cull, **({"THRESHOLD": threshold} if "THRESHOLD" in row.spec else {})}
     slots = {"atomics": rows.atomics.slot, **({} if _by_splat(row) else {"walk": "tiled/walk.glsl"}), **dict(row.slots)}
     reads = (*reads, "target", "d_image", "frame")
     if not row.gathers:
         return scored(ComputePass("draw backward", row.shader, (*reads, "d_splats2d"), ("d_splats2d",), walk, slots, full_subgroups=True), scores)
     records, lanes = ("pair_records", "pair_subgroups"), walk["LANES"]
-    gathered, spec = ("counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches", *records), {**tiles, "LANES": lanes, "SUBGROUPS": backward_subgroups(lanes)}
+    gathered, spec = ("camera", "counts", "tile_starts", "pair_splats", "tile_splats", "tile_reaches", *records), {"LANES": lanes, "SUBGROUPS": backward_subgroups(lanes)}
     return [
         *scored(ComputePass("draw backward", row.shader, (*reads, "pair_subgroups"), records, {**walk, "BY_PAIR": True}, slots, full_subgroups=True), scores),
         ComputePass(

@@ -99,7 +99,8 @@ class TiledRasterizer:
     def _pairs(self, room: int) -> dict[str, Buffer]:
         nbytes = pair_bytes(self.projection.in_order, room)
         if self.bucket:
-            nbytes["checkpoints"] = (room // self.bucket + self.tiles) * _CHECKPOINT_BYTES
+            buckets = room // self.bucket + self.tiles
+            nbytes |= {"checkpoints": buckets * _CHECKPOINT_BYTES, "bucket_tiles": buckets * contract.itemsize("bucket_tiles")}
         if self.gathers:
             nbytes |= {"pair_records": room * self.record_bytes, "pair_subgroups": room * contract.itemsize("pair_subgroups")}
         return allocate_all(self.device, nbytes)

@@ -121,8 +121,8 @@ def allocate_loss(device: Device, width: int, height: int, differences: bool = F
 def record_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:
     """target, photos, camera, frame, loss_terms, counts -> d_image (zero outside camera.size) and history[frame.step % HISTORY]."""
     recorder.run(run["loss ssim"], threads=(width, -(-height // 2)))
+    recorder.run(run["loss reduce"], threads=(_GROUP,))  # beside the next one
     recorder.run(run["loss gradient"], threads=(width, -(-height // 2)))
-    recorder.run(run["loss reduce"], threads=(_GROUP,))
 
 
 def allocate_squared(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:

@@ -8,7 +8,6 @@ layout(constant_id = 0) const bool ABSOLUTE = true;  // the draw summed absolute
 BUFFER_camera(readonly)
 BUFFER_counts(readonly)
 BUFFER_seen(readonly)
-BUFFER_colors2d(readonly)
 BUFFER_d_splats2d(restrict)
 BUFFER_score_stats(restrict)
 
@@ -22,7 +21,7 @@ void main() {
     }
     ScoreStat stat = score_stats[g];
     if (ABSOLUTE) {
-        stat.grad += colors2d[g].a * length(vec2(sums[1], sums[2]) * 0.5 * vec2(camera.size));
+        stat.grad += length(vec2(sums[1], sums[2]) * 0.5 * vec2(camera.size));
         stat.views += 1.0;
     } else {
         stat.edges += sums[6];

@@ -1,4 +1,4 @@
-// Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which a view shows stand side by side in memory, mostly: ten bits of each
+// Keys by which splats are put in the order of a Z-shaped curve (Morton 1966), so that those which a view shows stand side by side in memory, mostly: nine bits of each
 // coordinate in turns. Coordinates are counted from the camera of the last step, and squeezed the more the farther they are, so that none is beyond the curve.
 #include "common.glsl"
 #include "contract/trained.glsl"
@@ -25,6 +25,6 @@ void main() {
     if (g >= counts.splats) return;
     vec3 away = (means(g) - camera.position) / max(refine_settings.extent, 1e-20);
     vec3 place = clamp(0.5 + 0.5 * away / (1.0 + abs(away)), 0.0, 1.0);
-    uvec3 bits = spread(uvec3(place * 1023.0));
-    keys[g] = finite(vec4(place, 0.0)) ? bits.x | bits.y << 1u | bits.z << 2u : NOT_VISIBLE - 1u;
+    uvec3 bits = spread(uvec3(place * 511.0));
+    keys[g] = finite(vec4(place, 0.0)) ? bits.x | bits.y << 1u | bits.z << 2u : (1u << KEY_BITS) - 1u;
 }

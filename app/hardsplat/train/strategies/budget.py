@@ -29,7 +29,7 @@ from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
 _IN_HOLES = {"tickets": "holes"}
-_TAKEN = ("camera", "counts", "seen", "colors2d", "d_splats2d", "score_stats")
+_TAKEN = ("camera", "counts", "seen", "d_splats2d", "score_stats")
 
 
 class Budget(Refining):
