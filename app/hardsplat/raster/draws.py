@@ -51,10 +51,10 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
         slots={"alpha": picture.alpha},
     )
     if not rows.blending.ordered:
-        fixed = replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})
-        if canvas["SEGMENTS"] == 1:
+        fixed = replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True, "COLOR_SCALE": rows.format.scale})
+        if not rows.layered(int(canvas["SEGMENTS"])):
             return [fixed]
-        resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers",), writes=("target",), spec={"SEGMENTS": canvas["SEGMENTS"]})
+        resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers",), writes=("target",), spec=rows.layers(int(canvas["SEGMENTS"])))
         return [replace(fixed, reads=("counts", "splats2d", "colors2d", "order", "layers"), writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,
