@@ -7,7 +7,6 @@
 
 layout(location = 0) out vec4 color_alpha;
 
-layout(constant_id = 19) const float COLOR_SCALE = 1.0;  // by which colours are divided
 layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 #include "draw/segments.glsl"
 
@@ -15,5 +14,5 @@ void main() {
     vec2 at = gl_FragCoord.xy - vec2(0, v_top);
     float alpha = alpha_of(v_mean - at, v_conic, v_opacity);
     if (alpha < ALPHA_MIN || elsewhere(at.y, float(CANVAS_HEIGHT))) discard;
-    color_alpha = vec4(v_color / COLOR_SCALE, alpha);
+    color_alpha = vec4(v_color, alpha);
 }

@@ -77,16 +77,17 @@ class Rows:
 
     def layered(self, segments: int) -> bool:
         """Whether the image is put together from canvases of the blending unit, which is so of several depth segments."""
-        return segments > 1 or self.format.blends_only
+        return not self.blending.ordered and (segments > 1 or bool(self.format.resolved))
 
     def layers(self, segments: int) -> dict[str, int | float]:
         """Constants of the passes that read these canvases."""
-        return {"SEGMENTS": segments, "COLOR_SCALE": self.format.scale}
+        drawn = {"COLOR_SCALE": self.format.scale, "SHIFTED": self.format.shifted} if self.layered(segments) else {}
+        return {"SEGMENTS": segments, **drawn}
 
     @property
     def target(self) -> Format:
         """Of finished images."""
-        return FORMATS[self.format.resolved] if self.format.blends_only else self.format
+        return FORMATS[self.format.resolved] if self.format.resolved and not self.blending.ordered else self.format
 
     @classmethod
     def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:

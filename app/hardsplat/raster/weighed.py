@@ -77,7 +77,7 @@ class Weighed(Blocked):
         look = ComputePass(
             f"draw backward look {draw}",
             "samples/look.comp",
-            ("layers", "d_image", "order", "colors2d", "sample_ranks"),
+            ("layers", "frame", "d_image", "order", "colors2d", "sample_ranks"),
             ("samples",),
             {**blocks, **segments, "LARGEST": rows.format.largest},
             seen,
