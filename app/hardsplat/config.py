@@ -17,7 +17,7 @@ from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.cells import CELLS
 from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.exposures import EXPOSURES
-from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.formats import FORMATS, STATE_FORMATS
 from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.gradients import GRADIENTS, finds_statistics
 from hardsplat.variants.moments import MOMENT_FORMATS
@@ -98,7 +98,7 @@ class Rasterizing:
     )
     antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
-    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves", choices=("same", *FORMATS))
+    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves", choices=("same", *STATE_FORMATS))
     blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader", auto="the first that runs here")
     ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")

@@ -97,7 +97,7 @@ class TrainSettings(TypedDict, total=False):
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
 
-    format: Literal["unorm8", "unorm16", "float16", "float32"]
+    format: Literal["unorm8", "unorm16", "unorm16x4", "float16", "float32"]
     """render target of the image (default: float16)"""
 
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
@@ -489,7 +489,7 @@ class FitSettings(TypedDict, total=False):
 class RasterizerOptions(TypedDict, total=False):
     """Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them."""
 
-    format: Literal["unorm8", "unorm16", "float16", "float32"]
+    format: Literal["unorm8", "unorm16", "unorm16x4", "float16", "float32"]
     """render target of the image (default: float16)"""
 
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]

@@ -32,6 +32,9 @@ struct Drawn {
 // drawn_as(i); within(px, d): a corner, moved to where the outline may be
 #include <drawn>
 
+// color_of(color): what is drawn of a splat's colour
+#include <color>
+
 // For draws that test depths: they grow with ranks, or tell the transmittance from which on a splat is seen by LEAST_WEIGHT.
 float depth_of(Drawn d) { return LEAST_WEIGHT > 0.0 ? min(LEAST_WEIGHT / colors2d[d.splat].a, 1.0) : float(d.rank) * DEPTH_STEP; }
 

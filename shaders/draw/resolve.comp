@@ -2,6 +2,7 @@
 #include "contract/draw.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
 SAMPLED_layers
+BUFFER_frame(readonly)
 STORE_target
 #include "draw/layers.glsl"
 

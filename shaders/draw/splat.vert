@@ -9,7 +9,7 @@ void main() {
     gl_Position = clip(vertex_of(s, uint(gl_VertexIndex) % VERTICES), d);
     v_mean = s.mean;
     v_conic = s.conic;
-    v_color = min(color.rgb, vec3(LARGEST));
+    v_color = color_of(color.rgb);
     v_opacity = color.a;
     v_splat = name_of(d);
     v_top = top_of(d.segment);

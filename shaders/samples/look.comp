@@ -10,6 +10,7 @@ layout(local_size_x = TILE, local_size_y = TILE) in;
 layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold
 SAMPLED_layers
 SAMPLED_d_image
+BUFFER_frame(readonly)
 BUFFER_order(readonly)
 BUFFER_colors2d(readonly)
 BUFFER_sample_ranks(readonly)

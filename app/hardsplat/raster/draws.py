@@ -31,10 +31,10 @@ def macros(rows: Rows, format: Format) -> dict[str, str]:
     return {} if rows.ordering.attachment else {"STATE_FORMAT": format.qualifier}
 
 
-def outline(shape: Shape, cells: Cells = CELLS["none"]) -> dict:
-    """What a draw of splats takes from their shape. cells: in which it takes them."""
+def outline(shape: Shape, cells: Cells = CELLS["none"], color: str = "draw/color_plain.glsl") -> dict:
+    """What a draw of splats takes from their shape. cells: in which it takes them. color: file that fills <color>."""
     draw = shape.draw
-    return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot, "drawn": cells.slot}, rectangle=shape.rectangle)
+    return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot, "drawn": cells.slot, "color": color}, rectangle=shape.rectangle)
 
 
 def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
@@ -51,11 +51,12 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
         slots={"alpha": picture.alpha},
     )
     if not rows.blending.ordered:
-        fixed = replace(draw, blend=True, spec={**canvas, "BACK_TO_FRONT": True})
-        if canvas["SEGMENTS"] == 1:
+        fixed = replace(draw, **outline(rows.shape, color=rows.format.color), blend=True, spec={**canvas, "BACK_TO_FRONT": True, **({"COLOR_SCALE": rows.format.scale} if rows.format.scale != 1 else {})})
+        if not rows.layered(int(canvas["SEGMENTS"])):
             return [fixed]
-        resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers",), writes=("target",), spec={"SEGMENTS": canvas["SEGMENTS"]})
-        return [replace(fixed, reads=("counts", "splats2d", "colors2d", "order", "layers"), writes=("layers",), attachment="layers"), resolve]
+        resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers", "frame"), writes=("target",), spec=rows.layers(int(canvas["SEGMENTS"])))
+        reads = ("counts", *(("frame",) if rows.format.shifted else ()), "splats2d", "colors2d", "order", "layers")
+        return [replace(fixed, reads=reads, writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,
         reads=("counts", "splats2d", "colors2d", "order", "state"),

@@ -190,9 +190,9 @@ class HardwareRasterizer:
         own |= self.projection.allocate(device, capacity)
         for image in self.projection.images:
             name = f"target{image}".replace(" ", "_")
-            own[name] = Image(device, *size, rows.format.vk, rows.format.texel, name)
+            own[name] = Image(device, *size, rows.target.vk, rows.target.texel, name)
         tall = (self.width, self.height * self.segments)
-        if self.segments > 1:
+        if rows.layered(self.segments):
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
         if not self.projection.differentiates:
             return

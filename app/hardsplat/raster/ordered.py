@@ -58,7 +58,7 @@ class Ordered(Blocked):
             slots={**slots, "order": rows.ordering.slot},
             macros=macros(rows, rows.state_format),
         )
-        segments, layers = {"SEGMENTS": self.segments}, {} if self.segments > 1 else {"layers": "target"}
+        segments, layers = rows.layers(self.segments), {} if rows.layered(self.segments) else {"layers": "target"}
         lists = grid.passes(rows) if grid else []
         if rows.block.pixels == 1:
             return [

@@ -17,7 +17,7 @@ from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
 from hardsplat.variants.cells import CELLS, Cells
 from hardsplat.variants.estimates import ESTIMATES, Estimate
-from hardsplat.variants.formats import FORMATS, Format
+from hardsplat.variants.formats import FORMATS, STATE_FORMATS, Format
 from hardsplat.variants.gathers import GATHERS, Gather
 from hardsplat.variants.ordering import ORDERINGS, Ordering
 from hardsplat.variants.quads import QUADS, Quads
@@ -75,6 +75,20 @@ class Rows:
     least_weight: float = 0.0
     names: dict[str, str | int] = field(default_factory=dict, compare=False)
 
+    def layered(self, segments: int) -> bool:
+        """Whether the image is put together from canvases of the blending unit, which is so of several depth segments."""
+        return not self.blending.ordered and (segments > 1 or bool(self.format.resolved))
+
+    def layers(self, segments: int) -> dict[str, int | float]:
+        """Constants of the passes that read these canvases."""
+        drawn = {"COLOR_SCALE": self.format.scale, "SHIFTED": self.format.shifted} if self.layered(segments) else {}
+        return {"SEGMENTS": segments, **drawn}
+
+    @property
+    def target(self) -> Format:
+        """Of finished images."""
+        return FORMATS[self.format.resolved] if self.format.resolved and not self.blending.ordered else self.format
+
     @classmethod
     def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs."""
@@ -90,8 +104,11 @@ class Rows:
         format = row("format", "target format", FORMATS, options.format)
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        if unordered:
+        if format.blends_only and options.blending != "auto" and BLENDINGS[options.blending].ordered:
+            raise UserError(f"--format {names['format']}: its colours are for the blending unit; use --blending fixed, or --format float16")
+        if unordered or format.blends_only:
             blendings = {name: each for name, each in blendings.items() if not each.ordered}
+        if unordered:
             orderings = {name: replace(each, needs=()) for name, each in ORDERINGS.items()}
         ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
@@ -102,7 +119,7 @@ class Rows:
             raise UserError(f"--cells {options.cells}: splats of --shape {options.shape} cannot be cut at cells; use --shape {' or '.join(shapes)}, or --cells none")
         return cls(
             format,
-            row("state_format", "state format", FORMATS, options.format if options.state_format == "same" else options.state_format),
+            row("state_format", "state format", STATE_FORMATS, ("float16" if format.blends_only else options.format) if options.state_format == "same" else options.state_format),
             row("blending", "blending", blendings, options.blending),
             row("reduction", "reduction", REDUCTIONS, options.reduction),
             ordering,

@@ -48,8 +48,8 @@ class Weighed(Blocked):
         shape = {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across}
         blocks = {**shape, "BLOCKS_Y": down, "SAMPLES": rows.samples}
         seen = {"seen": rows.state_format.seen}
-        layers = {} if self.segments > 1 else {"layers": "target"}
-        segments, least, weight = {"SEGMENTS": self.segments}, {"LEAST": rows.least_transmittance}, {"LEAST_WEIGHT": rows.least_weight}
+        layers = {} if rows.layered(self.segments) else {"layers": "target"}
+        segments, least, weight = rows.layers(self.segments), {"LEAST": rows.least_transmittance}, {"LEAST_WEIGHT": rows.least_weight}
         begin = ComputePass(
             f"draw backward begin {draw}", "samples/begin.comp", ("layers", "frame", "d_image"), ("d_image", "sample_ranks"), {**blocks, **segments, **least}, bind=layers
         )
@@ -77,7 +77,7 @@ class Weighed(Blocked):
         look = ComputePass(
             f"draw backward look {draw}",
             "samples/look.comp",
-            ("layers", "d_image", "order", "colors2d", "sample_ranks"),
+            ("layers", "frame", "d_image", "order", "colors2d", "sample_ranks"),
             ("samples",),
             {**blocks, **segments, "LARGEST": rows.format.largest},
             seen,

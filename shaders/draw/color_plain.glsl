@@ -1,0 +1,2 @@
+// <color>: as it is.
+vec3 color_of(vec3 color) { return min(color, vec3(LARGEST)); }
