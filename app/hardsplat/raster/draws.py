@@ -51,11 +51,13 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
         slots={"alpha": picture.alpha},
     )
     if not rows.blending.ordered:
-        fixed = replace(draw, **outline(rows.shape, color=rows.format.color), blend=True, spec={**canvas, "BACK_TO_FRONT": True, **({"COLOR_SCALE": rows.format.scale} if rows.format.scale != 1 else {})})
+        colors = rows.format.colors
+        scale = {"COLOR_SCALE": colors.scale} if colors.scale != 1 else {}
+        fixed = replace(draw, **outline(rows.shape, color=colors.slot), blend=True, spec={**canvas, "BACK_TO_FRONT": True, **scale})
         if not rows.layered(int(canvas["SEGMENTS"])):
             return [fixed]
         resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers", "frame"), writes=("target",), spec=rows.layers(int(canvas["SEGMENTS"])))
-        reads = ("counts", *(("frame",) if rows.format.shifted else ()), "splats2d", "colors2d", "order", "layers")
+        reads = ("counts", *(("frame",) if colors.shifted else ()), "splats2d", "colors2d", "order", "layers")
         return [replace(fixed, reads=reads, writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,

@@ -81,8 +81,8 @@ class Rows:
 
     def layers(self, segments: int) -> dict[str, int | float]:
         """Constants of the passes that read these canvases."""
-        drawn = {"COLOR_SCALE": self.format.scale, "SHIFTED": self.format.shifted} if self.layered(segments) else {}
-        return {"SEGMENTS": segments, **drawn}
+        colors = self.format.colors
+        return {"SEGMENTS": segments} | ({"COLOR_SCALE": colors.scale, "SHIFTED": colors.shifted} if self.layered(segments) else {})
 
     @property
     def target(self) -> Format:

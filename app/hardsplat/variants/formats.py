@@ -4,6 +4,19 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
+class Colors:
+    """What the blending unit blends of colours."""
+
+    slot: str = "draw/color_plain.glsl"  # file that fills <color>
+    scale: float = 1.0  # that it divides by
+    shifted: bool = False  # whether it takes the background away
+
+
+SCALED = Colors("draw/color_scaled.glsl", scale=4.0)
+SHIFTED = Colors("draw/color_shifted.glsl", shifted=True)
+
+
+@dataclass(frozen=True)
 class Format:
     vk: int  # VkFormat
     qualifier: str  # GLSL image format
@@ -14,9 +27,7 @@ class Format:
     needs: tuple[str, ...]
     note: str
     blend_needs: tuple[str, ...] = ()  # besides, for the blending unit
-    color: str = "draw/color_plain.glsl"  # file that fills <color> where the blending unit blends
-    scale: float = 1.0  # that <color> divides by
-    shifted: bool = False  # whether <color> takes the background away
+    colors: Colors = Colors()
     resolved: str = ""  # another format of images, that are then put together from what the blending unit blended
     blends_only: bool = False  # not for blending in a shader, nor for states
 
@@ -31,14 +42,18 @@ class Format:
         return self.packing.replace("draw/state_", "samples/between_")
 
 
+_HALVES = "draw/state_float16.glsl"
+_UNORM16 = ("unorm16_images",)
+
 FORMATS = {
-    "unorm8": Format(37, "rgba8", "uint8", 1.0, "draw/state_float16.glsl", 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
-    "unorm16": Format(91, "rgba16", "uint16", 1.0, "draw/state_float16.glsl", 4, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
+    "unorm8": Format(37, "rgba8", "uint8", 1.0, _HALVES, 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
+    "unorm16": Format(91, "rgba16", "uint16", 1.0, _HALVES, 4, ("extended_formats", *_UNORM16), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
     "unorm16x4": Format(
-        91, "rgba16", "uint16", 4.0, "draw/state_float16.glsl", 4, (), "R16G16B16A16_UNORM of colours divided by 4: even steps over 0..4", ("unorm16_images",), "draw/color_scaled.glsl", 4.0, False, "float32", True
+        91, "rgba16", "uint16", 4.0, _HALVES, 4, (), "R16G16B16A16_UNORM of colours divided by 4: even steps over 0..4", _UNORM16, SCALED, resolved="float32", blends_only=True
     ),
-    "float16": Format(97, "rgba16f", "float16", 6e4, "draw/state_float16.glsl", 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504", (), "draw/color_shifted.glsl", 1.0, True, "float32"),
+    "float16": Format(
+        97, "rgba16f", "float16", 6e4, _HALVES, 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504; blends differences from the background", (), SHIFTED, resolved="float32"
+    ),
     "float32": Format(109, "rgba32f", "float32", 1e18, "draw/state_float32.glsl", 8, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
 }
-
 STATE_FORMATS = {name: row for name, row in FORMATS.items() if not row.blends_only}
