@@ -36,6 +36,7 @@ from hardsplat.train.evaluate import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session
 from hardsplat.train.views import Views
+from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
@@ -178,6 +179,8 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
     for options in every("format", "state_format", "ordering", "block"):
         draws(device, HardwareOptions(**options), parameters)
     for options, segments in itertools.product(every("format", "blending", "ordering"), (1, 3)):
+        if FORMATS[options["format"]].blends_only and BLENDINGS[options["blending"]].ordered:
+            continue  # refused
         if options["format"] != "unorm8":
             draws(device, HardwareOptions(**options, segments=segments, stochastic=stochastic[-1]), parameters)
         draws(device, HardwareOptions(**options, segments=segments), parameters, PICTURES)

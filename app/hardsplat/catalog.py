@@ -109,8 +109,8 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
     for format, reduction, atomics, quads in itertools.product(FORMATS.values(), REDUCTIONS.values(), ATOMICS.values(), QUADS.values()):
         yield from Weighed(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads, samples=1), 1, 1, 1, 1).passes()
         yield from Between(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads), 1, 1, 1, 1).passes()
-    for shape in SHAPES.values():
-        yield from hardware.all_passes(analytic, replace(rows, shape=shape), 1, 1, 1, 1)
+    for shape, format, blending in itertools.product(SHAPES.values(), FORMATS.values(), BLENDINGS.values()):
+        yield from hardware.all_passes(analytic, replace(rows, shape=shape, format=format, blending=blending), 1, 1, 1, 1)
     for shape, cells in itertools.product((row for row in SHAPES.values() if row.upright), CELLS.values()):
         yield from hardware.all_passes(analytic, replace(rows, shape=shape, cells=cells), 1, 1, 1, 1)
 
