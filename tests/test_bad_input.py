@@ -125,7 +125,7 @@ def test_nothing_left_to_train_on(error_of, scene):
 
 def test_flags(error_of, scene):
     assert error_of("train", scene, "--max-step", "3").startswith("unknown flag '--max-step'; did you mean '--max-steps'?")
-    assert "--format: expected one of unorm8, unorm16, float16, float32, got 'nosuch'" in error_of("train", scene, "--format", "nosuch")
+    assert "--format: expected one of unorm8, unorm16, unorm16x4, float16, float32, got 'nosuch'" in error_of("train", scene, "--format", "nosuch")
     error = error_of("train", scene, "--device", "99")
     assert error.startswith("--device 99: there is no such device; this machine has 0: ")
     assert "no device has this in its name" in error_of("train", scene, "--device", "voodoo")

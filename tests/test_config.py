@@ -126,7 +126,7 @@ def test_unknown_key_names_file_key_and_nearest(toml, key, meant):
         ("eval_steps = [0]", "eval_steps: expected a list of whole numbers of at least 1, got [0]"),
         ("eval_steps = [true]", "eval_steps: expected a list of whole numbers, got [True]"),
         ('data_dir = ""', "data_dir: expected a path, got ''"),
-        ('format = "fp16"', "format: expected one of unorm8, unorm16, float16, float32, got 'fp16'"),
+        ('format = "fp16"', "format: expected one of unorm8, unorm16, unorm16x4, float16, float32, got 'fp16'"),
     ],
 )
 def test_bad_values_name_file_key_expected_and_got(toml, line, message):
