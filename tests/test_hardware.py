@@ -16,7 +16,7 @@ from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 from tests.drawing import BACKGROUND, PARAMETERS, clear_scene, compare, fresh_seed, gaussians_of, runnable
-from tests.goldens import golden_names, load_golden, random_scene, relative_l2
+from tests.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
 from tests.oracle import render
 
 # Relative L2 against float64: (image, worst gradient). float32: a fragment that rounding moves across alpha = 1/255 is a step of 1/255 of a
@@ -82,6 +82,19 @@ def test_colours_up_to_four(device, segments):
         assert image <= limits[0] and max(gradients.values()) <= limits[1], (image, gradients)
     with pytest.raises(UserError, match="--blending fixed"):
         Renderer(device, format="unorm16x4", blending="programmable")
+
+
+@pytest.mark.parametrize("segments", [1, 4])
+def test_splats_that_look_like_the_background(device, segments):
+    """A float16 canvas keeps what they change of it, a thousandth of a colour, where a rounded colour would be the background's own."""
+    scene = random_scene(seed=7, n=200, width=61, height=47, sh_degree=0, overlap=12)
+    scene["sh"][:, 0] = (0.5 + np.random.default_rng(7).uniform(-1e-3, 1e-3, scene["sh"][:, 0].shape)) / SH_C0
+    gaussians, camera = gaussians_of(scene)
+    white = (1.0, 1.0, 1.0)
+    with Renderer(device, format="float16", segments=segments) as renderer:
+        image, _ = renderer.forward(gaussians, camera, background=white)
+    wanted = render(**scene_of(scene), background=np.array(white), near=0.01, termination="none").image - 1
+    assert relative_l2(image - 1, wanted) < 6e-3 and np.abs(wanted).max() < 2e-3
 
 
 @pytest.mark.parametrize("strength", [1e-9, 1.0, 1e9])
