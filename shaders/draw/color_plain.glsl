@@ -1,2 +1,2 @@
-// <color>: as it is.
+// <color>: the splat's own.
 vec3 color_of(vec3 color) { return min(color, vec3(LARGEST)); }

@@ -1,7 +1,7 @@
 // Pixels of the depth segments, (premultiplied colour, transmittance), from `layers`. The includer has `frame`.
 #include "draw/segments.glsl"
 layout(constant_id = 19) const float COLOR_SCALE = 1.0;  // by which colours were divided
-layout(constant_id = 20) const bool SHIFTED = false;       // colours are differences from the background, see color_shifted.glsl
+layout(constant_id = 20) const bool SHIFTED = false;  // colours are differences from the background, see color_shifted.glsl
 
 // Of a segment at a pixel of the canvas, or the nearest that there is.
 vec4 layer(ivec2 at, uint segment) {

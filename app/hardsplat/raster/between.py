@@ -34,7 +34,7 @@ class Between(Blocked):
         rows, block, (across, down) = self.rows, self.rows.block, self._blocks
         blocks = {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across, "BLOCKS_Y": down}
         known, weight, segments = {"known": rows.state_format.known}, {"LEAST_WEIGHT": rows.least_weight}, rows.layers(self.segments)
-        layers = {} if rows.layered(self.segments) else {"layers": "target"}
+        layers = rows.layers_bound(self.segments)
         begin = ComputePass("draw backward begin", "samples/between.comp", ("layers", "frame", "d_image"), ("d_image", "samples"), {**blocks, **segments}, known, bind=layers)
         unfinished = DrawPass(
             name="draw backward unfinished",

@@ -58,7 +58,7 @@ class Ordered(Blocked):
             slots={**slots, "order": rows.ordering.slot},
             macros=macros(rows, rows.state_format),
         )
-        segments, layers = rows.layers(self.segments), {} if rows.layered(self.segments) else {"layers": "target"}
+        segments, layers = rows.layers(self.segments), rows.layers_bound(self.segments)
         lists = grid.passes(rows) if grid else []
         if rows.block.pixels == 1:
             return [

@@ -79,14 +79,18 @@ class Rows:
         """Whether the image is put together from canvases of the blending unit, which is so of several depth segments."""
         return not self.blending.ordered and (segments > 1 or bool(self.format.resolved))
 
+    def layers_bound(self, segments: int) -> dict[str, str]:
+        """What the passes that read these canvases bind in their place."""
+        return {} if self.layered(segments) else {"layers": "target"}
+
     def layers(self, segments: int) -> dict[str, int | float]:
-        """Constants of the passes that read these canvases."""
+        """Constants of these passes."""
         colors = self.format.colors
         return {"SEGMENTS": segments} | ({"COLOR_SCALE": colors.scale, "SHIFTED": colors.shifted} if self.layered(segments) else {})
 
     @property
     def target(self) -> Format:
-        """Of finished images."""
+        """The format of finished images."""
         return FORMATS[self.format.resolved] if self.format.resolved and not self.blending.ordered else self.format
 
     @classmethod

@@ -48,7 +48,7 @@ class Weighed(Blocked):
         shape = {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across}
         blocks = {**shape, "BLOCKS_Y": down, "SAMPLES": rows.samples}
         seen = {"seen": rows.state_format.seen}
-        layers = {} if rows.layered(self.segments) else {"layers": "target"}
+        layers = rows.layers_bound(self.segments)
         segments, least, weight = rows.layers(self.segments), {"LEAST": rows.least_transmittance}, {"LEAST_WEIGHT": rows.least_weight}
         begin = ComputePass(
             f"draw backward begin {draw}", "samples/begin.comp", ("layers", "frame", "d_image"), ("d_image", "sample_ranks"), {**blocks, **segments, **least}, bind=layers

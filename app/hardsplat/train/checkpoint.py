@@ -25,7 +25,6 @@ from hardsplat.footprint import STATISTICS
 from hardsplat.gaussians import Gaussians
 from hardsplat.trained import Of
 
-_AVERAGES_AND_SUMS = (*trained.averages(), *(q.sum for q in trained.of("splat")))
 VERSION = 5
 _BLOCK = 1 << 22  # bytes that are written at a time
 NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should that be damaged
@@ -38,7 +37,9 @@ def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]
         found[q.name] = q.shape(items[q.of], sh_degree)
         found[q.moments] = 2, *found[q.name]
         if q.of == "splat":
-            found[q.average] = found[q.sum] = found[q.name]
+            found[q.average] = found[q.name]
+        if q.sum in trained.sums():
+            found[q.sum] = found[q.name]
     return found | {name: (1, items["splat"], contract.itemsize(name) // 4) for name in STATISTICS}
 
 
@@ -64,7 +65,7 @@ class Checkpoint:
         """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items: how many photographs and cameras there are."""
         counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": len(gaussians)}
         # zeros take no memory until they are written to
-        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items() if name not in {*STATISTICS, *_AVERAGES_AND_SUMS}}
+        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items() if name not in {*STATISTICS, *trained.averages(), *trained.sums()}}
         for q in trained.QUANTITIES.values():
             if q.of != "splat":
                 buffers[q.name] += np.float32(q.first)

@@ -28,8 +28,8 @@ class Format:
     note: str
     blend_needs: tuple[str, ...] = ()  # besides, for the blending unit
     colors: Colors = Colors()
-    resolved: str = ""  # another format of images, that are then put together from what the blending unit blended
-    blends_only: bool = False  # not for blending in a shader, nor for states
+    resolved: str = ""  # format of images, where it is another than that of the canvases which the blending unit blends on
+    blends_only: bool = False  # for such canvases alone: a shader does not blend on it, and no state has it
 
     @property
     def seen(self) -> str:
