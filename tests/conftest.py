@@ -3,12 +3,16 @@
 import atexit
 import itertools
 import os
+import signal
 
 os.environ.setdefault("HARDSPLAT_VALIDATION", "1")
 os.environ.setdefault("HARDSPLAT_POISON", "1")
 os.environ.setdefault("HARDSPLAT_AUTO", "first")  # the same variants whatever else the machine does
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what it puts in the background; tests press Ctrl-C, and so do processes that they start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

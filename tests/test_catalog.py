@@ -40,6 +40,7 @@ from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gathers import GATHERS
+from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.quads import QUADS
 from hardsplat.variants.reductions import REDUCTIONS
@@ -179,7 +180,7 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
     for options in every("format", "state_format", "ordering", "block"):
         draws(device, HardwareOptions(**options), parameters)
     for options, segments in itertools.product(every("format", "blending", "ordering"), (1, 3)):
-        if FORMATS[options["format"]].blends_only and BLENDINGS[options["blending"]].ordered:
+        if BLENDINGS[options["blending"]].ordered and (FORMATS[options["format"]].blends_only or ORDERINGS[options["ordering"]].listed):
             continue  # refused
         if options["format"] != "unorm8":
             draws(device, HardwareOptions(**options, segments=segments, stochastic=stochastic[-1]), parameters)

@@ -5,7 +5,7 @@ import pytest
 
 from hardsplat.api import Renderer
 from hardsplat.errors import UserError
-from hardsplat.raster import hardware
+from hardsplat.raster import cells, hardware
 from hardsplat.raster.cells import Grid
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.cells import CELLS
@@ -23,12 +23,12 @@ def test_cells_agree_with_the_oracle(device, format):
     seed = 5
     scene = in_range(random_scene(seed, 300, *SIZE, 1, overlap=12))
     image_limit, gradient_limit = TOLERANCE[format]
-    for cells, segments in (("64", 1), ("64", 3), ("16", 2)):
-        with Renderer(device, format=format, shape=UPRIGHT, cells=cells, segments=segments) as renderer:
+    for side, segments in (("64", 1), ("64", 3), ("16", 2)):
+        with Renderer(device, format=format, shape=UPRIGHT, cells=side, segments=segments) as renderer:
             image, gradients = compare(renderer, scene)
             times = renderer.times()
         assert "cell turns" in times
-        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{cells}, {segments} segments, seed {seed}: {image}, {gradients}"
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{side}, {segments} segments, seed {seed}: {image}, {gradients}"
 
 
 @pytest.mark.parametrize("block", BLOCKS)
@@ -52,7 +52,7 @@ def test_every_list_is_in_order_and_drawn_once(device):
     gaussians, camera = gaussians_of(scene)
     with Renderer(device, shape=UPRIGHT, cells="64", segments=4) as renderer:
         renderer.forward(gaussians, camera)
-        grid, resources = renderer.raster.grid, renderer.resources
+        grid, resources = renderer.raster.lists, renderer.resources
         pairs = int(renderer.parameters.counts["pairs"])
         assert pairs == int(renderer.parameters.counts["pairs_wanted"]) > 700
         turns = resources["cell_turns"].download(np.uint32, 2 * pairs).reshape(-1, 2)
@@ -69,7 +69,7 @@ def test_every_list_is_in_order_and_drawn_once(device):
 def test_pairs_without_room_are_the_farthest_and_room_is_made(device, monkeypatch):
     """Who asks for more room than there is gets it. Without it the nearest splats have their gradients all the same."""
     scene = random_scene(3, 300, *SIZE, 0, overlap=60)
-    monkeypatch.setattr(hardware, "FIRST_ROOM", 1)
+    monkeypatch.setattr(cells, "FIRST_ROOM", 1)
     with Renderer(device, format="float32", shape=UPRIGHT, cells="64") as renderer:
         _, gradients = compare(renderer, scene)  # forward() makes room
         gaussians, camera = gaussians_of(scene)

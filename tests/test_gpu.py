@@ -428,7 +428,7 @@ def test_probe_can_be_switched_off_and_survives_a_damaged_file(device, own_capab
 
 BACKWARD = [
     (reduction, ordering, atomics, quads)
-    for reduction, ordering, atomics in itertools.product(REDUCTIONS, ORDERINGS, ATOMICS)
+    for reduction, ordering, atomics in itertools.product(REDUCTIONS, [name for name, row in ORDERINGS.items() if not row.listed], ATOMICS)
     for quads in (QUADS if REDUCTIONS[reduction].quads else [None])
 ]
 

@@ -93,12 +93,12 @@ def passes() -> Iterator[ComputePass | DrawPass]:
 
 def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass | DrawPass]:
     """Draws, by what they depend on: those forward by format, blending, ordering and picture, those backward by all rows, and whatever stands before the fragments by shape."""
-    forward = itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values())
+    forward = [(f, b, o) for f, b, o in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values()) if not (b.ordered and o.listed)]
     backward = list(itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), BLOCKS.values()))
     for (format, blending, ordering), (reduction, atomics, quads, block) in itertools.product(forward, backward):
         rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)
         yield from hardware.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
-    for format, blending, ordering, picture in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values(), PICTURES):
+    for (format, blending, ordering), picture in itertools.product(forward, PICTURES):
         yield from hardware.all_passes(Perspective(1, None), replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1, picture)
     for reduction, atomics, quads, gather in itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), GATHERS.values()):
         if reduction.any_number:

@@ -158,7 +158,7 @@ class Learning:
     gradient: str = option(
         "auto",
         "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are "
-        "in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments",
+        "in configs/stochastic.toml; auto: analytic",
         choices=("auto", *GRADIENTS),
     )
     gradient_estimate: str = option(

@@ -24,12 +24,11 @@ from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
 
-ORDERING = "ordering of fragments"
 # title, flag that chooses among the rows (None: chosen for you), rows
 REGISTRIES = (
     ("target formats", "--format", FORMATS),
     ("blending", "--blending", BLENDINGS),
-    (ORDERING, "--ordering", ORDERINGS),
+    ("ordering of fragments", "--ordering", ORDERINGS),
     ("reductions", "--reduction", REDUCTIONS),
     ("float atomics", "--atomics", ATOMICS),
     ("quads", None, QUADS),
@@ -100,9 +99,6 @@ def _about(index: int, physical) -> tuple[list[str], int]:
     lines += [f"  probe     {probed}", "", *_limits(device), ""]
     table, lacking = _variants(device.capabilities)
     table += _auto(device)
-    if lacking == [ORDERING]:  # of the hardware rasterizer alone
-        instead = "--rasterizer tiled, or with order-free gradients"
-        return [*lines, *table, "", f"ready with {instead}: {device.name} can run no {ORDERING}"], 0
     if lacking:
         return [*lines, *table, "", f"not ready: {device.name} can run no {' and no '.join(lacking)}"], 1
     if missing := device.capabilities.missing(("shared_memory",)):
@@ -212,13 +208,8 @@ def _row(capabilities, name: str, rows, flag: str | None, runnable: list[str]) -
     if missing := capabilities.missing(row.needs):
         instead = (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used") if runnable else "nothing stands in for it here"
         return f"does not run: lacks {', '.join(dict.fromkeys(missing))}; {instead}"
-    if getattr(row, "ordered", False) and not _any_runs(capabilities, ORDERINGS):
-        hardware = " with --rasterizer hardware" if rows is GRADIENTS else ""
-        return f"does not run{hardware}: lacks an {ORDERING}, see --ordering; use {flag} {next(n for n, r in rows.items() if not r.ordered)}"
+    if getattr(row, "ordered", False) and all(each.listed or capabilities.missing(each.needs) for each in ORDERINGS.values()):
+        return f"does not run: no fragment waits for another here, see --ordering; use {flag} {next(n for n, r in rows.items() if not r.ordered)}"
     if missing := capabilities.missing(getattr(row, "blend_needs", ())):
         return f"runs with --blending programmable only: lacks {', '.join(missing)}"
     return f"runs          {row.note}"
-
-
-def _any_runs(capabilities, rows) -> bool:
-    return any(not capabilities.missing(row.needs) for row in rows.values())

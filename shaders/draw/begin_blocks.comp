@@ -32,10 +32,10 @@ void main() {
         for (uint v = 0u; v < VECTORS; ++v) {
             vec2 start[PER_VECTOR];
             for (uint j = 0u; j < PER_VECTOR; ++j) {
-                uint i = v * PER_VECTOR + j;
+                uint i = min(v * PER_VECTOR + j, PIXELS - 1u);
                 float D = d[i].a - d[i].a * front[i].a - dot(d[i].rgb, front[i].rgb);
                 start[j] = STATE_SCALE * vec2(clamp(D, -MOST_K, MOST_K), front[i].a);
-                front[i] = behind(front[i], layer(at[i], segment));
+                if (v * PER_VECTOR + j < PIXELS) front[i] = behind(front[i], layer(at[i], segment));
             }
             blocks[home + v] = pack_pixels(start);
         }

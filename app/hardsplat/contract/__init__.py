@@ -19,6 +19,7 @@ from hardsplat.contract.depth import DEPTH
 from hardsplat.contract.draw import DRAW
 from hardsplat.contract.exposure import EXPOSURE
 from hardsplat.contract.fit import FIT
+from hardsplat.contract.fragments import FRAGMENTS
 from hardsplat.contract.image import IMAGE
 from hardsplat.contract.layout import AXES, BufferSpec, Field, ImageSpec, Subsystem, dtype_of
 from hardsplat.contract.loss import LOSS
@@ -55,7 +56,7 @@ __all__ = [
 ]
 
 SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, CELLS, SAMPLES, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
+    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, CELLS, FRAGMENTS, SAMPLES, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
 }
 CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
 FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}

@@ -47,7 +47,7 @@ CORE = Subsystem(
             Field("capacity", "uint", "splats that the parameters have room for"),
             Field("visible", "uint", "splats that passed the culling of this frame"),
             Field("wanted", "uint", "splats that the last densification asked for, more than capacity when it did not fit"),
-            Field("pairs", "uint", "pairs of tile, or cell, and splat in this frame, as many as their buffers hold"),
+            Field("pairs", "uint", "pairs of tile, cell or block, and splat in this frame, as many as their buffers hold"),
             Field("pairs_wanted", "uint", "pairs that this frame asked for, low word"),
             Field("pairs_wanted_high", "uint", "the same, high word"),
         ),

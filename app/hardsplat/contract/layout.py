@@ -16,7 +16,7 @@ AXES = {
     "visible": "splats that one view shows, at most all",
     "sort blocks": "blocks of GROUP * SORT_ROWS splats",
     "groups": "workgroups of GROUP splats, and one more",
-    "pairs": "pairs of a tile, or cell, and a splat that touches it",
+    "pairs": "pairs of a tile, cell or block, and a splat that touches it",
     "pair blocks": "sort blocks of pairs",
     "tiles": "tiles of TILE x TILE pixels, and one more",
     "buckets": "buckets of the splats of a tile",

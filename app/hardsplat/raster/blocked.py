@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from hardsplat.raster.cells import Grid
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import Pipeline
+from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.draws import blocks_of
 from hardsplat.raster.rows import Rows
+
+
+class Lists(Protocol):
+    """Lists made after the forward draw that a way goes by, with room for pairs: of a cell and a splat, or of a block and one."""
+
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
+    def allocate(self, device: Device, capacity: int, room: int) -> Mapping[str, Buffer | Image]: ...  # for splats and pairs; all or, with OutOfMemory, nothing
+    def first_room(self, capacity: int) -> int: ...  # for pairs, before frames say how many there are
+    def most(self, device: Device, capacity: int) -> int: ...  # pairs that there can be
+    def pair_bytes(self, room: int) -> dict[str, int]: ...  # by buffer
 
 
 @dataclass(frozen=True)
@@ -18,8 +34,8 @@ class Blocked:
     height: int
 
     @property
-    def grid(self) -> Grid | None:
-        """Cells that the draw takes in turns; None where it takes all splats."""
+    def lists(self) -> Lists | None:
+        """What the way goes by besides the order of the splats."""
         return None
 
     @property

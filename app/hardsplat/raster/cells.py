@@ -74,13 +74,15 @@ class Grid:
     def allocate(self, device: Device, capacity: int, room: int) -> dict[str, Buffer]:
         """For up to `capacity` splats and `room` pairs of cell and splat. Raises OutOfMemory with nothing allocated."""
         sizes = {"cell_reaches": capacity, "cell_lists": self.lists}
-        return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | pair_bytes(room))
+        return allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | self.pair_bytes(room))
+
+    def first_room(self, capacity: int) -> int:
+        return FIRST_ROOM * capacity + self.lists
 
     def most(self, device: Device, capacity: int) -> int:
         """Pairs that there can be, or as many as a descriptor reaches."""
         return min(capacity * self.across * self.down, device.max_buffer // contract.itemsize("cell_turns"))
 
-
-def pair_bytes(room: int) -> dict[str, int]:
-    """Bytes of so many pairs, by buffer."""
-    return {name: room * contract.itemsize(name) for name in ("cell_members", "cell_turns")}
+    def pair_bytes(self, room: int) -> dict[str, int]:
+        """Bytes of so many pairs, by buffer."""
+        return {name: room * contract.itemsize(name) for name in ("cell_members", "cell_turns")}

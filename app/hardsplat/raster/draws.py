@@ -98,6 +98,13 @@ def gather_draws(rows: Rows, canvas: dict, threshold: int, around: Projection) -
     return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.pairs)]
 
 
+def begin_blocks(rows: Rows, width: int, height: int, segments: int) -> ComputePass:
+    """The drawn image, d_image -> D and T of each block of pixels at the beginning of each depth segment."""
+    spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": blocks_of(rows.block, width, height)[0]}
+    reads, state = ("layers", "frame", "d_image"), {"state": rows.state_format.packing}
+    return ComputePass("begin backward", "draw/begin_blocks.comp", reads, ("blocks", "d_image"), {**rows.layers(segments), **spec}, state, bind=rows.layers_bound(segments))
+
+
 def with_unfinished(device: Device, buffers: dict[str, Buffer], across: int, tall: int) -> dict[str, Buffer | Image]:
     """buffers, and a depth image in which finished blocks are rejected. Raises OutOfMemory with nothing allocated, the buffers included."""
     try:

@@ -22,9 +22,10 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
 from hardsplat.raster.between import Between
-from hardsplat.raster.cells import FIRST_ROOM, Grid, pair_bytes
+from hardsplat.raster.blocked import Lists
 from hardsplat.raster.choose import choose
 from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
+from hardsplat.raster.listed import Listed
 from hardsplat.raster.ordered import Ordered
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.parameters import Parameters, pairs_wanted
@@ -57,7 +58,7 @@ class Backward(Protocol):
     """A way from d_image to d_splats2d."""
 
     @property
-    def grid(self) -> Grid | None: ...  # of lists that its draw needs
+    def lists(self) -> Lists | None: ...  # that it goes by
 
     def passes(self) -> list[ComputePass | DrawPass]: ...
     def allocate(self, device: Device) -> Mapping[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
@@ -74,17 +75,14 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
 
     backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
     """
-    orders = bool(runnable(device, ORDERINGS))
     exact = _exact(options)
     if options.stochastic:
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, exact, backward=False))
-    if options.gradient == "order-free" or (options.gradient == "auto" and backward and not orders):
+    if options.gradient == "order-free":
         return order_free_rows(device, options, _forward_of(device, options, exact))
     if backward and options.least_weight:
         raise UserError(f"--least-weight {options.least_weight:g} is for order-free gradients: add --gradient order-free, or leave it out")
     options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
-    if not backward and not orders:
-        return Rows.first(device, options, backward)
     names = Rows.first(device, options).names
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
     cells = knobs.pop("cells", ())
@@ -109,7 +107,7 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
         if not rows.estimate.sampled:
             return Between(rows, width, height, segments, threshold, scores)
         return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, draws, scores)
-    return Ordered(rows, width, height, segments, threshold, scores)
+    return (Listed if rows.ordering.listed else Ordered)(rows, width, height, segments, threshold, scores)
 
 
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
@@ -125,7 +123,7 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
 
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
     """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
-    if options.gradient != "order-free" and runnable(device, ORDERINGS):
+    if options.gradient != "order-free":
         names = Rows.first(device, _exact(options)).names
         rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
         options = replace(options, **rows)
@@ -170,8 +168,8 @@ class HardwareRasterizer:
         self.projection, self.rows, _, _, threshold, self.segments = self._passes
         self._backward = backward_of(self.rows, width, height, self.segments, threshold)
         self._parameters, self._capacity = parameters, parameters.capacity
-        self.grid = self._backward.grid if self.projection.differentiates and self.projection.sink else None
-        self.room = 0 if self.grid is None else min(FIRST_ROOM * parameters.capacity + self.grid.lists, self.grid.most(device, parameters.capacity))
+        self.lists = self._backward.lists if self.projection.differentiates and self.projection.sink else None
+        self.room = 0 if self.lists is None else min(self.lists.first_room(parameters.capacity), self.lists.most(device, parameters.capacity))
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         if self.rows.estimate and parameters.capacity > MOST_RANKED:
@@ -197,8 +195,8 @@ class HardwareRasterizer:
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
-        if self.grid:
-            own |= self.grid.allocate(device, capacity, self.room)
+        if self.lists:
+            own |= self.lists.allocate(device, capacity, self.room)
         if self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
@@ -211,9 +209,9 @@ class HardwareRasterizer:
             self._record_lists(rest or recorder)
 
     def _record_lists(self, recorder: Recorder) -> None:
-        """order -> the lists that the backward draw goes by."""
-        if self.grid:
-            self.grid.record(recorder, self.pipelines)
+        """The drawn image, order -> the lists that the way back goes by."""
+        if self.lists:
+            self.lists.record(recorder, self.pipelines)
 
     def _record_draw(self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "") -> None:
         """order -> the target of an image of the projection."""
@@ -258,14 +256,14 @@ class HardwareRasterizer:
         self._backward.record(recorder, self.pipelines, f" {score}")
 
     def make_room(self, wanted: int | None = None) -> bool:
-        """For pairs of cell and splat, as the tiled rasterizer has it for those of tile and splat. The image has no need of it."""
-        if self.grid is None:
+        """For pairs of cell or block and splat, as the tiled rasterizer has it for those of tile and splat. The image has no need of it."""
+        if self.lists is None:
             return False
-        wanted = min(pairs_wanted(self._parameters.counts) if wanted is None else wanted, self.grid.most(self.device, self._capacity))
+        wanted = min(pairs_wanted(self._parameters.counts) if wanted is None else wanted, self.lists.most(self.device, self._capacity))
         if wanted <= self.room:
             return False
-        room = min(wanted + wanted // 2, self.grid.most(self.device, self._capacity))
-        pairs = allocate_all(self.device, pair_bytes(room))
+        room = min(wanted + wanted // 2, self.lists.most(self.device, self._capacity))
+        pairs = allocate_all(self.device, self.lists.pair_bytes(room))
         exchange(self.device, self._own, pairs)
         self.room, self.resources = room, {**self.resources, **pairs}
         return True

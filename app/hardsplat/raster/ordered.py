@@ -16,7 +16,7 @@ from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.blocked import Blocked
 from hardsplat.raster.cells import Grid
-from hardsplat.raster.draws import canvas_of, macros, outline, sums, with_unfinished
+from hardsplat.raster.draws import begin_blocks, canvas_of, macros, outline, sums, with_unfinished
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.sinks import SCORES
 
@@ -30,7 +30,7 @@ class Ordered(Blocked):
     scores: bool = False
 
     @property
-    def grid(self) -> Grid | None:
+    def lists(self) -> Grid | None:
         return Grid.of(self.rows, self.width, self.height, self.segments)
 
     @property
@@ -41,7 +41,7 @@ class Ordered(Blocked):
     def passes(self) -> list[ComputePass | DrawPass]:
         rows, canvas = self.rows, canvas_of(self.rows, self.width, self.height, self.segments)
         slots, limit = sums(rows, self.threshold)
-        grid = self.grid
+        grid = self.lists
         listed = ("counts", "cell_turns") if grid else ("counts",)
         if grid:
             canvas |= grid.spec
@@ -58,19 +58,24 @@ class Ordered(Blocked):
             slots={**slots, "order": rows.ordering.slot},
             macros=macros(rows, rows.state_format),
         )
-        segments, layers = rows.layers(self.segments), rows.layers_bound(self.segments)
         lists = grid.passes(rows) if grid else []
         if rows.block.pixels == 1:
             return [
                 *lists,
-                ComputePass("begin backward", "draw/begin_backward.comp", reads=("layers", "frame"), writes=("state",), spec=segments, bind=layers),
+                ComputePass(
+                    "begin backward",
+                    "draw/begin_backward.comp",
+                    reads=("layers", "frame"),
+                    writes=("state",),
+                    spec=rows.layers(self.segments),
+                    bind=rows.layers_bound(self.segments),
+                ),
                 *scored(draw, self.scores),
             ]
         across, down = self._blocks
         spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": across}
         state = {"state": rows.state_format.packing}
-        reads = ("layers", "frame", "d_image")
-        begin = ComputePass("begin backward", "draw/begin_blocks.comp", reads, ("blocks", "d_image"), {**segments, **spec}, state, bind=layers)
+        begin = begin_blocks(rows, self.width, self.height, self.segments)
         covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
         blocks = replace(
             draw,
@@ -113,4 +118,4 @@ class Ordered(Blocked):
         recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
         if self._rejects:
             recorder.run(run["begin backward unfinished"], threads=(3,), extent=(across, down * self.segments))
-        recorder.run(run[f"draw backward{score}"], indirect="draw_cells" if self.grid else "draw", extent=(across, down * self.segments))
+        recorder.run(run[f"draw backward{score}"], indirect="draw_cells" if self.lists else "draw", extent=(across, down * self.segments))

@@ -11,7 +11,7 @@ from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.samples import sample_counts
 from hardsplat.raster.options import Options, Stochastic
-from hardsplat.raster.resolve import V, name_of, resolve, runnable
+from hardsplat.raster.resolve import V, name_of, resolve
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
@@ -47,7 +47,7 @@ class HardwareOptions(Options):
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
-    gradient: str = "auto"  # auto: analytic, or order-free where the device orders no fragments; stochastic: see above
+    gradient: str = "auto"  # auto: analytic; stochastic: see above
     gradient_estimate: str = "auto"  # order-free: a row of ESTIMATES
     gradient_samples: str = "auto"  # order-free: samples of a pixel; auto: those of the estimate, pairs as many as the device draws, up to 8
     gradient_draws: int = 1  # order-free: how often the samples are drawn in a step
@@ -94,11 +94,9 @@ class Rows:
         return FORMATS[self.format.resolved] if self.format.resolved and not self.blending.ordered else self.format
 
     @classmethod
-    def first(cls, device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
+    def first(cls, device: Device, options: HardwareOptions) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs."""
         names: dict[str, str | int] = {"segments": options.segments or SEGMENTS[0]}
-        orderings = ORDERINGS
-        unordered = not backward and not runnable(device, ORDERINGS)
 
         def row(kind: str, title: str, registry: Mapping[str, V], wanted: str) -> V:
             found = resolve(device, title, registry, wanted, "--" + kind.replace("_", "-"))
@@ -108,16 +106,19 @@ class Rows:
         format = row("format", "target format", FORMATS, options.format)
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        if format.blends_only and options.blending != "auto" and BLENDINGS[options.blending].ordered:
+        ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering)
+        in_shader = options.blending in BLENDINGS and BLENDINGS[options.blending].ordered
+        if format.blends_only and in_shader:
             raise UserError(f"--format {names['format']}: its colours are for the blending unit; use --blending fixed, or --format float16")
-        if unordered or format.blends_only:
+        if ordering.listed and in_shader:
+            raise UserError(f"--blending {options.blending}: --ordering {names['ordering']} lets no fragment wait for another; use --blending fixed")
+        if format.blends_only or ordering.listed:
             blendings = {name: each for name, each in blendings.items() if not each.ordered}
-        if unordered:
-            orderings = {name: replace(each, needs=()) for name, each in ORDERINGS.items()}
-        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
         cells = row("cells", "cells of the canvas", CELLS, options.cells)
+        if cells.side and ordering.listed:
+            raise UserError(f"--cells {options.cells}: --ordering {names['ordering']} lets no fragment wait for another; use --cells none")
         shapes = {name: each for name, each in SHAPES.items() if each.upright or not cells.side}
         if cells.side and options.shape in SHAPES and options.shape not in shapes:
             raise UserError(f"--cells {options.cells}: splats of --shape {options.shape} cannot be cut at cells; use --shape {' or '.join(shapes)}, or --cells none")

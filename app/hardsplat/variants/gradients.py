@@ -5,16 +5,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Gradient:
-    ordered: bool  # takes images apart in the order of their fragments: the hardware rasterizer needs a row of ORDERINGS
     statistics: bool  # finds what the adaptive densification decides by
     needs: tuple[str, ...]
     note: str
 
 
 GRADIENTS = {
-    "analytic": Gradient(True, True, (), "the derivative of the image, splat by splat"),
-    "order-free": Gradient(False, True, (), "the derivative, estimated from samples that see one opaque splat and the next: no order of fragments (Xu et al. 2026)"),
-    "stochastic": Gradient(False, False, ("perturbing_buffers",), "two perturbed images, compared: no derivative and no order of fragments, more steps (Deliot et al. 2024)"),
+    "analytic": Gradient(True, (), "the derivative of the image, splat by splat"),
+    "order-free": Gradient(True, (), "the derivative, estimated from samples that see one opaque splat and the next: no order of fragments (Xu et al. 2026)"),
+    "stochastic": Gradient(False, ("perturbing_buffers",), "two perturbed images, compared: no derivative and no order of fragments, more steps (Deliot et al. 2024)"),
 }
 
 

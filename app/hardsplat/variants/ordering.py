@@ -1,16 +1,20 @@
-"""How fragments of a pixel take turns: files that fill <order>."""
+"""How the fragments of a pixel come in order: those that wait for each other fill <order>; others are listed, and put in order after the draw."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Ordering:
-    slot: str
+    slot: str  # "" where fragments are listed
     attachment: bool  # the state is the draw's attachment, else a storage image
     section: str  # file that fills <section> of a draw of blocks
     section_needs: tuple[str, ...]  # for that
     needs: tuple[str, ...]
     note: str
+
+    @property
+    def listed(self) -> bool:
+        return not self.slot
 
 
 ORDERINGS = {
@@ -29,5 +33,13 @@ ORDERINGS = {
         section_needs=("sequential",),
         needs=("raster_order",),
         note="attachment read in draw order (VK_EXT_rasterization_order_attachment_access)",
+    ),
+    "lists": Ordering(
+        slot="",
+        attachment=False,
+        section="",
+        section_needs=(),
+        needs=(),
+        note="on every device: fragments go into lists by block of pixels, which a compute pass sorts (Carpenter 1984; Yang et al. 2010)",
     ),
 }

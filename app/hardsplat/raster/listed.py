@@ -1,0 +1,146 @@
+"""Exact gradients by fragments in any order: a draw lists them by block of pixels, and a compute pass sorts the lists and goes through them.
+
+The A-buffer: Carpenter, "The A-buffer, an antialiased hidden surface method" (SIGGRAPH 1984); lists that a draw links by atomics: Yang et al., "Real-time concurrent
+linked list construction on the GPU" (EGSR 2010). The image is blended as ever. Its depth segments say which blocks are finished, so that their fragments are rejected,
+and where D and T of a segment begin (shaders/draw/backward_blocks.frag).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hardsplat import contract
+from hardsplat.gpu.context import Device
+from hardsplat.gpu.graphics import DepthTest
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.recorder import Recorder
+from hardsplat.raster.blocked import Blocked
+from hardsplat.raster.draws import begin_blocks, blocks_of, canvas_of, outline, sums, with_unfinished
+from hardsplat.raster.projection import for_score, scored
+from hardsplat.raster.rows import Rows
+from hardsplat.raster.sinks import SCORES
+from hardsplat.variants.quads import QUADS
+
+FIRST_ROOM = 64  # fragments that a block has room for, before frames say how many there are
+
+
+@dataclass(frozen=True)
+class FragmentLists:
+    """A list for each block of each depth segment of a canvas of width x height px."""
+
+    rows: Rows
+    width: int
+    height: int
+    segments: int
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Across and down."""
+        return blocks_of(self.rows.block, self.width, self.height)
+
+    @property
+    def spec(self) -> dict[str, int]:
+        (across, down), block = self.blocks, self.rows.block
+        return {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across, "BLOCKS_Y": down}
+
+    def passes(self) -> list[ComputePass | DrawPass]:
+        """The drawn image, order, splats2d -> fragment_lists, fragments."""
+        rows, block, (across, down) = self.rows, self.rows.block, self.blocks
+        begin = ComputePass(
+            "fragments begin",
+            "fragments/begin.comp",
+            reads=("counts", "layers", "frame"),
+            writes=("counts", "fragment_lists"),
+            spec={**self.spec, **rows.layers(self.segments)},
+            bind=rows.layers_bound(self.segments),
+        )
+        unfinished = DrawPass(
+            name="fragments unfinished",
+            vertex="draw/canvas.vert",
+            fragment="fragments/unfinished.frag",
+            reads=("fragment_lists",),
+            writes=("unfinished",),
+            depth=DepthTest("unfinished", "less or equal", clear=1.0),
+            spec={**self.spec, "LEAST": rows.least_transmittance},
+        )
+        append = DrawPass(
+            **outline(rows.shape),
+            name="fragments",
+            fragment="fragments/append.frag",
+            reads=("counts", "splats2d", "colors2d", "order", "fragment_lists", "unfinished"),
+            writes=("counts", "fragment_lists", "fragments"),
+            depth=DepthTest("unfinished", "less", writes=False),
+            spec={**canvas_of(rows, across * block.width, down * block.height, self.segments), **self.spec, "WIDTH": self.width, "HEIGHT": self.height, "RANKED": True},
+            slots={"claim": f"fragments/claim_{_lanes(rows)}.glsl"},
+        )
+        return [begin, unfinished, append]
+
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        across, down = self.blocks
+        tall = (across, down * self.segments)
+        recorder.run(run["fragments begin"], threads=(across, down))
+        recorder.run(run["fragments unfinished"], threads=(3,), extent=tall)
+        recorder.run(run["fragments"], indirect="draw", extent=tall)
+
+    def allocate(self, device: Device, capacity: int, room: int) -> dict[str, Buffer | Image]:
+        """For `room` fragments. Raises OutOfMemory with nothing allocated."""
+        across, down = self.blocks
+        lists = {"fragment_lists": self.segments * across * down * contract.itemsize("fragment_lists")}
+        return with_unfinished(device, allocate_all(device, lists | self.pair_bytes(room)), across, down * self.segments)
+
+    def first_room(self, capacity: int) -> int:
+        across, down = self.blocks
+        return FIRST_ROOM * across * down
+
+    def most(self, device: Device, capacity: int) -> int:
+        """Fragments that there can be, or as many as a descriptor reaches."""
+        across, down = self.blocks
+        return min(capacity * across * down, device.max_buffer // contract.itemsize("fragments"))
+
+    def pair_bytes(self, room: int) -> dict[str, int]:
+        return {"fragments": room * contract.itemsize("fragments")}
+
+
+@dataclass(frozen=True)
+class Listed(Blocked):
+    """Of a canvas of width x height px in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES."""
+
+    segments: int
+    threshold: int
+    scores: bool = False
+
+    @property
+    def lists(self) -> FragmentLists:
+        return FragmentLists(self.rows, self.width, self.height, self.segments)
+
+    def passes(self) -> list[ComputePass | DrawPass]:
+        rows = self.rows
+        begin = begin_blocks(rows, self.width, self.height, self.segments)
+        slots, limit = sums(rows, self.threshold)
+        walk = ComputePass(
+            "draw backward",
+            "fragments/walk.comp",
+            reads=("order", "splats2d", "colors2d", "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
+            writes=("fragments", "d_splats2d"),
+            spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest},
+            slots={**slots, **({"quads": QUADS["plain"].slot} if rows.reduction.quads else {}), "state": rows.state_format.packing, "turn": f"fragments/turn_{_lanes(rows)}.glsl"},
+        )
+        return [*self.lists.passes(), begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(walk, self.scores)]
+
+    def allocate(self, device: Device) -> dict[str, Buffer | Image]:
+        across, down = self._blocks
+        return {"blocks": Buffer(device, 16 * self.segments * across * down * -(-self.rows.block.pixels * self.rows.state_format.packed // 16), "blocks")}
+
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
+        """d_image, the forward draw's target or layers, the lists -> d_splats2d."""
+        across, down = self._blocks
+        recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
+        recorder.run(run[f"draw backward{score}"], threads=(across, down * self.segments))
+
+
+def _lanes(rows: Rows) -> str:
+    """Whether lanes of a subgroup work together, which they do where sums are taken over them."""
+    return "together" if rows.reduction.needs else "alone"

@@ -1,0 +1,97 @@
+"""Fragments that a draw lists in any order give the gradients of fragments that wait for each other."""
+
+import numpy as np
+import pytest
+
+from hardsplat.api import Renderer
+from hardsplat.errors import UserError
+from hardsplat.raster import hardware, listed
+from hardsplat.variants.blocks import BLOCKS
+from hardsplat.variants.formats import FORMATS
+from tests.drawing import PARAMETERS, compare, gaussians_of
+from tests.goldens import random_scene, relative_l2
+from tests.test_hardware import TOLERANCE, in_range
+
+SIZE = (61, 47)  # no multiple of a block
+NONE = 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_lists_agree_with_the_oracle(device, format):
+    seed = 5
+    scene = in_range(random_scene(seed, 300, *SIZE, 1, overlap=12))
+    image_limit, gradient_limit = TOLERANCE[format]
+    for block, segments in (("2x2", 1), ("2x2", 4), ("1x1", 3)):
+        with Renderer(device, format=format, ordering="lists", block=block, segments=segments) as renderer:
+            image, gradients = compare(renderer, scene)
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{block}, {segments} segments, seed {seed}: {image}, {gradients}"
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_splats_of_all_sizes(device, block):
+    for options in (dict(n=30, overlap=150), dict(n=60, anisotropy=200), dict(n=400, overlap=0.5), dict(n=1, overlap=2)):
+        with Renderer(device, format="float32", ordering="lists", block=block, segments=2) as renderer:
+            image, gradients = compare(renderer, random_scene(5, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))
+        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{block}, {options}: {image}, {gradients}"
+
+
+def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
+    """The fragments of each list, the one that came last first."""
+    chains = []
+    for at in lists[:, 0].tolist():
+        chain = []
+        while at != NONE:
+            chain.append(at)
+            at = int(fragments[at, 1])
+        chains.append(chain)
+    return chains
+
+
+@pytest.mark.parametrize("arrival", ["reversed", "shuffled"])
+def test_fragments_may_come_in_any_order(device, arrival):
+    seed = 7
+    rng = np.random.default_rng(seed)
+    scene = random_scene(seed, 400, *SIZE, 0, overlap=40)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, format="float32", ordering="lists", segments=2) as renderer:
+        renderer.forward(gaussians, camera)
+        wanted = renderer.backward(scene["weight"])
+        renderer.forward(gaussians, camera)
+        used = int(renderer.parameters.counts["pairs_wanted"])
+        lists = renderer.resources["fragment_lists"].download(np.uint32).reshape(-1, 2)
+        fragments = renderer.resources["fragments"].download(np.uint32, 2 * used).reshape(-1, 2)
+        chains = chained(lists, fragments)
+        assert sorted(at for chain in chains for at in chain) == list(range(used)) and max(map(len, chains)) > 20
+        for number, chain in enumerate(chains):
+            chain = chain[::-1] if arrival == "reversed" else rng.permutation(chain).tolist()
+            for at, behind in zip(chain, [*chain[1:], NONE]):
+                fragments[at, 1] = behind
+            lists[number, 0] = chain[0] if chain else NONE
+        renderer.resources["fragment_lists"].upload(lists)
+        renderer.resources["fragments"].upload(fragments)
+        found = renderer.backward(scene["weight"])
+    for name in PARAMETERS:  # the same sums in another order
+        assert relative_l2(found[name], wanted[name]) < 1e-5, (name, seed)
+
+
+def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch):
+    scene = random_scene(3, 300, *SIZE, 0, overlap=60)
+    gaussians, camera = gaussians_of(scene)
+    monkeypatch.setattr(listed, "FIRST_ROOM", 1)
+    with Renderer(device, format="float32", ordering="lists") as renderer:
+        _, gradients = compare(renderer, scene)  # forward() makes room
+        assert renderer.raster.room >= int(renderer.parameters.counts["pairs_wanted"]) > 5_000
+        assert max(gradients.values()) <= 1e-3, gradients
+    monkeypatch.setattr(hardware.HardwareRasterizer, "make_room", lambda self, wanted=None: False)
+    with Renderer(device, format="float32", ordering="lists") as renderer:
+        renderer.forward(gaussians, camera)
+        cut = renderer.backward(scene["weight"])
+        assert 0 < renderer.raster.room < int(renderer.parameters.counts["pairs_wanted"])
+    assert all(np.isfinite(cut[name]).all() and np.abs(cut[name]).max() > 0 for name in PARAMETERS)
+
+
+def test_what_lists_do_not_go_with(device):
+    with pytest.raises(UserError, match="--blending programmable: --ordering lists lets no fragment wait for another; use --blending fixed"):
+        Renderer(device, ordering="lists", blending="programmable")
+    with pytest.raises(UserError, match="--cells 64: --ordering lists lets no fragment wait for another; use --cells none"):
+        Renderer(device, ordering="lists", shape="box", cells="64")
