@@ -252,7 +252,7 @@ class Densifying:
     overfit_check: int = option(
         3_750, "budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are", unit="steps", scales=300
     )
-    overfit_gap: float = option(3.0, "budget: by so much the others must show better than those for opacities to be regularized from there on", unit="dB", max=100)
+    overfit_gap: float = option(3.0, "budget: by so much the others' median must be above that of those for opacities to be regularized from there on", unit="dB", max=100)
     overfit_opacity_reg: float = option(0.01, "budget: weight of the mean opacity in the loss where photographs are learnt by heart", max=1e6)
     overfit_epochs: int = option(120, "budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never", unit="steps")
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)

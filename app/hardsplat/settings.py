@@ -377,7 +377,7 @@ class TrainSettings(TypedDict, total=False):
     """budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are (default: 3750 steps)"""
 
     overfit_gap: float
-    """budget: by so much the others must show better than those for opacities to be regularized from there on (default: 3.0 dB)"""
+    """budget: by so much the others' median must be above that of those for opacities to be regularized from there on (default: 3.0 dB)"""
 
     overfit_opacity_reg: float
     """budget: weight of the mean opacity in the loss where photographs are learnt by heart (default: 0.01)"""

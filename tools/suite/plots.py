@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.report.charts import MARKERS, figure, legend, line, save
+from hardsplat.report.charts import MARKERS, figure, legend, line, plain_numbers, save
 from tools.suite.plan import Anchor
 
 
@@ -31,6 +31,7 @@ def over_seconds(results: Sequence[dict], anchors: dict[str, list[Anchor]], path
         for i, anchor in enumerate(anchors.get(scene, [])):
             axes.plot(*zip(*anchor.points), label=anchor.name, color="#e8891c", linestyle=("-", "--", ":")[i % 3], marker=MARKERS[-1 - i], markersize=5)
         axes.set_xscale("log")
+        plain_numbers(axes.xaxis)
         axes.set_title(scene)
         axes.set_xlabel("seconds of training")
         axes.set_ylabel("held-out PSNR, dB")

@@ -47,10 +47,14 @@ def _spread(views: int, offset: float) -> list[int]:
 
 
 def judged(config: TrainConfig, step: int, apart: list[float], others: list[float]) -> dict:
-    """What the run writes down. apart, others: PSNR of views, dB."""
-    gap = float(np.mean(others) - np.mean(apart))
+    """What the run writes down. apart, others: PSNR of views, dB.
+
+    Medians are compared: one bad photograph, such as one with a splat in front of its camera, must not decide.
+    """
+    apart_db, others_db = float(np.median(apart)), float(np.median(others))
+    gap = others_db - apart_db
     share = min(max((gap - config.overfit_gap) / RAMP + 0.5, 0.0), 1.0)
-    return {"step": step, "psnr_apart": float(np.mean(apart)), "psnr_others": float(np.mean(others)), "regularized": share > 0, "share": share, "psnrs": [apart, others]}
+    return {"step": step, "psnr_apart": apart_db, "psnr_others": others_db, "regularized": share > 0, "share": share, "psnrs": [apart, others]}
 
 
 def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
@@ -72,7 +76,7 @@ def look(run: Run) -> None:
     session.drain()
     psnrs = run.measurements.psnr([train[i] for i in (*session.apart, *others)])
     run.log.overfit = found = judged(run.config, session.step, psnrs[: len(session.apart)], psnrs[len(session.apart) :])
-    what = f"photographs set apart show {found['psnr_apart']:.1f} dB, others {found['psnr_others']:.1f}"
+    what = f"photographs set apart show {found['psnr_apart']:.1f} dB in the median, others {found['psnr_others']:.1f}"
     log.info("step %d: %s", session.step, what)
     if found["regularized"]:
         if found.get("share", 1.0) >= 0.5:
