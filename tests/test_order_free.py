@@ -10,9 +10,8 @@ from hardsplat.api import Renderer
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gpu.samples import sample_counts
-from hardsplat.raster import BACKENDS, fastest, hardware
+from hardsplat.raster import fastest, hardware
 from hardsplat.raster.orderfree import OrderFree
-from hardsplat.raster.rows import HardwareOptions
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.estimates import ESTIMATES

@@ -157,8 +157,7 @@ class Learning:
     )
     gradient: str = option(
         "auto",
-        "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are "
-        "in configs/stochastic.toml; auto: analytic",
+        "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic",
         choices=("auto", *GRADIENTS),
     )
     gradient_estimate: str = option(

@@ -106,7 +106,7 @@ class TrainSettings(TypedDict, total=False):
     blending: Literal["auto", "fixed", "programmable"]
     """forward pass: by the blending unit or in the shader; auto: the first that runs here (default: auto)"""
 
-    ordering: Literal["auto", "interlock", "raster_order"]
+    ordering: Literal["auto", "interlock", "raster_order", "lists"]
     """what keeps overlapping fragments in order; auto: the fastest here (default: auto)"""
 
     reduction: Literal["auto", "hybrid", "ballot", "partitioned", "scatter", "quad", "hybrid_lanes", "subgroup", "atomic"]
@@ -212,7 +212,7 @@ class TrainSettings(TypedDict, total=False):
     """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
 
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
-    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
+    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
 
     gradient_estimate: Literal["auto", "weights", "pairs", "between"]
     """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
@@ -504,7 +504,7 @@ class RasterizerOptions(TypedDict, total=False):
     hybrid_threshold: int
     """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
 
-    ordering: Literal["auto", "interlock", "raster_order"]
+    ordering: Literal["auto", "interlock", "raster_order", "lists"]
     """what keeps overlapping fragments in order; auto: the fastest here (default: auto)"""
 
     atomics: Literal["auto", "native", "cas"]
@@ -532,7 +532,7 @@ class RasterizerOptions(TypedDict, total=False):
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
 
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
-    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic, or order-free where the hardware rasterizer finds no order of fragments (default: auto)"""
+    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
 
     gradient_estimate: Literal["auto", "weights", "pairs", "between"]
     """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""

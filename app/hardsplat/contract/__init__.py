@@ -55,9 +55,8 @@ __all__ = [
     "layout",
 ]
 
-SUBSYSTEMS: dict[str, Subsystem] = {
-    s.name: s for s in (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, CELLS, FRAGMENTS, SAMPLES, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)
-}
+_SCENES = (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, CELLS, FRAGMENTS, SAMPLES, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
+SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)}
 CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
 FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}
 STRUCTS: dict[str, tuple[Field, ...]] = {name: fields for s in SUBSYSTEMS.values() for name, fields in s.structs.items()}

@@ -50,7 +50,7 @@ class FragmentLists:
         """The drawn image, order, splats2d -> fragment_lists, fragments."""
         rows, block, (across, down) = self.rows, self.rows.block, self.blocks
         begin = ComputePass(
-            "fragments begin",
+            "list begin",
             "fragments/begin.comp",
             reads=("counts", "layers", "frame"),
             writes=("counts", "fragment_lists"),
@@ -58,7 +58,7 @@ class FragmentLists:
             bind=rows.layers_bound(self.segments),
         )
         unfinished = DrawPass(
-            name="fragments unfinished",
+            name="list unfinished",
             vertex="draw/canvas.vert",
             fragment="fragments/unfinished.frag",
             reads=("fragment_lists",),
@@ -68,7 +68,7 @@ class FragmentLists:
         )
         append = DrawPass(
             **outline(rows.shape),
-            name="fragments",
+            name="list fragments",
             fragment="fragments/append.frag",
             reads=("counts", "splats2d", "colors2d", "order", "fragment_lists", "unfinished"),
             writes=("counts", "fragment_lists", "fragments"),
@@ -81,9 +81,9 @@ class FragmentLists:
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         across, down = self.blocks
         tall = (across, down * self.segments)
-        recorder.run(run["fragments begin"], threads=(across, down))
-        recorder.run(run["fragments unfinished"], threads=(3,), extent=tall)
-        recorder.run(run["fragments"], indirect="draw", extent=tall)
+        recorder.run(run["list begin"], threads=(across, down))
+        recorder.run(run["list unfinished"], threads=(3,), extent=tall)
+        recorder.run(run["list fragments"], indirect="draw", extent=tall)
 
     def allocate(self, device: Device, capacity: int, room: int) -> dict[str, Buffer | Image]:
         """For `room` fragments. Raises OutOfMemory with nothing allocated."""

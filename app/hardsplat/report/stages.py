@@ -8,7 +8,7 @@ STAGES = {  # stage -> beginnings of the names of its passes
     "tiles": ("tile ",),
     "forward draw": ("begin forward", "draw "),
     "loss": ("loss ",),
-    "backward draw": ("begin backward", "draw backward "),
+    "backward draw": ("cell ", "list ", "begin backward", "draw backward "),
     "project backward": ("project backward ",),
     "optimizer": ("adam ",),
 }

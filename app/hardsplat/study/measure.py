@@ -36,7 +36,7 @@ from hardsplat.train.schedule import adam_settings
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.reductions import REDUCTIONS
 
-DRAWS = {"draw": "forward draw", "draw backward": "backward draw"}  # pass whose fragments are counted -> its stage
+DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "backward draw"}  # pass whose fragments are counted -> its stage
 GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 # Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a model or a view, and raises them only after a while of work.

@@ -52,7 +52,7 @@ class Layout:
 
 def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
     """With a row for each of those left to `auto`: the first that runs, since only the forward draw counts here."""
-    first = Rows.first(device, options, backward=False).names
+    first = Rows.first(device, options).names
     rows: dict[str, Any] = {knob: first[knob] for knob in TIMED}
     return replace(options, **rows)
 
