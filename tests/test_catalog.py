@@ -180,7 +180,8 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
     for options in every("format", "state_format", "ordering", "block"):
         draws(device, HardwareOptions(**options), parameters)
     for options, segments in itertools.product(every("format", "blending", "ordering"), (1, 3)):
-        if BLENDINGS[options["blending"]].ordered and (FORMATS[options["format"]].blends_only or ORDERINGS[options["ordering"]].listed):
+        blending = BLENDINGS[options["blending"]]
+        if (FORMATS[options["format"]].blends_only and blending.ordered) or not blending.goes_with(ORDERINGS[options["ordering"]]):
             continue  # refused
         if options["format"] != "unorm8":
             draws(device, HardwareOptions(**options, segments=segments, stochastic=stochastic[-1]), parameters)

@@ -93,7 +93,7 @@ def passes() -> Iterator[ComputePass | DrawPass]:
 
 def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass | DrawPass]:
     """Draws, by what they depend on: those forward by format, blending, ordering and picture, those backward by all rows, and whatever stands before the fragments by shape."""
-    forward = [(f, b, o) for f, b, o in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values()) if not (b.ordered and o.listed)]
+    forward = [(f, b, o) for f, b, o in itertools.product(FORMATS.values(), BLENDINGS.values(), ORDERINGS.values()) if b.goes_with(o)]
     backward = list(itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), BLOCKS.values()))
     for (format, blending, ordering), (reduction, atomics, quads, block) in itertools.product(forward, backward):
         rows = hardware.Rows(format, format, blending, reduction, ordering, atomics, quads, block)

@@ -208,7 +208,7 @@ def _row(capabilities, name: str, rows, flag: str | None, runnable: list[str]) -
     if missing := capabilities.missing(row.needs):
         instead = (f"use {flag} {runnable[0]}" if flag else f"{runnable[0]} is used") if runnable else "nothing stands in for it here"
         return f"does not run: lacks {', '.join(dict.fromkeys(missing))}; {instead}"
-    if getattr(row, "ordered", False) and all(each.listed or capabilities.missing(each.needs) for each in ORDERINGS.values()):
+    if getattr(row, "ordered", False) and not row.listed and all(each.listed or capabilities.missing(each.needs) for each in ORDERINGS.values()):
         return f"does not run: no fragment waits for another here, see --ordering; use {flag} {next(n for n, r in rows.items() if not r.ordered)}"
     if missing := capabilities.missing(getattr(row, "blend_needs", ())):
         return f"runs with --blending programmable only: lacks {', '.join(missing)}"

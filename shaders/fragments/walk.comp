@@ -12,6 +12,7 @@
 #include <turn>
 layout(local_size_x = 8, local_size_y = 8) in;
 layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold
+layout(constant_id = 9) const bool SORTED = false;  // the lists are in order already
 layout(constant_id = 8) const uint SEGMENTS = 1u;
 layout(constant_id = 12) const uint BLOCKS_Y = 1u;  // blocks in a column of the canvas of one depth segment
 SAMPLED_d_image
@@ -22,36 +23,14 @@ BUFFER_blocks(readonly)
 BUFFER_fragment_lists(readonly)
 BUFFER_fragments(restrict)
 #include "draw/block.glsl"
-
-// The first of a list's fragments once they are in order. The draw began with the nearest splat and the list with the fragment that came last, so most
-// fragments go in front of all before them; one that came out of turn is put where it belongs.
-uint sorted(uint at) {
-    uint front = NO_FRAGMENT, front_rank = NO_FRAGMENT;
-    while (at != NO_FRAGMENT) {
-        uint rank = fragments[at].rank, next = fragments[at].next;
-        if (rank < front_rank) {
-            fragments[at].next = front;
-            front = at;
-            front_rank = rank;
-        } else {
-            uint before = front, behind = fragments[front].next;
-            while (behind != NO_FRAGMENT && fragments[behind].rank < rank) {
-                before = behind;
-                behind = fragments[behind].next;
-            }
-            fragments[at].next = behind;
-            fragments[before].next = at;
-        }
-        at = next;
-    }
-    return front;
-}
+#include "fragments/sorted.glsl"
 
 void main() {
     uvec2 at = gl_GlobalInvocationID.xy;
     bool inside = at.x < BLOCKS_X && at.y < BLOCKS_Y * SEGMENTS;
     ivec2 corner = ivec2(at.x, at.y % BLOCKS_Y) * ivec2(BLOCK_W, BLOCK_H), size = textureSize(d_image, 0);
-    uint node = inside ? sorted(fragment_lists[at.y * BLOCKS_X + at.x].first) : NO_FRAGMENT;
+    uint node = inside ? fragment_lists[at.y * BLOCKS_X + at.x].first : NO_FRAGMENT;
+    if (!SORTED) node = sorted(node);
     bool empty = node == NO_FRAGMENT;
 
     vec4 loss[PIXELS];  // dL/dpixel; a: its product with the finished pixel
@@ -78,6 +57,7 @@ void main() {
             Splat2D s = splats2d[splat];
             vec4 color = min(colors2d[splat], vec4(vec3(LARGEST), 1.0));
             vec2 d = s.mean - vec2(corner) - 0.5;
+            bool open = false;
             for (uint i = 0u; i < PIXELS; ++i) {
                 vec2 from = d - vec2(pixel_of(i));
                 float unclamped = color.a * gaussian(from, s.conic), alpha = min(unclamped, ALPHA_MAX);
@@ -88,9 +68,10 @@ void main() {
                 D[i] -= T[i] * alpha * k;
                 T[i] *= 1.0 - alpha;
             }
+            for (uint i = 0u; i < PIXELS; ++i) open = open || T[i] >= T_MIN;
             node = fragments[node].next;
             own = NO_FRAGMENT;
-            if (node != NO_FRAGMENT) own = fragments[node].rank;
+            if (open && node != NO_FRAGMENT) own = fragments[node].rank;
         }
         reduce_gradients(splat, contributes, numbers_of(moments));
     }

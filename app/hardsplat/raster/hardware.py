@@ -25,7 +25,7 @@ from hardsplat.raster.between import Between
 from hardsplat.raster.blocked import Lists
 from hardsplat.raster.choose import choose
 from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
-from hardsplat.raster.listed import Listed
+from hardsplat.raster.listed import FragmentLists, Listed
 from hardsplat.raster.ordered import Ordered
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.parameters import Parameters, pairs_wanted
@@ -113,7 +113,8 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = canvas_of(rows, width, height, segments)
-    forward = forward_passes(rows, canvas, PICTURES[picture])
+    listed = FragmentLists(rows, width, height, segments).passes if rows.blending.listed else None
+    forward = listed(PICTURES[picture]) if listed else forward_passes(rows, canvas, PICTURES[picture])
     if picture == "image":
         forward = for_images(around, forward)
     backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
@@ -168,7 +169,7 @@ class HardwareRasterizer:
         self.projection, self.rows, _, _, threshold, self.segments = self._passes
         self._backward = backward_of(self.rows, width, height, self.segments, threshold)
         self._parameters, self._capacity = parameters, parameters.capacity
-        self.lists = self._backward.lists if self.projection.differentiates and self.projection.sink else None
+        self.lists = self._backward.lists if self.rows.blending.listed or (self.projection.differentiates and self.projection.sink) else None
         self.room = 0 if self.lists is None else min(self.lists.first_room(parameters.capacity), self.lists.most(device, parameters.capacity))
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
@@ -192,11 +193,11 @@ class HardwareRasterizer:
         tall = (self.width, self.height * self.segments)
         if rows.layered(self.segments):
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
+        if self.lists:
+            own |= self.lists.allocate(device, capacity, self.room)
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
-        if self.lists:
-            own |= self.lists.allocate(device, capacity, self.room)
         if self.projection.sink and self.projection.sink.stores:  # in training it is the loss's
             own["d_image"] = Image(device, *size, FORMATS["float32"].vk, np.float32, "d_image")
 
@@ -210,11 +211,14 @@ class HardwareRasterizer:
 
     def _record_lists(self, recorder: Recorder) -> None:
         """The drawn image, order -> the lists that the way back goes by."""
-        if self.lists:
+        if self.lists and not self.rows.blending.listed:
             self.lists.record(recorder, self.pipelines)
 
     def _record_draw(self, recorder: Recorder, run: Mapping[str, Pipeline], image: str = "") -> None:
         """order -> the target of an image of the projection."""
+        if self.rows.blending.listed and self.lists:
+            self.lists.record(recorder, run)
+            return
         if "begin forward" in run:
             recorder.run(run[f"begin forward{image}"], threads=(self.width, self.height))
         recorder.run(run[f"draw{image}"], indirect="draw", extent=(self.width, self.height * self.segments))

@@ -1,14 +1,14 @@
 """Exact gradients by fragments in any order: a draw lists them by block of pixels, and a compute pass sorts the lists and goes through them.
 
 The A-buffer: Carpenter, "The A-buffer, an antialiased hidden surface method" (SIGGRAPH 1984); lists that a draw links by atomics: Yang et al., "Real-time concurrent
-linked list construction on the GPU" (EGSR 2010). The image is blended as ever. Its depth segments say which blocks are finished, so that their fragments are rejected,
-and where D and T of a segment begin (shaders/draw/backward_blocks.frag).
+linked list construction on the GPU" (EGSR 2010). An image that was blended in depth segments says which blocks are finished, so that their fragments are rejected, and
+where D and T of a segment begin (shaders/draw/backward_blocks.frag). With `--blending lists` there is no blended image: the lists have all fragments, and make it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hardsplat import contract
 from hardsplat.gpu.context import Device
@@ -22,6 +22,7 @@ from hardsplat.raster.draws import begin_blocks, blocks_of, canvas_of, outline, 
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.rows import Rows
 from hardsplat.raster.sinks import SCORES
+from hardsplat.variants.pictures import PICTURES, Picture
 from hardsplat.variants.quads import QUADS
 
 FIRST_ROOM = 64  # fragments that a block has room for, before frames say how many there are
@@ -46,9 +47,33 @@ class FragmentLists:
         (across, down), block = self.blocks, self.rows.block
         return {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across, "BLOCKS_Y": down}
 
-    def passes(self) -> list[ComputePass | DrawPass]:
-        """The drawn image, order, splats2d -> fragment_lists, fragments."""
+    @property
+    def blends(self) -> bool:
+        """Whether the image is made of the lists; else it is there before them, and says which blocks are finished."""
+        return self.rows.blending.listed
+
+    def passes(self, picture: Picture = PICTURES["image"]) -> list[ComputePass | DrawPass]:
+        """order, splats2d, and the drawn image or what is to become it -> fragment_lists, fragments."""
         rows, block, (across, down) = self.rows, self.rows.block, self.blocks
+        append = DrawPass(
+            **outline(rows.shape),
+            name="list fragments",
+            fragment="fragments/append.frag",
+            reads=("counts", "splats2d", "colors2d", "order", "fragment_lists"),
+            writes=("counts", "fragment_lists", "fragments"),
+            spec={**canvas_of(rows, across * block.width, down * block.height, self.segments), **self.spec, "WIDTH": self.width, "HEIGHT": self.height, "RANKED": True},
+            slots={"claim": f"fragments/claim_{_lanes(rows)}.glsl"},
+        )
+        if self.blends:
+            blend = ComputePass(
+                "draw",
+                rows.blending.fragment,
+                reads=("order", "splats2d", "colors2d", "fragment_lists", "fragments"),
+                writes=("fragment_lists", "fragments", "target"),
+                spec={**self.spec, "LARGEST": rows.format.largest},
+                slots={"alpha": picture.alpha},
+            )
+            return [ComputePass("list begin", "fragments/clear.comp", ("counts",), ("counts", "fragment_lists"), self.spec), append, blend]
         begin = ComputePass(
             "list begin",
             "fragments/begin.comp",
@@ -66,30 +91,24 @@ class FragmentLists:
             depth=DepthTest("unfinished", "less or equal", clear=1.0),
             spec={**self.spec, "LEAST": rows.least_transmittance},
         )
-        append = DrawPass(
-            **outline(rows.shape),
-            name="list fragments",
-            fragment="fragments/append.frag",
-            reads=("counts", "splats2d", "colors2d", "order", "fragment_lists", "unfinished"),
-            writes=("counts", "fragment_lists", "fragments"),
-            depth=DepthTest("unfinished", "less", writes=False),
-            spec={**canvas_of(rows, across * block.width, down * block.height, self.segments), **self.spec, "WIDTH": self.width, "HEIGHT": self.height, "RANKED": True},
-            slots={"claim": f"fragments/claim_{_lanes(rows)}.glsl"},
-        )
-        return [begin, unfinished, append]
+        return [begin, unfinished, replace(append, reads=(*append.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False))]
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         across, down = self.blocks
         tall = (across, down * self.segments)
         recorder.run(run["list begin"], threads=(across, down))
-        recorder.run(run["list unfinished"], threads=(3,), extent=tall)
+        if not self.blends:
+            recorder.run(run["list unfinished"], threads=(3,), extent=tall)
         recorder.run(run["list fragments"], indirect="draw", extent=tall)
+        if self.blends:
+            recorder.run(run["draw"], threads=(across, down))
 
     def allocate(self, device: Device, capacity: int, room: int) -> dict[str, Buffer | Image]:
         """For `room` fragments. Raises OutOfMemory with nothing allocated."""
         across, down = self.blocks
         lists = {"fragment_lists": self.segments * across * down * contract.itemsize("fragment_lists")}
-        return with_unfinished(device, allocate_all(device, lists | self.pair_bytes(room)), across, down * self.segments)
+        buffers = allocate_all(device, lists | self.pair_bytes(room))
+        return buffers if self.blends else with_unfinished(device, buffers, across, down * self.segments)
 
     def first_room(self, capacity: int) -> int:
         across, down = self.blocks
@@ -125,10 +144,10 @@ class Listed(Blocked):
             "fragments/walk.comp",
             reads=("order", "splats2d", "colors2d", "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
             writes=("fragments", "d_splats2d"),
-            spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest},
+            spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest, "SORTED": self.lists.blends},
             slots={**slots, **({"quads": QUADS["plain"].slot} if rows.reduction.quads else {}), "state": rows.state_format.packing, "turn": f"fragments/turn_{_lanes(rows)}.glsl"},
         )
-        return [*self.lists.passes(), begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(walk, self.scores)]
+        return [*([] if self.lists.blends else self.lists.passes()), begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(walk, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         across, down = self._blocks

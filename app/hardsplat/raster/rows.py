@@ -91,7 +91,7 @@ class Rows:
     @property
     def target(self) -> Format:
         """The format of finished images."""
-        return FORMATS[self.format.resolved] if self.format.resolved and not self.blending.ordered else self.format
+        return FORMATS[self.format.resolved] if self.format.resolved and (self.blending.listed or not self.blending.ordered) else self.format
 
     @classmethod
     def first(cls, device: Device, options: HardwareOptions) -> Rows:
@@ -106,13 +106,16 @@ class Rows:
         format = row("format", "target format", FORMATS, options.format)
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        ordering = row("ordering", "ordering of fragments", ORDERINGS, options.ordering)
-        in_shader = options.blending in BLENDINGS and BLENDINGS[options.blending].ordered
-        if format.blends_only and in_shader:
+        wanted = BLENDINGS.get(options.blending)
+        if format.blends_only and wanted and wanted.ordered:
             raise UserError(f"--format {names['format']}: its colours are for the blending unit; use --blending fixed, or --format float16")
-        if ordering.listed and in_shader:
-            raise UserError(f"--blending {options.blending}: --ordering {names['ordering']} lets no fragment wait for another; use --blending fixed")
-        if format.blends_only or ordering.listed:
+        orderings = {name: each for name, each in ORDERINGS.items() if each.listed or not (wanted and wanted.listed)}
+        if options.ordering in ORDERINGS and options.ordering not in orderings:
+            raise UserError(f"--blending {options.blending} goes with --ordering {' or '.join(orderings)}, not with {options.ordering}")
+        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
+        if wanted and not wanted.goes_with(ordering):
+            raise UserError(f"--blending {options.blending}: --ordering {names['ordering']} lets no fragment wait for another; use --blending fixed or lists")
+        if format.blends_only or (ordering.listed and not wanted):
             blendings = {name: each for name, each in blendings.items() if not each.ordered}
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
@@ -141,6 +144,7 @@ class Rows:
 
 def stochastic_rows(device: Device, options: HardwareOptions, wanted: str, forward: Rows) -> Rows:
     """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
+    _check_exact(options, forward)
     if np.dtype(FORMATS[options.format].texel).itemsize == 1:
         raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
     gather = resolve(device, "gather of differences", GATHERS, wanted, "--gather")
@@ -151,6 +155,7 @@ def stochastic_rows(device: Device, options: HardwareOptions, wanted: str, forwa
 
 def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
     """Those of a forward pass alone, and of a backward pass whose draws need no order."""
+    _check_exact(options, forward)
     estimate = ESTIMATES["weights"] if options.gradient_estimate == "auto" else resolve(device, "estimate", ESTIMATES, options.gradient_estimate, "--gradient-estimate")
     block = resolve(device, "block of pixels", BLOCKS, estimate.block if options.block == "auto" else options.block, "--block")
     names: dict[str, str | int] = {"block": name_of(BLOCKS, block), "gradient": "order-free", "gradient_estimate": name_of(ESTIMATES, estimate)}
@@ -169,6 +174,11 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
         names |= {"gradient_draws": options.gradient_draws, "gradient_samples": str(samples)}
     names = _used(forward) | names
     return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, least_weight=options.least_weight, names=names)
+
+
+def _check_exact(options: HardwareOptions, forward: Rows) -> None:
+    if forward.blending.listed:
+        raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient {options.gradient} out, or use --blending fixed")
 
 
 def _multisamples(device: Device, options: HardwareOptions, block: Block) -> int:
