@@ -1,5 +1,7 @@
 """Fragments that a draw lists in any order give the gradients of fragments that wait for each other."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -21,18 +23,30 @@ def test_lists_agree_with_the_oracle(device, format):
     seed = 5
     scene = in_range(random_scene(seed, 300, *SIZE, 1, overlap=12))
     image_limit, gradient_limit = TOLERANCE[format]
-    for block, segments in (("2x2", 1), ("2x2", 4), ("1x1", 3)):
-        with Renderer(device, format=format, ordering="lists", block=block, segments=segments) as renderer:
+    for options in (dict(segments=1), dict(segments=4), dict(segments=3, block="1x1"), dict(reduction="atomic")):
+        with Renderer(device, format=format, ordering="lists", **options) as renderer:
             image, gradients = compare(renderer, scene)
-        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{block}, {segments} segments, seed {seed}: {image}, {gradients}"
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{options}, seed {seed}: {image}, {gradients}"
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_splats_of_all_sizes(device, block):
+@pytest.mark.parametrize("format", [name for name, row in FORMATS.items() if not row.blends_only])
+def test_images_from_lists_agree_with_the_oracle(device, format):
+    """Nothing is blended in the format, so float16 has the errors of float32, and the others that of one rounding."""
+    seed = 5
+    scene = in_range(random_scene(seed, 300, *SIZE, 1, overlap=12))
+    image_limit, gradient_limit = TOLERANCE["float32" if FORMATS[format].resolved else format]
+    for options in (dict(), dict(block="1x1"), dict(reduction="atomic")):
+        with Renderer(device, format=format, blending="lists", **options) as renderer:
+            image, gradients = compare(renderer, scene)
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{options}, seed {seed}: {image}, {gradients}"
+
+
+@pytest.mark.parametrize("block, blending", [*itertools.product(BLOCKS, ("fixed", "lists"))])
+def test_splats_of_all_sizes(device, block, blending):
     for options in (dict(n=30, overlap=150), dict(n=60, anisotropy=200), dict(n=400, overlap=0.5), dict(n=1, overlap=2)):
-        with Renderer(device, format="float32", ordering="lists", block=block, segments=2) as renderer:
+        with Renderer(device, format="float32", ordering="lists", blending=blending, block=block, segments=2) as renderer:
             image, gradients = compare(renderer, random_scene(5, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))
-        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{block}, {options}: {image}, {gradients}"
+        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{block}, {blending}, {options}: {image}, {gradients}"
 
 
 def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
@@ -49,6 +63,7 @@ def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
 
 @pytest.mark.parametrize("arrival", ["reversed", "shuffled"])
 def test_fragments_may_come_in_any_order(device, arrival):
+    """The lists are linked anew before they are put in order."""
     seed = 7
     rng = np.random.default_rng(seed)
     scene = random_scene(seed, 400, *SIZE, 0, overlap=40)
@@ -78,10 +93,11 @@ def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch)
     scene = random_scene(3, 300, *SIZE, 0, overlap=60)
     gaussians, camera = gaussians_of(scene)
     monkeypatch.setattr(listed, "FIRST_ROOM", 1)
-    with Renderer(device, format="float32", ordering="lists") as renderer:
-        _, gradients = compare(renderer, scene)  # forward() makes room
-        assert renderer.raster.room >= int(renderer.parameters.counts["pairs_wanted"]) > 5_000
-        assert max(gradients.values()) <= 1e-3, gradients
+    for blending in ("fixed", "lists"):
+        with Renderer(device, format="float32", ordering="lists", blending=blending) as renderer:
+            image, gradients = compare(renderer, scene)  # forward() makes room
+            assert renderer.raster.room >= int(renderer.parameters.counts["pairs_wanted"]) > 5_000
+            assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (blending, gradients)
     monkeypatch.setattr(hardware.HardwareRasterizer, "make_room", lambda self, wanted=None: False)
     with Renderer(device, format="float32", ordering="lists") as renderer:
         renderer.forward(gaussians, camera)
@@ -91,7 +107,11 @@ def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch)
 
 
 def test_what_lists_do_not_go_with(device):
-    with pytest.raises(UserError, match="--blending programmable: --ordering lists lets no fragment wait for another; use --blending fixed"):
+    with pytest.raises(UserError, match="--blending programmable: --ordering lists lets no fragment wait for another; use --blending fixed or lists"):
         Renderer(device, ordering="lists", blending="programmable")
+    with pytest.raises(UserError, match="--blending lists goes with --ordering lists, not with interlock"):
+        Renderer(device, ordering="interlock", blending="lists")
+    with pytest.raises(UserError, match="--blending lists goes with exact gradients: leave --gradient order-free out, or use --blending fixed"):
+        Renderer(device, gradient="order-free", blending="lists")
     with pytest.raises(UserError, match="--cells 64: --ordering lists lets no fragment wait for another; use --cells none"):
         Renderer(device, ordering="lists", shape="box", cells="64")

@@ -156,7 +156,7 @@ def test_rows_that_differ_in_speed_alone_find_the_same(device, monkeypatch):
     assert max(relative_l2(found[name], wanted[name]) for name in PARAMETERS) < 1e-5, f"back to front, seed {seed}"
 
 
-@pytest.mark.parametrize("estimate", [name for name, row in ESTIMATES.items() if row.sampled])
+@pytest.mark.parametrize("estimate", ESTIMATES)
 def test_draws_are_averaged(device, estimate):
     """Two draws a step halve the variance of one."""
     scene = random_scene(5, 12, *SIZE, 0, overlap=5)
@@ -165,32 +165,16 @@ def test_draws_are_averaged(device, estimate):
         assert 0.35 < two[name].var(0).sum() / one[name].var(0).sum() < 0.68
 
 
-@pytest.mark.parametrize("block", BLOCKS)
-def test_between_borders_the_error_falls_with_segments(device, block):
-    """There is no noise, and no error where every splat has a segment of its own."""
-    seed = 5
-    scene = random_scene(seed, 400, 41, 31, 1, overlap=60, opacity=(0.05, 0.9))
-    wanted, errors = exact(scene), []
-    for segments in (1, 8, 64, 512):
-        found = estimates(device, scene, 2, gradient_estimate="between", block=block, segments=segments)
-        errors.append([relative_l2(found[name][0], wanted[name]) for name in PARAMETERS])
-        assert max(relative_l2(found[name][1], found[name][0]) for name in PARAMETERS) < 1e-5
-    errors = np.array(errors)
-    assert (errors[1:] < 0.8 * errors[:-1]).all() and errors[2].max() < 0.12 and errors[3].max() < 1e-3, f"seed {seed}: {errors.round(4)}"
-
-
 def test_what_weighs_little_is_left_out(device):
     seed = 5
     scene = random_scene(seed, 400, 41, 31, 1, overlap=60, opacity=(0.1, 0.9))
-    found = {least: estimates(device, scene, 1, gradient_estimate="between", segments=16, least_weight=least) for least in (0.0, 1e-9, 0.02)}
+    found = {least: estimates(device, scene, 1, segments=16, least_weight=least) for least in (0.0, 1e-9, 0.02)}
     for name in PARAMETERS:
         assert relative_l2(found[1e-9][name], found[0.0][name]) < 1e-5, f"{name}, seed {seed}"
         assert 0 < relative_l2(found[0.02][name], found[0.0][name]) < 0.1, f"{name}, seed {seed}"
 
 
 def test_options_that_do_not_run_are_said(device, monkeypatch):
-    with pytest.raises(UserError, match="--gradient-estimate between has no samples"):
-        Renderer(device, gradient="order-free", gradient_estimate="between", gradient_samples="2")
     with pytest.raises(UserError, match="--least-weight 0.01 is for order-free gradients"):
         Renderer(device, least_weight=0.01)
     most = max(sample_counts(device))

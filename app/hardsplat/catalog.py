@@ -16,7 +16,6 @@ from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
 from hardsplat.raster import hardware, tensors, tile_passes
-from hardsplat.raster.between import Between
 from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
@@ -100,6 +99,7 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
         yield from hardware.all_passes(analytic, rows, 1, 1, threshold=1, segments=2)
     for (format, blending, ordering), picture in itertools.product(forward, PICTURES):
         yield from hardware.all_passes(Perspective(1, None), replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1, picture)
+    rows = replace(rows, blending=BLENDINGS["fixed"], ordering=ORDERINGS["interlock"])
     for reduction, atomics, quads, gather in itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), GATHERS.values()):
         if reduction.any_number:
             yield from hardware.all_passes(perturbed, replace(rows, reduction=reduction, atomics=atomics, quads=quads, gather=gather), 1, 1, 1, 1)
@@ -108,9 +108,8 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
             yield from OrderFree(replace(rows, reduction=reduction, atomics=atomics, block=BLOCKS["1x1"], samples=samples), 1, 1, 1).passes()
     for format, reduction, atomics, quads in itertools.product(FORMATS.values(), REDUCTIONS.values(), ATOMICS.values(), QUADS.values()):
         yield from Weighed(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads, samples=1), 1, 1, 1, 1).passes()
-        yield from Between(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads), 1, 1, 1, 1).passes()
-    for shape, format, blending in itertools.product(SHAPES.values(), FORMATS.values(), BLENDINGS.values()):
-        yield from hardware.all_passes(analytic, replace(rows, shape=shape, format=format, blending=blending), 1, 1, 1, 1)
+    for shape, (format, blending, ordering) in itertools.product(SHAPES.values(), forward):
+        yield from hardware.all_passes(analytic, replace(rows, shape=shape, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1)
     for shape, cells in itertools.product((row for row in SHAPES.values() if row.upright), CELLS.values()):
         yield from hardware.all_passes(analytic, replace(rows, shape=shape, cells=cells), 1, 1, 1, 1)
 

@@ -100,7 +100,7 @@ class Rasterizing:
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves", choices=("same", *STATE_FORMATS))
     blending: str = variant(BLENDINGS, "forward pass: by the blending unit or in the shader", auto="the first that runs here")
-    ordering: str = variant(ORDERINGS, "what keeps overlapping fragments in order")
+    ordering: str = variant(ORDERINGS, "what brings overlapping fragments in order; lists: on every device")
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")
     hybrid_threshold: int = option(16, "contributing lanes of 32 from which a subgroup sum replaces quad sums", unit="lanes", min=1)
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
@@ -162,8 +162,7 @@ class Learning:
     )
     gradient_estimate: str = option(
         "auto",
-        "order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; "
-        "between: no samples, no noise, and an error that falls with --segments; auto: weights",
+        "order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights",
         choices=("auto", *ESTIMATES),
     )
     gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="2; pairs: as many as the device draws", choices=("auto", "1", "2", "4", "8"))

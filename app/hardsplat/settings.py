@@ -103,11 +103,11 @@ class TrainSettings(TypedDict, total=False):
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
     """per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
 
-    blending: Literal["auto", "fixed", "programmable"]
+    blending: Literal["auto", "fixed", "programmable", "lists"]
     """forward pass: by the blending unit or in the shader; auto: the first that runs here (default: auto)"""
 
     ordering: Literal["auto", "interlock", "raster_order", "lists"]
-    """what keeps overlapping fragments in order; auto: the fastest here (default: auto)"""
+    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here (default: auto)"""
 
     reduction: Literal["auto", "hybrid", "ballot", "partitioned", "scatter", "quad", "hybrid_lanes", "subgroup", "atomic"]
     """how fragments' gradients are summed before the atomics; auto: the fastest here (default: auto)"""
@@ -214,8 +214,8 @@ class TrainSettings(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
 
-    gradient_estimate: Literal["auto", "weights", "pairs", "between"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
+    gradient_estimate: Literal["auto", "weights", "pairs"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
 
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
     """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""
@@ -495,7 +495,7 @@ class RasterizerOptions(TypedDict, total=False):
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
     """per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
 
-    blending: Literal["auto", "fixed", "programmable"]
+    blending: Literal["auto", "fixed", "programmable", "lists"]
     """forward pass: by the blending unit or in the shader; auto: the first that runs here (default: auto)"""
 
     reduction: Literal["auto", "hybrid", "ballot", "partitioned", "scatter", "quad", "hybrid_lanes", "subgroup", "atomic"]
@@ -505,7 +505,7 @@ class RasterizerOptions(TypedDict, total=False):
     """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
 
     ordering: Literal["auto", "interlock", "raster_order", "lists"]
-    """what keeps overlapping fragments in order; auto: the fastest here (default: auto)"""
+    """what brings overlapping fragments in order; lists: on every device; auto: the fastest here (default: auto)"""
 
     atomics: Literal["auto", "native", "cas"]
     """how gradients are added to memory; auto: the fastest here (default: auto)"""
@@ -534,8 +534,8 @@ class RasterizerOptions(TypedDict, total=False):
     gradient: Literal["auto", "analytic", "order-free", "stochastic"]
     """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
 
-    gradient_estimate: Literal["auto", "weights", "pairs", "between"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; between: no samples, no noise, and an error that falls with --segments; auto: weights (default: auto)"""
+    gradient_estimate: Literal["auto", "weights", "pairs"]
+    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
 
     gradient_samples: Literal["auto", "1", "2", "4", "8"]
     """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""

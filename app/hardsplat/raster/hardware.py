@@ -21,7 +21,6 @@ from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
-from hardsplat.raster.between import Between
 from hardsplat.raster.blocked import Lists
 from hardsplat.raster.choose import choose
 from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
@@ -104,8 +103,6 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
     if rows.estimate:
         draws = int(rows.names.get("gradient_draws", 1))
-        if not rows.estimate.sampled:
-            return Between(rows, width, height, segments, threshold, scores)
         return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, draws, scores)
     return (Listed if rows.ordering.listed else Ordered)(rows, width, height, segments, threshold, scores)
 

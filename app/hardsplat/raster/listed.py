@@ -108,7 +108,7 @@ class FragmentLists:
         across, down = self.blocks
         lists = {"fragment_lists": self.segments * across * down * contract.itemsize("fragment_lists")}
         buffers = allocate_all(device, lists | self.pair_bytes(room))
-        return buffers if self.blends else with_unfinished(device, buffers, across, down * self.segments)
+        return {**buffers} if self.blends else with_unfinished(device, buffers, across, down * self.segments)
 
     def first_room(self, capacity: int) -> int:
         across, down = self.blocks

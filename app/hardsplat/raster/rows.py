@@ -159,8 +159,6 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
     estimate = ESTIMATES["weights"] if options.gradient_estimate == "auto" else resolve(device, "estimate", ESTIMATES, options.gradient_estimate, "--gradient-estimate")
     block = resolve(device, "block of pixels", BLOCKS, estimate.block if options.block == "auto" else options.block, "--block")
     names: dict[str, str | int] = {"block": name_of(BLOCKS, block), "gradient": "order-free", "gradient_estimate": name_of(ESTIMATES, estimate)}
-    if not estimate.sampled and (options.gradient_samples != "auto" or options.gradient_draws > 1):
-        raise UserError(f"--gradient-estimate {options.gradient_estimate} has no samples: leave --gradient-samples and --gradient-draws out")
     if estimate.multisampled:
         samples = _multisamples(device, options, block)
         rows = {name: row for name, row in REDUCTIONS.items() if not row.quads}  # of a pixel, whose neighbours are of other splats
@@ -170,8 +168,7 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
         reduction = forward.reduction
         names["state_format"] = forward.names["state_format"]
     names["reduction"] = name_of(REDUCTIONS, reduction)
-    if estimate.sampled:
-        names |= {"gradient_draws": options.gradient_draws, "gradient_samples": str(samples)}
+    names |= {"gradient_draws": options.gradient_draws, "gradient_samples": str(samples)}
     names = _used(forward) | names
     return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, least_weight=options.least_weight, names=names)
 

@@ -36,11 +36,6 @@ class Format:
         """The file that fills <seen> of order-free draws, packed like <state>."""
         return self.packing.replace("draw/state_", "samples/seen_")
 
-    @property
-    def known(self) -> str:
-        """The file that fills <known> of draws between the borders of depth segments, packed like <state>."""
-        return self.packing.replace("draw/state_", "samples/between_")
-
 
 _HALVES = "draw/state_float16.glsl"
 _UNORM16 = ("unorm16_images",)
