@@ -175,7 +175,8 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
 
 def _check_exact(options: HardwareOptions, forward: Rows) -> None:
     if forward.blending.listed:
-        raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient {options.gradient} out, or use --blending fixed")
+        gradient = "stochastic" if options.stochastic else options.gradient
+        raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient {gradient} out, or use --blending fixed")
 
 
 def _multisamples(device: Device, options: HardwareOptions, block: Block) -> int:
