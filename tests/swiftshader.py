@@ -43,6 +43,8 @@ def main() -> None:
         "blocks": exact(device, scene, block="2x2"),
         "segments": exact(device, scene, block="2x2", segments=3),
         "pixels": exact(device, scene, block="1x1", blending="programmable", reduction="quad"),
+        "lists": exact(device, scene, ordering="lists", segments=3),
+        "image from lists": exact(device, scene, blending="lists"),
         "order-free": estimated(device, scene),
     }
     device.check_validation()

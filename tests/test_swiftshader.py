@@ -49,7 +49,7 @@ def test_gradients_are_those_of_the_oracle(environment):
     found = json.loads(run(environment, "-m", "tests.swiftshader").splitlines()[-1])
     print(found)
     assert "SwiftShader" in found["device"] and not found["pushes"]
-    for draw in ("blocks", "segments", "pixels"):
+    for draw in ("blocks", "segments", "pixels", "lists", "image from lists"):
         image, worst = found[draw]
         assert image <= 1e-4 and worst <= 1e-3, found
     one, mean = found["order-free"]
