@@ -7,11 +7,12 @@ import numpy as np
 from hardsplat.api import Renderer
 from hardsplat.gpu.context import Device
 from tests.drawing import BACKGROUND, PARAMETERS, compare, gaussians_of
-from tests.goldens import random_scene, scene_of
+from tests.goldens import random_scene, relative_l2, scene_of
 from tests.oracle import render
 from tests.stochastic import errors_by_samples
 
 SEED, DRAWS = 3, 16
+WAYS = {"waiting": {"block": "2x2"}, "lists": {"ordering": "lists"}, "weights": {"gradient": "order-free"}}
 
 
 def exact(device: Device, scene: dict, **options) -> list[float]:
@@ -19,6 +20,18 @@ def exact(device: Device, scene: dict, **options) -> list[float]:
     with Renderer(device, format="float32", **options) as renderer:
         image, gradients = compare(renderer, scene)
     return [image, max(gradients.values())]
+
+
+def rejecting(device: Device, **options) -> float:
+    """Relative difference of the gradients that the rejection of finished blocks makes: fragments that it takes away must not take others' sums with them."""
+    scene = random_scene(SEED, 300, 33, 25, 0, overlap=60, opacity=(0.3, 0.95))
+    gaussians, camera = gaussians_of(scene)
+    found = []
+    for least in (1e-4, 0.0):
+        with Renderer(device, format="float32", segments=4, least_transmittance=least, **options) as renderer:
+            renderer.forward(gaussians, camera)
+            found.append(renderer.backward(scene["weight"]))
+    return max(relative_l2(found[0][name], found[1][name]) for name in PARAMETERS)
 
 
 def estimated(device: Device, scene: dict) -> list[float]:
@@ -46,6 +59,7 @@ def main() -> None:
         "lists": exact(device, scene, ordering="lists", segments=3),
         "image from lists": exact(device, scene, blending="lists"),
         "order-free": estimated(device, scene),
+        "rejected": {name: rejecting(device, **options) for name, options in WAYS.items()},
     }
     device.check_validation()
     print(json.dumps(found))

@@ -52,5 +52,6 @@ def test_gradients_are_those_of_the_oracle(environment):
     for draw in ("blocks", "segments", "pixels", "lists", "image from lists"):
         image, worst = found[draw]
         assert image <= 1e-4 and worst <= 1e-3, found
+    assert max(found["rejected"].values()) <= 1e-3, found
     one, mean = found["order-free"]
     assert 0.6 < mean * DRAWS**0.5 / one < 1.6, found

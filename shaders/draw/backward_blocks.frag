@@ -16,6 +16,7 @@ layout(early_fragment_tests) in;  // so that those of finished blocks do not run
 #include <atomics>
 #include <reduce>
 #include "draw/block.glsl"
+layout(constant_id = 9) const float LEAST = 0.0;  // transmittance of unfinished blocks
 
 SAMPLED_d_image
 
@@ -62,7 +63,8 @@ void main() {
     if (covers) {
         for (uint i = 0u; i < PIXELS; ++i) {
             vec2 p = unpack_pixels(before[i / PER_VECTOR])[i % PER_VECTOR] / STATE_SCALE;
-            if (unclamped[i] == 0.0 || p.y < T_MIN) continue;
+            // A fragment that the depth test rejected may look alive to its quad, but what it adds is lost, and what others let it add with its own.
+            if (unclamped[i] == 0.0 || p.y < max(T_MIN, LEAST)) continue;
             contributes = true;
             float w = unclamped[i] * norms[i] * (ks[i] * p.y - p.x) / (1.0 - alphas[i]);
             add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, d_pixels[i] * (alphas[i] * p.y)));

@@ -22,7 +22,10 @@ BUFFER_samples(readonly)
 #include <atomics>
 #include <reduce>
 #include "samples/block.glsl"
-layout(constant_id = 11) const uint DRAWS = 1u;  // of a step
+layout(constant_id = 9) const float LEAST = 0.0;          // transmittance of unfinished blocks
+layout(constant_id = 3) const float LEAST_WEIGHT = 0.0;   // see unfinished.frag
+layout(constant_id = 11) const uint DRAWS = 1u;           // of a step
+const float ROUNDED = 1.01;                               // more than T is rounded by
 
 void main() {
     ivec2 block = ivec2(floor(gl_FragCoord.xy - vec2(0, v_top))), corner = block * ivec2(BLOCK_W, BLOCK_H);
@@ -47,6 +50,7 @@ void main() {
         vec4 loss[PIXELS];  // a: the product with the finished pixel
         for (uint i = 0u; i < PIXELS; ++i) loss[i] = unclamped[i] > 0.0 ? texelFetch(d_image, corner + ivec2(pixel_of(i)), 0) / float(SAMPLES * DRAWS) : vec4(0.0);
         splat = order[v_splat];
+        float most = 0.0;
         for (uint i = 0u; i < PIXELS; ++i) {
             float alpha = min(unclamped[i], ALPHA_MAX), clear = 1.0 - alpha;
             float seeing = 0.0, front = 0.0, behind = 0.0;  // samples that see i, and sums over the others
@@ -65,7 +69,11 @@ void main() {
             float known = T * (dot(loss[i].rgb, v_color) - loss[i].a) * mix(1.0, 1.0 / clear, by_front);
             float w = unclamped[i] * (known + dot(abs(loss[i].rgb), vec3(1.0)) * others);
             add(moments, moments_of(w, d - vec2(pixel_of(i)), v_conic, loss[i].rgb * (alpha * T)));
+            most = max(most, seen.T);
         }
+        // A fragment that the depth test rejected may look alive to its quad. What it adds would be lost, and what others let it add with its own.
+        covers = most >= ROUNDED * LEAST && v_opacity * most >= ROUNDED * LEAST_WEIGHT;
+        if (!covers) moments = NO_MOMENTS;
     }
     reduce_gradients(splat, covers, numbers_of(moments));
 }

@@ -89,7 +89,8 @@ class Ordered(Blocked):
             macros={},
         )
         if self._rejects:
-            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False))
+            rejecting = DepthTest("unfinished", "less", writes=False)
+            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=rejecting, spec={**blocks.spec, "LEAST": rows.least_transmittance})
         unfinished = DrawPass(
             name="begin backward unfinished",
             vertex="draw/canvas.vert",

@@ -91,7 +91,7 @@ class Weighed(Blocked):
             reads=("counts", "splats2d", "colors2d", "order", "d_image", "samples", "d_splats2d", "unfinished"),
             writes=("d_splats2d",),
             depth=open_blocks,
-            spec={**canvas, **limit, **blocks, "DRAWS": self.draws, "RANKED": True, **weight},
+            spec={**canvas, **limit, **blocks, **least, "DRAWS": self.draws, "RANKED": True, **weight},
             slots={**slots, **seen},
         )
         scores = (for_score(p, name) for p in (begin, look) for name in SCORES if self.scores)
