@@ -25,8 +25,12 @@ void main() {
     ivec2 corner = ivec2(block * uvec2(BLOCK_W, BLOCK_H));
     vec4 pixels[PIXELS];
     for (uint i = 0u; i < PIXELS; ++i) pixels[i] = vec4(0.0, 0.0, 0.0, 1.0);
+    uint least = 0u;  // that a rank can have: a list in order ends
     for (bool open = true; open && node != NO_FRAGMENT; node = fragments[node].next) {
-        uint splat = order[fragments[node].rank];
+        uint rank = fragments[node].rank;
+        if (rank < least) break;
+        least = rank + 1u;
+        uint splat = order[rank];
         Splat2D s = splats2d[splat];
         vec4 color = min(colors2d[splat], vec4(vec3(LARGEST), 1.0));
         open = false;

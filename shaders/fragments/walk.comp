@@ -72,6 +72,7 @@ void main() {
             node = fragments[node].next;
             own = NO_FRAGMENT;
             if (open && node != NO_FRAGMENT) own = fragments[node].rank;
+            if (own <= rank) own = NO_FRAGMENT;  // a list in order ends
         }
         reduce_gradients(splat, contributes, numbers_of(moments));
     }
