@@ -109,7 +109,8 @@ FEATURES: tuple[Feature, ...] = (
 LIMITS = {
     "shared_memory": ("maxComputeSharedMemorySize", 22 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
-    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 11, "buffers a stage, for gradients of tiles by pair"),
+    "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 10, "buffers a stage"),
+    "gathering_buffers": ("maxPerStageDescriptorStorageBuffers", 11, "buffers a stage, for gradients of tiles by pair"),
     "perturbing_buffers": ("maxPerStageDescriptorStorageBuffers", 13, "buffers a stage, for perturbing splats"),
 }
 REQUIRED = (*(f.name for f in FEATURES if f.required), "workgroup_threads", "storage_buffers")  # the other limits are those of training, and of some of its gradients

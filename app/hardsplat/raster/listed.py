@@ -91,7 +91,11 @@ class FragmentLists:
             depth=DepthTest("unfinished", "less or equal", clear=1.0),
             spec={**self.spec, "LEAST": rows.least_transmittance},
         )
-        return [begin, unfinished, replace(append, reads=(*append.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False), spec={**append.spec, "LEAST": rows.least_transmittance})]
+        return [
+            begin,
+            unfinished,
+            replace(append, reads=(*append.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False), spec={**append.spec, "LEAST": rows.least_transmittance}),
+        ]
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         across, down = self.blocks

@@ -115,8 +115,7 @@ class Rows:
         ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         if wanted and not wanted.goes_with(ordering):
             raise UserError(f"--blending {options.blending}: --ordering {names['ordering']} lets no fragment wait for another; use --blending fixed or lists")
-        if format.blends_only or (ordering.listed and not wanted):
-            blendings = {name: each for name, each in blendings.items() if not each.ordered}
+        blendings = {name: each for name, each in blendings.items() if each.goes_with(ordering) and not (format.blends_only and each.ordered)}
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
         cells = row("cells", "cells of the canvas", CELLS, options.cells)

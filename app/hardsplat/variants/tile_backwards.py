@@ -36,7 +36,7 @@ TILE_BACKWARDS = {
         (),
         True,
         128,
-        ("subgroup_tiles",),
+        ("subgroup_tiles", "gathering_buffers"),
         "as reduce-scatter, but a splat's sums are stored by pair and added in one order: bit-identical from run to run, for up to 148 bytes a pair",
         gathers=True,
     ),
