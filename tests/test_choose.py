@@ -230,7 +230,7 @@ def test_on_this_device(device, cache, capsys, monkeypatch):
         shape = renderer.raster.rows.names["shape"]
     ((given, found),) = remembered(device).items()
     assert given.startswith("hardware, format float16") and "block 1x1" in given
-    assert list(found["rows"]) == [knob for knob in ("shape", "ordering") if knob in found["candidates"]]
+    assert list(found["rows"]) == [knob for knob in ("ordering", "shape") if knob in found["candidates"]]
     ms = found["ms"]["shape"]
     assert found["rows"]["shape"] == shape and ms[shape] <= min(ms.values()) / (1 - module.MARGIN) and len(ms) > 1
     assert main(["doctor"]) == 0
