@@ -29,6 +29,17 @@ def device(session_device):
     session_device.check_validation()
 
 
+@pytest.fixture
+def waiting(device):
+    """The first ordering here of fragments that wait for each other."""
+    from hardsplat.raster.resolve import runnable
+    from hardsplat.variants.ordering import ORDERINGS
+
+    if not (names := runnable(device, {name: row for name, row in ORDERINGS.items() if not row.listed})):
+        pytest.skip(f"no fragment waits for another on {device.name}")
+    return names[0]
+
+
 @pytest.fixture(scope="session")
 def scene(tmp_path_factory):
     """Folder of a scene with 9 views of 32x24 and 300 points; not to be changed."""

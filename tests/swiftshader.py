@@ -12,7 +12,7 @@ from tests.oracle import render
 from tests.stochastic import errors_by_samples
 
 SEED, DRAWS = 3, 16
-WAYS = {"waiting": {"block": "2x2"}, "lists": {"ordering": "lists"}, "weights": {"gradient": "order-free"}}
+WAYS = {"waiting": {"ordering": "raster_order", "block": "2x2"}, "lists": {"ordering": "lists"}, "weights": {"gradient": "order-free"}}
 
 
 def exact(device: Device, scene: dict, **options) -> list[float]:
@@ -53,8 +53,8 @@ def main() -> None:
     found = {
         "device": device.name,
         "pushes": "push_descriptor" in device.capabilities,
-        "blocks": exact(device, scene, block="2x2"),
-        "segments": exact(device, scene, block="2x2", segments=3),
+        "blocks": exact(device, scene, ordering="raster_order", block="2x2"),
+        "segments": exact(device, scene, ordering="raster_order", block="2x2", segments=3),
         "pixels": exact(device, scene, block="1x1", blending="programmable", reduction="quad"),
         "lists": exact(device, scene, ordering="lists", segments=3),
         "image from lists": exact(device, scene, blending="lists"),

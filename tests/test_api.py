@@ -62,8 +62,8 @@ def test_a_principal_point_outside_the_image(renderer):
 
 
 def test_images_larger_than_one_staging_buffer(device):
-    """Also larger than a storage buffer may be, which a state of single pixels is not."""
-    renderer = Renderer(device, format="float32", block="1x1")
+    """Also larger than a storage buffer may be."""
+    renderer = Renderer(device, format="float32")
     height = device.max_buffer // (1024 * 16) + 1 if device.max_buffer < 1 << 28 else 4096
     gaussians, camera, _ = scene_of()
     tall = Camera(camera.w2c, camera.K, 1024, height)

@@ -135,7 +135,7 @@ def test_a_missing_feature(error_of, scene, device):
     if "interlock" in device.capabilities:
         pytest.skip(f"{device.name} has fragment interlock")
     error = error_of("train", scene, "--ordering", "interlock")
-    assert error.startswith(f"--ordering interlock: {device.name} lacks ") and error.endswith("use --ordering raster_order")
+    assert error.startswith(f"--ordering interlock: {device.name} lacks ") and error.endswith("use --ordering lists")
 
 
 def test_no_vulkan_device(scene, tmp_path):

@@ -30,6 +30,7 @@ from hardsplat.study.floors import floor_bytes
 from hardsplat.study.measure import GRADIENTS, STAGES, Bench, stage_of
 from hardsplat.study.sizes import count_of, resized
 from hardsplat.study.tables import atomic_of, telling, varying
+from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.moments import MOMENT_FORMATS
 
 ONCE = Timing(repeats=1)
@@ -50,8 +51,8 @@ def on_device(device, monkeypatch):
 
 
 @pytest.mark.parametrize("upstream", ["random", "loss"])
-def test_rows_stages_and_files(on_device, scene, model, tmp_path, upstream):
-    chosen = dict(format=["float32", "unorm8"], block=["1x1"])
+def test_rows_stages_and_files(on_device, waiting, scene, model, tmp_path, upstream):
+    chosen = dict(format=["float32", "unorm8"], block=["1x1"], ordering=[waiting])
     results = bench(Subject(model, scene, views=[1, 2]), Timing(upstream, 1, errors=True, error_views="all"), chosen, result_dir=tmp_path, quiet=True)
     assert [r.options["format"] for r in results] == ["float32", "unorm8"] and varying(results) == ["format"]
     for result in results:
@@ -85,7 +86,7 @@ def test_sizes_and_thresholds(on_device, scene, model, tmp_path):
 
 
 def test_moments(on_device, scene, model, capsys):
-    results = bench(Subject(model, scene, views=[1]), Timing(repeats=1, errors=True), {"moments": ["float32", "bfloat16"]}, quiet=True)
+    results = bench(Subject(model, scene, views=[1]), Timing(repeats=1, errors=True), {"moments": ["float32", "bfloat16"], "blending": ["fixed"]}, quiet=True)
     assert varying(results) == ["moments"] and [r.memory["optimizer"] for r in results] == pytest.approx([2 * 300 * 23 * 4, 300 * 23 * 4], rel=0.01)
     assert results[1].floors["optimizer"] < 0.8 * results[0].floors["optimizer"]
     assert results[0].errors == pytest.approx(results[1].errors, rel=0.1)
@@ -226,7 +227,9 @@ def test_every_pass_has_its_stage():
         "project backward": "project backward",
         "sort scatter 3": "sort",
         "tile sort count 0": "tiles",
+        "list sort": "lists",
         "draw": "forward draw",
+        "resolve": "forward draw",
         "adam": "optimizer",
     }
     names |= {"begin forward": "forward draw", "draw backward": "backward draw", "begin backward": "backward draw", "loss ssim": "loss", "more": "other"}
@@ -283,3 +286,9 @@ def test_a_result_folder_that_cannot_be_is_said_first(scene, model, tmp_path, ca
     (tmp_path / "file").touch()
     assert main(["bench", str(model), "--data-dir", str(scene), "--result-dir", str(tmp_path / "file")]) == 2
     assert capsys.readouterr().err == f"hardsplat: error: cannot make the folder {tmp_path / 'file'}: File exists; choose another --result-dir\n"
+
+
+def test_all_stands_for_every_choice(monkeypatch):
+    asked = []
+    monkeypatch.setattr("hardsplat.study.bench.bench", lambda subject, timing, axes, **_: asked.append(axes))
+    assert not main(["bench", "model.ply", "--format", "all"]) and asked == [{"format": list(FORMATS)}]

@@ -254,10 +254,20 @@ def scores_in_float64(session, photo: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return out, seen
 
 
-@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
-@pytest.mark.parametrize("backward", [0, 1])
-def test_scores_against_sums_over_pixels(device, scene, rasterizer, backward):
-    way = {"hardware": ({}, {"block": "1x1", "state_format": "float32"}), "tiled": ({}, {"tile_backward": "gather"})}[rasterizer][backward]
+WAYS = {
+    "hardware": (
+        {},
+        {"blending": "programmable"},
+        {"blending": "programmable", "block": "1x1", "state_format": "float32"},
+        {"ordering": "lists", "blending": "fixed"},
+        {"segments": 3},
+    ),
+    "tiled": ({}, {"tile_backward": "gather"}),
+}
+
+
+@pytest.mark.parametrize("rasterizer, way", [(rasterizer, way) for rasterizer, ways in WAYS.items() for way in ways])
+def test_scores_against_sums_over_pixels(device, scene, rasterizer, way):
     config = settings(scene, **BUDGET, rasterizer=rasterizer, format="float32", test_every=0, **way)
     session = open_session(device, config)
     session.step = 1

@@ -76,19 +76,26 @@ def drawn(device, blobs: Blobs, width: int, height: int, weight, **options) -> t
     """Image with background, and the gradients of sum(weight * image), in the fields of Blobs."""
     buffers = BlobBuffers(device, len(blobs) + 3, ("d_blobs",))  # planes are as far apart as the capacity says
     raster = open_rasterizer(device, buffers, width, height, FitOptions(**options), STORE)
-    resources = raster.resources
-    recorders = {name: Recorder(device, resources) for name in ("begin", "forward", "backward")}
-    try:
-        raster.projection.record_begin(recorders["begin"], raster.pipelines)
-        raster.record_forward(recorders["forward"])
-        raster.record_backward(recorders["backward"])
-        buffers.set(blobs)
-        resources["camera"].upload(canvas_data(width, height))
-        resources["frame"].upload(frame_data(0, BACKGROUND, 0.01))
-        for recorder in recorders.values():
-            recorder.end()
+    recorders: dict[str, Recorder] = {}
+
+    def draw():
+        for name, record in (("begin", lambda r: raster.projection.record_begin(r, raster.pipelines)), ("forward", raster.record_forward), ("backward", raster.record_backward)):
+            if name in recorders:
+                recorders[name].destroy()
+            recorders[name] = Recorder(device, raster.resources)
+            record(recorders[name])
+            recorders[name].end()
         recorders["begin"].run_once()
         recorders["forward"].run_once()
+
+    try:
+        buffers.set(blobs)
+        raster.resources["camera"].upload(canvas_data(width, height))
+        raster.resources["frame"].upload(frame_data(0, BACKGROUND, 0.01))
+        draw()
+        if raster.make_room():
+            draw()
+        resources = raster.resources
         target = resources["target"].download().astype(np.float64)
         resources["d_image"].upload(np.concatenate([weight, np.zeros_like(weight[..., :1])], 2))
         recorders["backward"].run_once()

@@ -60,12 +60,12 @@ def test_a_fresh_scene_agrees_with_the_oracle(device, format):
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_blocks_of_pixels_agree_with_the_oracle(device, format):
+def test_blocks_of_pixels_agree_with_the_oracle(device, waiting, format):
     """One fragment for several pixels, on a canvas that is no multiple of a block, also with a state format of its own."""
     seed = 5
     scene = in_range(random_scene(seed=seed, n=200, width=61, height=47, sh_degree=2, overlap=12))
     for block, reduction in itertools.product([b for b in BLOCKS if b != "1x1"], runnable(device, REDUCTIONS)):
-        renderer = Renderer(device, format=format, reduction=reduction, block=block)
+        renderer = Renderer(device, format=format, ordering=waiting, reduction=reduction, block=block)
         image, gradients = compare(renderer, scene)
         renderer.close()
         image_limit, gradient_limit = TOLERANCE[format]
@@ -73,13 +73,13 @@ def test_blocks_of_pixels_agree_with_the_oracle(device, format):
 
 
 @pytest.mark.parametrize("segments", [1, 4])
-def test_colours_up_to_four(device, segments):
+def test_colours_up_to_four(device, waiting, segments):
     """What unorm16x4 is for: colours brighter than a photograph's, in even steps, with one depth segment and with several."""
     scene = random_scene(seed=6, n=200, width=61, height=47, sh_degree=1, overlap=12)
     scene["sh"] *= 0.2
     scene["sh"][:, 0] = np.linspace(-1, 3, scene["sh"][:, 0].size).reshape(scene["sh"][:, 0].shape) / SH_C0  # colours of -0.5 to 3.5, and what the others add
     limits = TOLERANCE["unorm16x4"]
-    with Renderer(device, format="unorm16x4", block="2x2", segments=segments) as renderer:
+    with Renderer(device, format="unorm16x4", ordering=waiting, block="2x2", segments=segments) as renderer:
         image, gradients = compare(renderer, scene)
         assert image <= limits[0] and max(gradients.values()) <= limits[1], (image, gradients)
     with pytest.raises(UserError, match="--blending fixed"):
@@ -93,7 +93,7 @@ def test_splats_that_look_like_the_background(device, segments):
     scene["sh"][:, 0] = (0.5 + np.random.default_rng(7).uniform(-1e-3, 1e-3, scene["sh"][:, 0].shape)) / SH_C0
     gaussians, camera = gaussians_of(scene)
     white = (1.0, 1.0, 1.0)
-    with Renderer(device, format="float16", segments=segments) as renderer:
+    with Renderer(device, format="float16", blending="fixed", segments=segments) as renderer:
         image, _ = renderer.forward(gaussians, camera, background=white)
     wanted = render(**scene_of(scene), background=np.array(white), near=0.01, termination="none").image - 1
     assert relative_l2(image - 1, wanted) < 6e-3 and np.abs(wanted).max() < 2e-3
@@ -101,26 +101,26 @@ def test_splats_that_look_like_the_background(device, segments):
 
 @pytest.mark.parametrize("strength", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize("overlap, limit", [(4, 2e-3), (40, 4e-3)])
-def test_states_of_blocks_in_halves(device, overlap, limit, strength):
+def test_states_of_blocks_in_halves(device, waiting, overlap, limit, strength):
     """Behind a float32 target the state's own error is left, whatever the size of d_image; limits: twice the worst of 20 scenes, and 1e-3 for the alpha cut-off (see TOLERANCE)."""
     seed = 5
     scene = in_range(random_scene(seed, 200, 61, 47, 1, overlap=overlap))
     scene["weight"] *= strength
     scene["weight"][::3, ::5] = 0  # and a pixel without a gradient has no direction
     for state, most in (("float16", limit), ("float32", 1e-3)):
-        renderer = Renderer(device, format="float32", state_format=state, block="2x2")
+        renderer = Renderer(device, format="float32", ordering=waiting, state_format=state, block="2x2")
         _, gradients = compare(renderer, scene)
         renderer.close()
         assert max(gradients.values()) <= most, f"{state}, seed {seed}: {gradients}"
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_splats_of_a_few_pixels(device, block):
+def test_splats_of_a_few_pixels(device, waiting, block):
     """Many quads and few fragments a splat: where subgroups mix splats, several do in each."""
     seed = 5
     scene = random_scene(seed, n=600, width=25, height=19, sh_degree=0, overlap=2)
     for reduction in runnable(device, REDUCTIONS):
-        renderer = Renderer(device, format="float32", reduction=reduction, hybrid_threshold=8, block=block)
+        renderer = Renderer(device, format="float32", ordering=waiting, reduction=reduction, hybrid_threshold=8, block=block)
         image, gradients = compare(renderer, scene)
         renderer.close()
         assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{reduction}, seed {seed}: {image}, {gradients}"
@@ -310,12 +310,12 @@ def test_long_thin_splats(device, length):
         assert image <= 1e-3 and max(gradients.values()) <= 3e-3, (shape, image, gradients)
 
 
-def test_a_state_format_of_its_own(device):
+def test_a_state_format_of_its_own(device, waiting):
     """float16 target, float32 state: the gradients lose the target's rounding only once."""
     scene = in_range(random_scene(5, 200, 61, 47, 0, overlap=12))
     errors = {}
     for state in ("same", "float32"):
-        renderer = Renderer(device, format="float16", state_format=state, block="1x1")
+        renderer = Renderer(device, format="float16", ordering=waiting, state_format=state, block="1x1")
         errors[state] = max(compare(renderer, scene)[1].values())
         renderer.close()
     assert errors["float32"] < errors["same"]

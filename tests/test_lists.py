@@ -7,9 +7,13 @@ import pytest
 
 from hardsplat.api import Renderer
 from hardsplat.errors import UserError
+from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import hardware, listed
+from hardsplat.raster.resolve import runnable
+from hardsplat.raster.rows import HardwareOptions, Rows
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.ordering import ORDERINGS
 from tests.drawing import PARAMETERS, compare, gaussians_of
 from tests.goldens import random_scene, relative_l2
 from tests.test_hardware import TOLERANCE, in_range
@@ -24,7 +28,7 @@ def test_lists_agree_with_the_oracle(device, format):
     scene = in_range(random_scene(seed, 300, *SIZE, 1, overlap=12))
     image_limit, gradient_limit = TOLERANCE[format]
     for options in (dict(segments=1), dict(segments=4), dict(segments=3, block="1x1"), dict(reduction="atomic")):
-        with Renderer(device, format=format, ordering="lists", **options) as renderer:
+        with Renderer(device, format=format, ordering="lists", blending="fixed", **options) as renderer:
             image, gradients = compare(renderer, scene)
         assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{options}, seed {seed}: {image}, {gradients}"
 
@@ -63,7 +67,7 @@ def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
 
 @pytest.mark.parametrize("arrival", ["reversed", "shuffled"])
 def test_fragments_may_come_in_any_order(device, arrival):
-    """The lists are linked anew before they are put in order."""
+    """The lists are linked anew, as if their fragments had come in another order, and sorted again."""
     seed = 7
     rng = np.random.default_rng(seed)
     scene = random_scene(seed, 400, *SIZE, 0, overlap=40)
@@ -84,6 +88,10 @@ def test_fragments_may_come_in_any_order(device, arrival):
             lists[number, 0] = chain[0] if chain else NONE
         renderer.resources["fragment_lists"].upload(lists)
         renderer.resources["fragments"].upload(fragments)
+        recorder, (across, down) = Recorder(device, renderer.resources), renderer.raster.lists.blocks
+        recorder.run(renderer.raster.pipelines["list sort"], threads=(across, down * renderer.raster.segments))
+        recorder.end().run_once()
+        recorder.destroy()
         found = renderer.backward(scene["weight"])
     for name in PARAMETERS:  # the same sums in another order
         assert relative_l2(found[name], wanted[name]) < 1e-5, (name, seed)
@@ -99,7 +107,7 @@ def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch)
             assert renderer.raster.room >= int(renderer.parameters.counts["pairs_wanted"]) > 5_000
             assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (blending, gradients)
     monkeypatch.setattr(hardware.HardwareRasterizer, "make_room", lambda self, wanted=None: False)
-    with Renderer(device, format="float32", ordering="lists") as renderer:
+    with Renderer(device, format="float32", ordering="lists", blending="fixed") as renderer:
         renderer.forward(gaussians, camera)
         cut = renderer.backward(scene["weight"])
         assert 0 < renderer.raster.room < int(renderer.parameters.counts["pairs_wanted"])
@@ -107,11 +115,27 @@ def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch)
 
 
 def test_what_lists_do_not_go_with(device):
-    with pytest.raises(UserError, match="--blending programmable: --ordering lists lets no fragment wait for another; use --blending fixed or lists"):
-        Renderer(device, ordering="lists", blending="programmable")
-    with pytest.raises(UserError, match="--blending lists goes with --ordering lists, not with interlock"):
-        Renderer(device, ordering="interlock", blending="lists")
-    with pytest.raises(UserError, match="--blending lists goes with exact gradients: leave --gradient order-free out, or use --blending fixed"):
-        Renderer(device, gradient="order-free", blending="lists")
-    with pytest.raises(UserError, match="--cells 64: --ordering lists lets no fragment wait for another; use --cells none"):
-        Renderer(device, ordering="lists", shape="box", cells="64")
+    waiting = "interlock or raster_order, not with lists"
+    for message, options in (
+        (f"--blending programmable goes with --ordering {waiting}", dict(ordering="lists", blending="programmable")),
+        ("--blending lists goes with --ordering lists, not with interlock", dict(ordering="interlock", blending="lists")),
+        (f"--cells 64 goes with --ordering {waiting}", dict(ordering="lists", shape="box", cells="64")),
+        (f"--cells 64 goes with --ordering {waiting}", dict(blending="lists", shape="box", cells="64")),
+        ("--blending lists goes with exact gradients: leave --gradient order-free out, or use --blending fixed", dict(gradient="order-free", blending="lists")),
+    ):
+        with pytest.raises(UserError, match=message):
+            Renderer(device, **options)
+
+
+def test_what_makes_images_where_nobody_says(device):
+    """Lists where gradients go by them; the blending unit for images alone, for canvases of depth segments, and where fragments wait."""
+
+    def chosen(images=False, **options):
+        names = Rows.first(device, HardwareOptions(**options), images).names
+        return names["ordering"], names["blending"]
+
+    assert chosen() == chosen(ordering="lists") == chosen(blending="lists") == ("lists", "lists")
+    assert chosen(images=True) == chosen(segments=4) == chosen(blending="fixed") == ("lists", "fixed")
+    assert chosen(format="unorm16x4") == ("lists", "fixed")
+    waiting = runnable(device, {name: row for name, row in ORDERINGS.items() if not row.listed})[0]
+    assert chosen(ordering=waiting) == (waiting, "fixed") and chosen(blending="programmable") == (waiting, "programmable") and chosen(cells="64")[0] == waiting

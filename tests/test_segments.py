@@ -16,11 +16,11 @@ SIZE = (61, 47)  # no multiple of a block
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("block", BLOCKS)
-def test_segments_agree_with_the_oracle(device, block, format):
+def test_segments_agree_with_the_oracle(device, waiting, block, format):
     seed = 5
     scene = in_range(random_scene(seed, 200, *SIZE, 2, overlap=12))
     for segments in (2, 7):
-        with Renderer(device, format=format, block=block, segments=segments) as renderer:
+        with Renderer(device, format=format, ordering=waiting, block=block, segments=segments) as renderer:
             image, gradients = compare(renderer, scene)
             assert renderer.raster.segments == segments
         image_limit, gradient_limit = TOLERANCE[format]
@@ -28,32 +28,32 @@ def test_segments_agree_with_the_oracle(device, block, format):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_splats_that_reach_over_their_canvas_stay_on_it(device, shape):
+def test_splats_that_reach_over_their_canvas_stay_on_it(device, waiting, shape):
     """Large and thin splats, which would cover the canvases above and below."""
     if missing := device.capabilities.missing(SHAPES[shape].needs):
         pytest.skip(f"lacks {', '.join(missing)}")
     for options in (dict(n=40, overlap=200), dict(n=60, anisotropy=200)):
         seed = 5
         for block in BLOCKS:
-            with Renderer(device, format="float32", shape=shape, block=block, segments=5) as renderer:
+            with Renderer(device, format="float32", shape=shape, ordering=waiting, block=block, segments=5) as renderer:
                 image, gradients = compare(renderer, random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))
             assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{block}, {options}, seed {seed}: {image}, {gradients}"
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 9])
-def test_fewer_splats_than_segments(device, n):
-    with Renderer(device, format="float32", segments=8) as renderer:
+def test_fewer_splats_than_segments(device, waiting, n):
+    with Renderer(device, format="float32", ordering=waiting, segments=8) as renderer:
         image, gradients = compare(renderer, random_scene(5, n, *SIZE, 1, overlap=2))
     assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (image, gradients)
 
 
-def test_halves_lose_less(device):
+def test_halves_lose_less(device, waiting):
     """float16 behind 16 segments is closer to float32 than behind one, in every class."""
     scene = random_scene(3, 600, *SIZE, 1, overlap=40)
     gaussians, camera = gaussians_of(scene)
     gradients = {}
     for format, segments in (("float32", 1), ("float16", 1), ("float16", 16)):
-        with Renderer(device, format=format, segments=segments) as renderer:
+        with Renderer(device, format=format, ordering=waiting, segments=segments) as renderer:
             renderer.forward(gaussians, camera)
             gradients[format, segments] = renderer.backward(scene["weight"])
     for name in PARAMETERS[:-1]:  # colours' gradients hang on T alone, which is exact enough in halves
@@ -73,18 +73,17 @@ def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(d
             assert renderer.raster.segments == segments and np.abs(image - wanted).max() < 1e-3
 
 
-def test_finished_blocks_are_left_out(device):
+def test_finished_blocks_are_left_out(device, waiting):
     """At the transmittance where pixels are finished anyway nothing changes; above it the error is what that leaves of the gradients."""
     seed = 5
     scene = random_scene(seed, 400, *SIZE, 1, overlap=60, opacity=(0.5, 0.9))
     gaussians, camera = gaussians_of(scene)
     found = {}
     for least in (0.0, 1e-4, 1e-2):
-        with Renderer(device, format="float32", block="2x2", segments=8, least_transmittance=least) as renderer:
+        with Renderer(device, format="float32", ordering=waiting, block="2x2", segments=8, least_transmittance=least) as renderer:
             renderer.forward(gaussians, camera)
             found[least] = renderer.backward(scene["weight"])
-            open_blocks = "begin backward unfinished" in renderer.times()
-            assert open_blocks
+            assert "begin backward unfinished" in renderer.times()
     for name in PARAMETERS:
         assert relative_l2(found[1e-4][name], found[0.0][name]) < 1e-5, f"{name}, seed {seed}"
         assert 0 < relative_l2(found[1e-2][name], found[0.0][name]) < 2e-2, f"{name}, seed {seed}"

@@ -33,9 +33,9 @@ def skip_unless_runnable(device, shape):
 
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_agrees_with_the_oracle(device, shape, block):
+def test_every_shape_agrees_with_the_oracle(device, waiting, shape, block):
     skip_unless_runnable(device, shape)
-    renderer = Renderer(device, format="float32", shape=shape, block=block)
+    renderer = Renderer(device, format="float32", ordering=waiting, shape=shape, block=block)
     for name, options in SCENES.items():
         seed = 5
         image, gradients = compare(renderer, random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))

@@ -24,6 +24,7 @@ from hardsplat import contract
 from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
+from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.probe import open_device
@@ -31,15 +32,18 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import load_config
+from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss
 from hardsplat.train.photos import pack
 from hardsplat.train.report import write_json
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.formats import FORMATS
+from hardsplat.variants.ordering import ORDERINGS
 
 CLASSES = ("means", "quats", "scales", "opacities", "sh")
 KEYS = ("format", "state_format", "blending", "block")
+WAITING = {name: row for name, row in ORDERINGS.items() if not row.listed}
 DEPTHS = {"4 deep": (4, (0.1, 0.9)), "12 deep": (12, (0.1, 0.9)), "40 deep": (40, (0.1, 0.9)), "40 deep, faint": (40, (0.02, 0.3))}
 SH0 = 0.28209479177387814  # the constant spherical harmonic
 
@@ -51,6 +55,11 @@ def variants(flags) -> list[dict]:
         states = [s for s in FORMATS if s != "unorm8" or format == "unorm8"] if block == "1x1" else ["float16", "float32"]
         out += [dict(zip(KEYS, (format, state, blending, block))) for state in states if state in flags.state_format]
     return out
+
+
+def waiting(gpu: Device) -> str:
+    """The ordering of fragments that wait for each other, whose states are studied. Raises UserError where there is none."""
+    return name_of(WAITING, resolve(gpu, "ordering that waits", WAITING, "auto", "--ordering"))
 
 
 def compare(actual: dict, exact: dict) -> dict:
@@ -87,7 +96,7 @@ def study(flags, gpu, cases) -> list[dict]:
     wanted += [(v, 4.0) for v, _ in wanted if v["format"] == "unorm16" and v["block"] == "2x2"]
     for variant, by in tqdm(wanted, desc="variants", unit="", disable=flags.quiet):
         try:
-            with Renderer(gpu, **variant) as renderer:
+            with Renderer(gpu, **variant, ordering=waiting(gpu)) as renderer:
                 for name, case in cases.items():
                     errors = [compare(gradients(renderer, *inputs, by=by), exact[variant["blending"]]) for *inputs, exact in case]
                     rows.append({**variant, "range": by, "case": name, **median(errors)})
@@ -182,7 +191,7 @@ def model(flags) -> dict:
         view, exact, d_image = scene.views[i], {}, None
         background = (1.0, 1.0, 1.0) if kind == "random" else (0.0, 0.0, 0.0)
         for blending in flags.blending:
-            with Renderer(gpu, format="float32", blending=blending) as reference:
+            with Renderer(gpu, format="float32", blending=blending, ordering=waiting(gpu)) as reference:
                 reference.forward(gaussians, view.camera, background=background, near=0.2)
                 if d_image is None:  # every variant is given the same one: this compares rasterizers, not losses
                     size = (view.camera.height, view.camera.width, 3)
@@ -199,7 +208,7 @@ def model(flags) -> dict:
 def train(flags) -> dict:
     from hardsplat.train.trainer import train as run
 
-    rows, base = [], load_config(flags.config)
+    rows, base = [], replace(load_config(flags.config), ordering=waiting(open_device(flags.device)))
     for variant in tqdm(variants(flags), desc="runs", unit="", disable=flags.quiet):
         folder = flags.result_dir / "train" / "-".join(variant.values())
         kept = folder / "metrics.json"
@@ -238,7 +247,7 @@ def arguments() -> argparse.Namespace:
             continue
         each.add_argument("--device", help="Vulkan device, by index or part of its name")
         each.add_argument("--quiet", action="store_true", help="no progress bars")
-        for name, registry in (("format", FORMATS), ("state_format", FORMATS), ("blending", BLENDINGS), ("block", BLOCKS)):
+        for name, registry in (("format", FORMATS), ("state_format", FORMATS), ("blending", {name: row for name, row in BLENDINGS.items() if not row.listed}), ("block", BLOCKS)):
             default = {"blending": ["fixed"], "block": ["2x2"]}.get(name, list(registry)) if step is train else list(registry)
             each.add_argument("--" + name.replace("_", "-"), nargs="+", choices=tuple(registry), default=default, help="only these (default: %(default)s)")
         if step is oracle:

@@ -104,9 +104,9 @@ class TrainSettings(TypedDict, total=False):
     """per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
 
     blending: Literal["auto", "fixed", "programmable", "lists"]
-    """forward pass: by the blending unit or in the shader; auto: the first that runs here (default: auto)"""
+    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering lists, else the first that runs (default: auto)"""
 
-    ordering: Literal["auto", "interlock", "raster_order", "lists"]
+    ordering: Literal["auto", "lists", "interlock", "raster_order"]
     """what brings overlapping fragments in order; lists: on every device; auto: the fastest here (default: auto)"""
 
     reduction: Literal["auto", "hybrid", "ballot", "partitioned", "scatter", "quad", "hybrid_lanes", "subgroup", "atomic"]
@@ -118,7 +118,7 @@ class TrainSettings(TypedDict, total=False):
     atomics: Literal["auto", "native", "cas"]
     """how gradients are added to memory; auto: the fastest here (default: auto)"""
 
-    block: Literal["auto", "2x2", "1x1"]
+    block: Literal["auto", "2x2", "4x2", "1x1"]
     """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
 
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
@@ -496,7 +496,7 @@ class RasterizerOptions(TypedDict, total=False):
     """per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
 
     blending: Literal["auto", "fixed", "programmable", "lists"]
-    """forward pass: by the blending unit or in the shader; auto: the first that runs here (default: auto)"""
+    """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering lists, else the first that runs (default: auto)"""
 
     reduction: Literal["auto", "hybrid", "ballot", "partitioned", "scatter", "quad", "hybrid_lanes", "subgroup", "atomic"]
     """how fragments' gradients are summed before the atomics; auto: the fastest here (default: auto)"""
@@ -504,13 +504,13 @@ class RasterizerOptions(TypedDict, total=False):
     hybrid_threshold: int
     """contributing lanes of 32 from which a subgroup sum replaces quad sums (default: 16 lanes)"""
 
-    ordering: Literal["auto", "interlock", "raster_order", "lists"]
+    ordering: Literal["auto", "lists", "interlock", "raster_order"]
     """what brings overlapping fragments in order; lists: on every device; auto: the fastest here (default: auto)"""
 
     atomics: Literal["auto", "native", "cas"]
     """how gradients are added to memory; auto: the fastest here (default: auto)"""
 
-    block: Literal["auto", "2x2", "1x1"]
+    block: Literal["auto", "2x2", "4x2", "1x1"]
     """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
 
     shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]

@@ -1,7 +1,8 @@
 // Before the backward draw of blocks, see there: s = d . (the finished pixel) into d_image.a, and D and T at the start of each depth segment.
-// With F the part of the finished pixel that is in front of it, D = d . (the rest) - s T = s - s T - d . F; that is 0, with T = 1, for the first.
+// With F the part of the finished pixel that is in front of it, D = d . (the rest) - s T = s - s T - d . F; that is 0, with T = 1, for the first, which may be left out.
 #include "contract/draw.glsl"
 #include <state>
+layout(constant_id = 7) const uint FIRST = 0u;  // segment that is stored
 layout(local_size_x = TILE, local_size_y = TILE) in;
 BUFFER_blocks(writeonly)
 BUFFER_frame(readonly)
@@ -28,7 +29,7 @@ void main() {
         d[i] = norm > 0.0 ? d[i] / norm : vec4(0.0);
     }
     for (uint segment = 0u; segment < SEGMENTS; ++segment) {
-        uint home = first_vector(block + uvec2(0, segment * rows));
+        uint home = first_vector(block + uvec2(0, (segment - FIRST) * rows));
         for (uint v = 0u; v < VECTORS; ++v) {
             vec2 start[PER_VECTOR];
             for (uint j = 0u; j < PER_VECTOR; ++j) {
@@ -37,7 +38,7 @@ void main() {
                 start[j] = STATE_SCALE * vec2(clamp(D, -MOST_K, MOST_K), front[i].a);
                 if (v * PER_VECTOR + j < PIXELS) front[i] = behind(front[i], layer(at[i], segment));
             }
-            blocks[home + v] = pack_pixels(start);
+            if (segment >= FIRST) blocks[home + v] = pack_pixels(start);
         }
     }
 }

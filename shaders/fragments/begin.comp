@@ -26,7 +26,7 @@ void main() {
         float most = 0.0;
         for (uint i = 0u; i < PIXELS; ++i) {
             most = max(most, T[i]);
-            T[i] *= layer(at[i], segment).a;
+            if (segment + 1u < SEGMENTS) T[i] *= layer(at[i], segment).a;
         }
         fragment_lists[place_of(block, segment)] = FragmentList(NO_FRAGMENT, most);
     }

@@ -1,4 +1,4 @@
-// The image from listed fragments: a thread puts those of a block of pixels in order and blends them, nearest first. A finished pixel takes no more.
+// The image from listed fragments: a thread blends those of a block of pixels, nearest first. A finished pixel takes no more.
 #include "contract/fragments.glsl"
 #include "contract/image.glsl"
 #include "contract/sort.glsl"
@@ -11,17 +11,14 @@ STORE_target
 BUFFER_order(readonly)
 BUFFER_splats2d(readonly)
 BUFFER_colors2d(readonly)
-BUFFER_fragment_lists(restrict)
-BUFFER_fragments(restrict)
-#include "fragments/sorted.glsl"
+BUFFER_fragment_lists(readonly)
+BUFFER_fragments(readonly)
 #include "samples/block.glsl"
 
 void main() {
     uvec2 block = gl_GlobalInvocationID.xy;
     if (block.x >= BLOCKS_X || block.y >= BLOCKS_Y) return;
-    uint list = place_of(block, 0u), node = sorted(fragment_lists[list].first);
-    fragment_lists[list].first = node;
-
+    uint node = fragment_lists[place_of(block, 0u)].first;
     ivec2 corner = ivec2(block * uvec2(BLOCK_W, BLOCK_H));
     vec4 pixels[PIXELS];
     for (uint i = 0u; i < PIXELS; ++i) pixels[i] = vec4(0.0, 0.0, 0.0, 1.0);

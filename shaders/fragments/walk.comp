@@ -1,5 +1,5 @@
-// Gradients from listed fragments. A thread has a block of pixels of a depth segment: it puts the fragments in order and goes through them, nearest first.
-// D and T are those of draw/backward_blocks.frag; they begin with what is known at the border of the segment, and stay in registers.
+// Gradients from listed fragments. A thread has a block of pixels of a depth segment and goes through its fragments, nearest first.
+// D and T are those of draw/backward_blocks.frag; they begin with what is known at the border of the segment, 0 and 1 for the first, and stay in registers.
 #include "contract/draw.glsl"
 #include "contract/fragments.glsl"
 #include "contract/image.glsl"
@@ -12,7 +12,6 @@
 #include <turn>
 layout(local_size_x = 8, local_size_y = 8) in;
 layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold
-layout(constant_id = 9) const bool SORTED = false;  // the lists are in order already
 layout(constant_id = 8) const uint SEGMENTS = 1u;
 layout(constant_id = 12) const uint BLOCKS_Y = 1u;  // blocks in a column of the canvas of one depth segment
 SAMPLED_d_image
@@ -21,16 +20,14 @@ BUFFER_splats2d(readonly)
 BUFFER_colors2d(readonly)
 BUFFER_blocks(readonly)
 BUFFER_fragment_lists(readonly)
-BUFFER_fragments(restrict)
+BUFFER_fragments(readonly)
 #include "draw/block.glsl"
-#include "fragments/sorted.glsl"
 
 void main() {
     uvec2 at = gl_GlobalInvocationID.xy;
     bool inside = at.x < BLOCKS_X && at.y < BLOCKS_Y * SEGMENTS;
     ivec2 corner = ivec2(at.x, at.y % BLOCKS_Y) * ivec2(BLOCK_W, BLOCK_H), size = textureSize(d_image, 0);
     uint node = inside ? fragment_lists[at.y * BLOCKS_X + at.x].first : NO_FRAGMENT;
-    if (!SORTED) node = sorted(node);
     bool empty = node == NO_FRAGMENT;
 
     vec4 loss[PIXELS];  // dL/dpixel; a: its product with the finished pixel
@@ -40,7 +37,8 @@ void main() {
         bool seen = !empty && all(lessThan(pixel, size));
         loss[i] = seen ? texelFetch(d_image, pixel, 0) : vec4(0.0);
         norms[i] = dot(abs(loss[i].rgb), vec3(1.0));
-        vec2 start = seen ? unpack_pixels(blocks[first_vector(at) + i / PER_VECTOR])[i % PER_VECTOR] / STATE_SCALE : vec2(0.0);
+        vec2 start = vec2(0.0, seen ? 1.0 : 0.0);
+        if (seen && at.y >= BLOCKS_Y) start = unpack_pixels(blocks[first_vector(at - uvec2(0u, BLOCKS_Y)) + i / PER_VECTOR])[i % PER_VECTOR] / STATE_SCALE;
         D[i] = start.x;
         T[i] = start.y;
     }

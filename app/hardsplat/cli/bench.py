@@ -3,9 +3,9 @@
 import argparse
 from dataclasses import fields
 
-from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, from_text, settings, show_log
+from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, settings, show_log, values_of
 from hardsplat.config import FIELDS
-from hardsplat.option import checked, kind
+from hardsplat.option import kind
 from hardsplat.study.axes import AXES
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
@@ -33,7 +33,9 @@ def add_flags(parser):
     add_setting(parser, "device")
     add_setting(parser, "quiet")
     add_setting(parser, "verbose")
-    group = parser.add_argument_group("variants", "One or more values each; every combination is measured.")
+    group = parser.add_argument_group(
+        "variants", "One or more values each; every combination is measured; `all` stands for every choice. Formats are compared with --blending fixed if nothing else is said."
+    )
     for name in AXES:
         f = FIELDS[name]
         choices = f.metadata["choices"]
@@ -44,8 +46,7 @@ def add_flags(parser):
 def handle(flags):
     for name in AXES:
         if name in flags:
-            values = [checked(name, from_text(kind(FIELDS[name]), v), flag(name), FIELDS) for v in flags[name]]
-            flags[name] = list(dict.fromkeys(values))
+            flags[name] = values_of(name, flags[name])
     if "data_factor" in flags:
         flags |= settings({"data_factor": flags["data_factor"]})
     from hardsplat.study.bench import Subject, Timing, bench

@@ -130,3 +130,11 @@ def unknown_flag(words: list[str], parser: argparse.ArgumentParser) -> UserError
     names = {flag(w): flag(name) for w, name in NAMES.items() if flag(name) in real} | {o: o for o in real}
     bare = {o.lstrip("-"): offered for o, offered in names.items()}  # dashes, which all have, would make all alike
     return UserError(f"unknown flag '{word}'{nearest(word.lstrip('-'), bare) or f' (see {parser.prog} --help)'}")
+
+
+def values_of(name: str, words: list[str]) -> list:
+    """A setting's values, checked, each once. `all`: the choices but those that stand for another."""
+    f = FIELDS[name]
+    if f.metadata["choices"] and "all" in words:
+        return [c for c in f.metadata["choices"] if c not in ("auto", "same")]
+    return list(dict.fromkeys(checked(name, from_text(kind(f), word), flag(name), FIELDS) for word in words))

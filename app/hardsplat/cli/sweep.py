@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from hardsplat.cli.flags import METAVARS, add_groups, add_setting, default_text, flag, from_text, settings
+from hardsplat.cli.flags import METAVARS, add_groups, add_setting, default_text, flag, settings, values_of
 from hardsplat.cli.train import require_scene
 from hardsplat.config import FIELDS, GROUPS, scene_folder
-from hardsplat.option import checked, kind
+from hardsplat.option import kind
 from hardsplat.presets import load_config
 
 COMMON = ("max_steps", "data_factor", "test_every", "rasterizer", "format", "blending", "reduction", "strategy", "cap_max", "seed")
@@ -16,7 +16,9 @@ AXES = [name for name, f in FIELDS.items() if name not in _OTHER and (f.metadata
 
 def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"
-    parser.epilog = "Settings that are choices or numbers take one or more values, and every combination is trained; `all` stands for every choice."
+    parser.epilog = (
+        "Settings that are choices or numbers take one or more values, and every combination is trained; `all` stands for every choice. Formats are compared with --blending fixed."
+    )
     parser.add_argument("scene", metavar="SCENE", help="scene folder, COLMAP or transforms.json")
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
     parser.add_argument("--result-dir", metavar="PATH", help="folder for tables, plots and runs; runs that are done there are not made again (default: results/<scene name>_sweep)")
@@ -41,23 +43,17 @@ def handle(flags):
     devices = flags.pop("device", [])
     how = {name: flags.pop(name) for name in ("executor", "scheduler", "quiet") if name in flags}
     result_dir = flags.pop("result_dir", None)
-    values = {name: _values(name, flags.pop(name)) for name in AXES if name in flags}
+    values = {name: values_of(name, flags.pop(name)) for name in AXES if name in flags}
     axes = {name: several for name, several in values.items() if len(several) > 1}
     if not axes and "format" not in values:
-        axes = {"format": _values("format", ["all"])}
+        axes = {"format": values_of("format", ["all"])}
     common = settings({"data_dir": flags.pop("scene"), **flags}) | {name: several[0] for name, several in values.items() if name not in axes}
     config = load_config(preset, common)
+    if "format" in axes and "blending" not in axes and config.blending == "auto":
+        common["blending"] = "fixed"  # formats differ in what blending in them does
     require_scene(config)
     from hardsplat.study.sweep import sweep
 
     folder = Path(result_dir).expanduser() if result_dir else Path("results") / f"{scene_folder(config.data_dir).name}_sweep"
     records = sweep(preset, common, axes, folder, devices=[devices] if isinstance(devices, str) else devices, **how)
     return int(any(r["status"] == "failed" for r in records))
-
-
-def _values(name: str, words: list[str]) -> list:
-    """Checked, each once. `all`: the choices but those that stand for another."""
-    f = FIELDS[name]
-    if f.metadata["choices"] and "all" in words:
-        return [c for c in f.metadata["choices"] if c not in ("auto", "same")]
-    return list(dict.fromkeys(checked(name, from_text(kind(f), word), flag(name), FIELDS) for word in words))

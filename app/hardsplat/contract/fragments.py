@@ -8,7 +8,7 @@ FRAGMENTS = Subsystem(
     constants={"NO_FRAGMENT": Constant(0xFFFFFFFF, "uint", "behind the last fragment of a list, and the rank of no splat")},
     structs={
         "FragmentList": (
-            Field("first", "uint", "its first fragment in `fragments`, the one that came last"),
+            Field("first", "uint", "its first fragment in `fragments`: the one that came last, and the nearest once they are in order"),
             Field("seen", "float", "the largest transmittance of the block's pixels in front of the segment"),
         ),
         "Fragment": (

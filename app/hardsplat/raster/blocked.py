@@ -42,3 +42,12 @@ class Blocked:
     def _blocks(self) -> tuple[int, int]:
         """Across and down."""
         return blocks_of(self.rows.block, self.width, self.height)
+
+
+@dataclass(frozen=True)
+class Segmented(Blocked):
+    """The canvas in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES."""
+
+    segments: int
+    threshold: int
+    scores: bool = False

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hardsplat.gpu.context import Device
+from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass
@@ -98,11 +100,20 @@ def gather_draws(rows: Rows, canvas: dict, threshold: int, around: Projection) -
     return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.pairs)]
 
 
-def begin_blocks(rows: Rows, width: int, height: int, segments: int) -> ComputePass:
-    """The drawn image, d_image -> D and T of each block of pixels at the beginning of each depth segment."""
-    spec = {"BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": blocks_of(rows.block, width, height)[0]}
+def begin_blocks(rows: Rows, width: int, height: int, segments: int, first: int = 0) -> ComputePass:
+    """The drawn image, d_image -> D and T of each block of pixels at the beginning of each depth segment from `first` on."""
+    spec = {"FIRST": first, "BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height, "BLOCKS_X": blocks_of(rows.block, width, height)[0]}
     reads, state = ("layers", "frame", "d_image"), {"state": rows.state_format.packing}
     return ComputePass("begin backward", "draw/begin_blocks.comp", reads, ("blocks", "d_image"), {**rows.layers(segments), **spec}, state, bind=rows.layers_bound(segments))
+
+
+UNFINISHED = DepthTest("unfinished", "less", writes=False)  # of draws whose fragments of finished blocks do not run
+
+
+def unfinished_draw(name: str, fragment: str, reads: str, spec: Mapping[str, int | float], slots: Mapping[str, str] | None = None) -> DrawPass:
+    """What there is of the blocks of each depth segment in `reads` -> which are still seen, as depth, for draws with UNFINISHED."""
+    test = DepthTest("unfinished", "less or equal", clear=1.0)
+    return DrawPass(name=name, vertex="draw/canvas.vert", fragment=fragment, reads=(reads,), writes=("unfinished",), depth=test, spec=spec, slots=slots or {})
 
 
 def with_unfinished(device: Device, buffers: dict[str, Buffer], across: int, tall: int) -> dict[str, Buffer | Image]:

@@ -69,6 +69,11 @@ def _exact(options: HardwareOptions) -> HardwareOptions:
     return replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1, least_weight=0.0)
 
 
+def _blended(device: Device, options: HardwareOptions) -> HardwareOptions:
+    """These options without images from lists, unless they name them."""
+    return replace(options, blending=str(Rows.first(device, options, unit=True).names["blending"]))
+
+
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
     """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
 
@@ -76,9 +81,9 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     """
     exact = _exact(options)
     if options.stochastic:
-        return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, exact, backward=False))
+        return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, _blended(device, exact), backward=False))
     if options.gradient == "order-free":
-        return order_free_rows(device, options, _forward_of(device, options, exact))
+        return order_free_rows(device, options, _forward_of(device, options, _blended(device, exact)))
     if backward and options.least_weight:
         raise UserError(f"--least-weight {options.least_weight:g} is for order-free gradients: add --gradient order-free, or leave it out")
     options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
@@ -103,15 +108,15 @@ def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: i
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
     if rows.estimate:
         draws = int(rows.names.get("gradient_draws", 1))
-        return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, draws, scores)
+        return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, scores, draws)
     return (Listed if rows.ordering.listed else Ordered)(rows, width, height, segments, threshold, scores)
 
 
 def all_passes(around: Projection, rows: Rows, width: int, height: int, threshold: int, segments: int, picture: str = "image") -> list[ComputePass | DrawPass]:
     """Those of a projection, and from splats2d and order to the target; with a sink, to d_splats2d."""
     canvas = canvas_of(rows, width, height, segments)
-    listed = FragmentLists(rows, width, height, segments).passes if rows.blending.listed else None
-    forward = listed(PICTURES[picture]) if listed else forward_passes(rows, canvas, PICTURES[picture])
+    drawn = PICTURES[picture]
+    forward = FragmentLists(rows, width, height, segments).passes(drawn) if rows.blending.listed else forward_passes(rows, canvas, drawn)
     if picture == "image":
         forward = for_images(around, forward)
     backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
@@ -257,7 +262,7 @@ class HardwareRasterizer:
         self._backward.record(recorder, self.pipelines, f" {score}")
 
     def make_room(self, wanted: int | None = None) -> bool:
-        """For pairs of cell or block and splat, as the tiled rasterizer has it for those of tile and splat. The image has no need of it."""
+        """For pairs of cell or block and splat, as the tiled rasterizer has it for those of tile and splat."""
         if self.lists is None:
             return False
         wanted = min(pairs_wanted(self._parameters.counts) if wanted is None else wanted, self.lists.most(self.device, self._capacity))

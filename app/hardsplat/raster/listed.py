@@ -12,20 +12,19 @@ from dataclasses import dataclass, replace
 
 from hardsplat import contract
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.blocked import Blocked
-from hardsplat.raster.draws import begin_blocks, blocks_of, canvas_of, outline, sums, with_unfinished
+from hardsplat.raster.blocked import Segmented
+from hardsplat.raster.draws import UNFINISHED, begin_blocks, blocks_of, canvas_of, outline, sums, unfinished_draw, with_unfinished
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.rows import Rows
 from hardsplat.raster.sinks import SCORES
 from hardsplat.variants.pictures import PICTURES, Picture
 from hardsplat.variants.quads import QUADS
 
-FIRST_ROOM = 64  # fragments that a block has room for, before frames say how many there are
+FIRST_ROOM, MOST_FIRST = 64, 1 << 24  # fragments of a block that there is room for before frames say how many there are; and of all of them
 
 
 @dataclass(frozen=True)
@@ -55,6 +54,14 @@ class FragmentLists:
     def passes(self, picture: Picture = PICTURES["image"]) -> list[ComputePass | DrawPass]:
         """order, splats2d, and the drawn image or what is to become it -> fragment_lists, fragments."""
         rows, block, (across, down) = self.rows, self.rows.block, self.blocks
+        begin = ComputePass(
+            "list begin",
+            "fragments/begin.comp",
+            reads=("counts", "layers", "frame"),
+            writes=("counts", "fragment_lists"),
+            spec={**self.spec, **rows.layers(self.segments)},
+            bind=rows.layers_bound(self.segments),
+        )
         append = DrawPass(
             **outline(rows.shape),
             name="list fragments",
@@ -64,38 +71,14 @@ class FragmentLists:
             spec={**canvas_of(rows, across * block.width, down * block.height, self.segments), **self.spec, "WIDTH": self.width, "HEIGHT": self.height, "RANKED": True},
             slots={"claim": f"fragments/claim_{_lanes(rows)}.glsl"},
         )
+        lists = ("fragment_lists", "fragments")
+        sort = ComputePass("list sort", "fragments/sort.comp", lists, lists, {**self.spec, "SEGMENTS": self.segments})
         if self.blends:
-            blend = ComputePass(
-                "draw",
-                rows.blending.fragment,
-                reads=("order", "splats2d", "colors2d", "fragment_lists", "fragments"),
-                writes=("fragment_lists", "fragments", "target"),
-                spec={**self.spec, "LARGEST": rows.format.largest},
-                slots={"alpha": picture.alpha},
-            )
-            return [ComputePass("list begin", "fragments/clear.comp", ("counts",), ("counts", "fragment_lists"), self.spec), append, blend]
-        begin = ComputePass(
-            "list begin",
-            "fragments/begin.comp",
-            reads=("counts", "layers", "frame"),
-            writes=("counts", "fragment_lists"),
-            spec={**self.spec, **rows.layers(self.segments)},
-            bind=rows.layers_bound(self.segments),
-        )
-        unfinished = DrawPass(
-            name="list unfinished",
-            vertex="draw/canvas.vert",
-            fragment="fragments/unfinished.frag",
-            reads=("fragment_lists",),
-            writes=("unfinished",),
-            depth=DepthTest("unfinished", "less or equal", clear=1.0),
-            spec={**self.spec, "LEAST": rows.least_transmittance},
-        )
-        return [
-            begin,
-            unfinished,
-            replace(append, reads=(*append.reads, "unfinished"), depth=DepthTest("unfinished", "less", writes=False), spec={**append.spec, "LEAST": rows.least_transmittance}),
-        ]
+            reads, spec = ("order", "splats2d", "colors2d", *lists), {**self.spec, "LARGEST": rows.format.largest}
+            return [begin, append, sort, ComputePass("draw", rows.blending.fragment, reads, ("target",), spec, {"alpha": picture.alpha})]
+        least = {"LEAST": rows.least_transmittance}
+        unfinished = unfinished_draw("list unfinished", "fragments/unfinished.frag", "fragment_lists", {**self.spec, **least})
+        return [begin, unfinished, replace(append, reads=(*append.reads, "unfinished"), depth=UNFINISHED, spec={**append.spec, **least}), sort]
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
         across, down = self.blocks
@@ -104,6 +87,7 @@ class FragmentLists:
         if not self.blends:
             recorder.run(run["list unfinished"], threads=(3,), extent=tall)
         recorder.run(run["list fragments"], indirect="draw", extent=tall)
+        recorder.run(run["list sort"], threads=tall)
         if self.blends:
             recorder.run(run["draw"], threads=(across, down))
 
@@ -116,7 +100,7 @@ class FragmentLists:
 
     def first_room(self, capacity: int) -> int:
         across, down = self.blocks
-        return FIRST_ROOM * across * down
+        return min(FIRST_ROOM * across * down, MOST_FIRST)
 
     def most(self, device: Device, capacity: int) -> int:
         """Fragments that there can be, or as many as a descriptor reaches."""
@@ -128,12 +112,8 @@ class FragmentLists:
 
 
 @dataclass(frozen=True)
-class Listed(Blocked):
-    """Of a canvas of width x height px in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES."""
-
-    segments: int
-    threshold: int
-    scores: bool = False
+class Listed(Segmented):
+    """Of a canvas of width x height px."""
 
     @property
     def lists(self) -> FragmentLists:
@@ -141,21 +121,22 @@ class Listed(Blocked):
 
     def passes(self) -> list[ComputePass | DrawPass]:
         rows = self.rows
-        begin = begin_blocks(rows, self.width, self.height, self.segments)
+        begin = begin_blocks(rows, self.width, self.height, self.segments, first=1)
         slots, limit = sums(rows, self.threshold)
         walk = ComputePass(
             "draw backward",
             "fragments/walk.comp",
             reads=("order", "splats2d", "colors2d", "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
-            writes=("fragments", "d_splats2d"),
-            spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest, "SORTED": self.lists.blends},
+            writes=("d_splats2d",),
+            spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest},
             slots={**slots, **({"quads": QUADS["plain"].slot} if rows.reduction.quads else {}), "state": rows.state_format.packing, "turn": f"fragments/turn_{_lanes(rows)}.glsl"},
         )
         return [*([] if self.lists.blends else self.lists.passes()), begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(walk, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         across, down = self._blocks
-        return {"blocks": Buffer(device, 16 * self.segments * across * down * -(-self.rows.block.pixels * self.rows.state_format.packed // 16), "blocks")}
+        vectors = (self.segments - 1) * across * down * -(-self.rows.block.pixels * self.rows.state_format.packed // 16)
+        return {"blocks": Buffer(device, 16 * max(vectors, 1), "blocks")}
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
         """d_image, the forward draw's target or layers, the lists -> d_splats2d."""

@@ -9,25 +9,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.blocked import Blocked
+from hardsplat.raster.blocked import Segmented
 from hardsplat.raster.cells import Grid
-from hardsplat.raster.draws import begin_blocks, canvas_of, macros, outline, sums, with_unfinished
+from hardsplat.raster.draws import UNFINISHED, begin_blocks, canvas_of, macros, outline, sums, unfinished_draw, with_unfinished
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.sinks import SCORES
 
 
 @dataclass(frozen=True)
-class Ordered(Blocked):
-    """Of a canvas of width x height px in depth segments. threshold: contributing lanes of a subgroup from which it is summed whole. scores: with draws of SCORES."""
-
-    segments: int
-    threshold: int
-    scores: bool = False
+class Ordered(Segmented):
+    """Of a canvas of width x height px."""
 
     @property
     def lists(self) -> Grid | None:
@@ -89,18 +84,8 @@ class Ordered(Blocked):
             macros={},
         )
         if self._rejects:
-            rejecting = DepthTest("unfinished", "less", writes=False)
-            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=rejecting, spec={**blocks.spec, "LEAST": rows.least_transmittance})
-        unfinished = DrawPass(
-            name="begin backward unfinished",
-            vertex="draw/canvas.vert",
-            fragment="draw/unfinished.frag",
-            reads=("blocks",),
-            writes=("unfinished",),
-            depth=DepthTest("unfinished", "less or equal", clear=1.0),
-            spec={**spec, "LEAST": rows.least_transmittance},
-            slots=state,
-        )
+            blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=UNFINISHED, spec={**blocks.spec, "LEAST": rows.least_transmittance})
+        unfinished = unfinished_draw("begin backward unfinished", "draw/unfinished.frag", "blocks", {**spec, "LEAST": rows.least_transmittance}, state)
         scores = (for_score(begin, name) for name in SCORES if self.scores)
         return [*lists, begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]
 

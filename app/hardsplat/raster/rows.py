@@ -94,8 +94,9 @@ class Rows:
         return FORMATS[self.format.resolved] if self.format.resolved and (self.blending.listed or not self.blending.ordered) else self.format
 
     @classmethod
-    def first(cls, device: Device, options: HardwareOptions) -> Rows:
-        """The rows of these options; of those left to 'auto', the first that runs."""
+    def first(cls, device: Device, options: HardwareOptions, unit: bool = False) -> Rows:
+        """The rows of these options; of those left to 'auto', the first that runs. With an ordering by lists, images come of lists too. The blending unit makes them where
+        depth segments are asked for. unit: it makes them wherever it can."""
         names: dict[str, str | int] = {"segments": options.segments or SEGMENTS[0]}
 
         def row(kind: str, title: str, registry: Mapping[str, V], wanted: str) -> V:
@@ -106,21 +107,23 @@ class Rows:
         format = row("format", "target format", FORMATS, options.format)
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        wanted = BLENDINGS.get(options.blending)
+        wanted, cells = BLENDINGS.get(options.blending), row("cells", "cells of the canvas", CELLS, options.cells)
         if format.blends_only and wanted and wanted.ordered:
             raise UserError(f"--format {names['format']}: its colours are for the blending unit; use --blending fixed, or --format float16")
-        orderings = {name: each for name, each in ORDERINGS.items() if each.listed or not (wanted and wanted.listed)}
-        if options.ordering in ORDERINGS and options.ordering not in orderings:
-            raise UserError(f"--blending {options.blending} goes with --ordering {' or '.join(orderings)}, not with {options.ordering}")
+        orderings = ORDERINGS
+        for flag, chosen in ((f"--blending {options.blending}", wanted), (f"--cells {options.cells}", cells)):
+            asked = [options.ordering] if options.ordering in orderings else list(orderings)
+            orderings = {name: each for name, each in orderings.items() if chosen is None or chosen.goes_with(each)}
+            if chosen and not orderings.keys() & set(asked):
+                fitting = (name for name, each in ORDERINGS.items() if chosen.goes_with(each))
+                raise UserError(f"{flag} goes with --ordering {' or '.join(fitting)}, not with {' or '.join(asked)}")
         ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
-        if wanted and not wanted.goes_with(ordering):
-            raise UserError(f"--blending {options.blending}: --ordering {names['ordering']} lets no fragment wait for another; use --blending fixed or lists")
         blendings = {name: each for name, each in blendings.items() if each.goes_with(ordering) and not (format.blends_only and each.ordered)}
+        if options.blending == "auto":
+            blendings = {name: each for name, each in blendings.items() if not (each.listed and options.segments > 1)}
+            blendings = dict(sorted(blendings.items(), key=lambda item: item[1].listed is unit))
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
-        cells = row("cells", "cells of the canvas", CELLS, options.cells)
-        if cells.side and ordering.listed:
-            raise UserError(f"--cells {options.cells}: --ordering {names['ordering']} lets no fragment wait for another; use --cells none")
         shapes = {name: each for name, each in SHAPES.items() if each.upright or not cells.side}
         if cells.side and options.shape in SHAPES and options.shape not in shapes:
             raise UserError(f"--cells {options.cells}: splats of --shape {options.shape} cannot be cut at cells; use --shape {' or '.join(shapes)}, or --cells none")

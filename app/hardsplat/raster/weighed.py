@@ -14,26 +14,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.blocked import Blocked
-from hardsplat.raster.draws import canvas_of, outline, sums
+from hardsplat.raster.blocked import Segmented
+from hardsplat.raster.draws import UNFINISHED, canvas_of, outline, sums, unfinished_draw
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.sinks import SCORES
 
 
 @dataclass(frozen=True)
-class Weighed(Blocked):
-    """Of a canvas of width x height px in depth segments. rows.samples: of a pixel. threshold: contributing lanes of a subgroup from which it is summed whole.
-    draws: how often the samples are drawn in a step; gradients are averaged. scores: with draws of SCORES."""
+class Weighed(Segmented):
+    """Of a canvas of width x height px. rows.samples: of a pixel. draws: how often the samples are drawn in a step; gradients are averaged."""
 
-    segments: int
-    threshold: int
     draws: int = 1
-    scores: bool = False
 
     @property
     def _vectors(self) -> int:
@@ -53,16 +48,7 @@ class Weighed(Blocked):
         begin = ComputePass(
             f"draw backward begin {draw}", "samples/begin.comp", ("layers", "frame", "d_image"), ("d_image", "sample_ranks"), {**blocks, **segments, **least}, bind=layers
         )
-        unfinished = DrawPass(
-            name=f"draw backward unfinished {draw}",
-            vertex="draw/canvas.vert",
-            fragment="samples/unfinished.frag",
-            reads=("sample_ranks",),
-            writes=("unfinished",),
-            depth=DepthTest("unfinished", "less or equal", clear=1.0),
-            spec={**blocks, **weight},
-        )
-        open_blocks = DepthTest("unfinished", "less", writes=False)
+        unfinished = unfinished_draw(f"draw backward unfinished {draw}", "samples/unfinished.frag", "sample_ranks", {**blocks, **weight})
         canvas = canvas_of(rows, across * block.width, down * block.height, self.segments)
         nearest = DrawPass(
             **outline(rows.shape),
@@ -71,7 +57,7 @@ class Weighed(Blocked):
             reads=("counts", "frame", "splats2d", "colors2d", "order", "sample_ranks", "sample_rank_vectors", "unfinished"),
             writes=("sample_ranks",),
             bind={"sample_rank_vectors": "sample_ranks"},
-            depth=open_blocks,
+            depth=UNFINISHED,
             spec={**canvas, **shape, "SAMPLES": rows.samples * block.pixels, "DRAWS": self.draws, "DRAW": draw, "RANKED": True, **weight},
         )
         look = ComputePass(
@@ -90,7 +76,7 @@ class Weighed(Blocked):
             fragment="samples/backward.frag",
             reads=("counts", "splats2d", "colors2d", "order", "d_image", "samples", "d_splats2d", "unfinished"),
             writes=("d_splats2d",),
-            depth=open_blocks,
+            depth=UNFINISHED,
             spec={**canvas, **limit, **blocks, **least, "DRAWS": self.draws, "RANKED": True, **weight},
             slots={**slots, **seen},
         )

@@ -6,9 +6,10 @@ STAGES = {  # stage -> beginnings of the names of its passes
     "project": ("project ", "sizes"),
     "sort": ("sort ",),
     "tiles": ("tile ",),
-    "forward draw": ("begin forward", "draw "),
+    "lists": ("cell ", "list "),
+    "forward draw": ("begin forward", "draw ", "resolve"),
     "loss": ("loss ",),
-    "backward draw": ("cell ", "list ", "begin backward", "draw backward "),
+    "backward draw": ("begin backward", "draw backward "),
     "project backward": ("project backward ",),
     "optimizer": ("adam ",),
 }

@@ -172,6 +172,8 @@ def bench(
             lost = isinstance(error, DeviceLost)
 
     known = {name: ["moments", *BACKENDS[name].options.settings()] for name in rasterizer}
+    if len(axes.get("format", ())) > 1:
+        axes = {"blending": ["fixed"], **axes}  # formats differ in what blending in them does
     combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
     size = None
     for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):

@@ -36,7 +36,7 @@ from hardsplat.train.schedule import adam_settings
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.reductions import REDUCTIONS
 
-DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "backward draw"}  # pass whose fragments are counted -> its stage
+DRAWS = {"draw": "forward draw", "draw backward": "backward draw", "list fragments": "lists"}  # pass whose fragments are counted -> its stage
 GRADIENTS = ("means", "quats", "scales", "opacities", "sh")
 BACKGROUND, NEAR = (1.0, 1.0, 1.0), 0.2  # as in the paper's harness
 # Seconds of drawing before anything is timed: a GPU lowers its clocks while the host prepares a model or a view, and raises them only after a while of work.
@@ -125,6 +125,9 @@ class Bench:
         threshold = {"hybrid_threshold": made.hybrid_threshold} if isinstance(made, HardwareOptions) and "THRESHOLD" in spec else {}
         forward = stages["project"] + stages["sort"] + stages["tiles"] + stages["forward draw"]
         backward = stages["backward draw"] + stages["project backward"] + stages["optimizer"]
+        total = forward + backward + stages["lists"]
+        if names.get("blending") == "lists":
+            forward += stages["lists"]
         pixels = float(np.mean([v.camera.width * v.camera.height for v in self.views]))
         target_bytes = 4 * np.dtype(FORMATS[names.get("format", "float32")].texel).itemsize
         floors = floor_bytes(n, visible, degree, pixels, target_bytes, moment_bytes) if self.bandwidth else {}
@@ -133,8 +136,8 @@ class Bench:
             splats=n,
             stages=stages,
             forward=forward,
-            backward=backward,
-            total=forward + backward,
+            backward=total - forward,
+            total=total,
             visible=visible,
             fragments=fragments,
             rates={n: fragments[n] / stages[s] * 1e-6 for n, s in DRAWS.items() if fragments.get(n) and stages[s]},

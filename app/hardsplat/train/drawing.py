@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from hardsplat.config import TrainConfig, check_gradient
+from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
@@ -70,8 +70,6 @@ class Drawing:
         if not s.timed_rows:
             options = backend.first(device, options)
         self.raster = self._parts.add(backend.rasterizer(device, s.parameters, s.width, s.height, options, sink=sink_of(config, s.capture.depths is not None)))
-        if self.raster.rows.names.get("gradient") == "order-free":  # `auto` may have chosen it
-            check_gradient(replace(config, gradient="order-free"))
         scratch: dict[str, Buffer | Image] = {**allocate_refine(device, s.parameters.capacity)}
         self._scratch = scratch
         self._parts.add_all(scratch.values())

@@ -16,6 +16,7 @@ class Block:
 
 
 BLOCKS = {
-    "2x2": Block(2, 2, (), "four pixels a fragment, summed in registers, ordered once; with interlock, or on a CPU"),
+    "2x2": Block(2, 2, (), "four pixels a fragment, summed in registers, ordered once; with lists, interlock, or on a CPU"),
+    "4x2": Block(4, 2, (), "eight pixels a fragment: where compute is worth more than drawing"),
     "1x1": Block(1, 1, (), "a fragment a pixel (as published)"),
 }

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from hardsplat.variants.ordering import Ordering
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -9,6 +11,9 @@ class Cells:
     side: int  # of a cell, px; 0 for one list of all splats
     needs: tuple[str, ...]
     note: str
+
+    def goes_with(self, ordering: Ordering) -> bool:
+        return not (self.side and ordering.listed)  # where no fragment waits
 
 
 CELLS = {

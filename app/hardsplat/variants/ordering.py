@@ -18,6 +18,14 @@ class Ordering:
 
 
 ORDERINGS = {
+    "lists": Ordering(
+        slot="",
+        attachment=False,
+        section="",
+        section_needs=(),
+        needs=(),
+        note="on every device: fragments go into lists by block of pixels, which a compute pass sorts (Carpenter 1984; Yang et al. 2010)",
+    ),
     "interlock": Ordering(
         slot="draw/order_interlock.glsl",
         attachment=False,
@@ -33,13 +41,5 @@ ORDERINGS = {
         section_needs=("sequential",),
         needs=("raster_order",),
         note="attachment read in draw order (VK_EXT_rasterization_order_attachment_access)",
-    ),
-    "lists": Ordering(
-        slot="",
-        attachment=False,
-        section="",
-        section_needs=(),
-        needs=(),
-        note="on every device: fragments go into lists by block of pixels, which a compute pass sorts (Carpenter 1984; Yang et al. 2010)",
     ),
 }

@@ -51,9 +51,12 @@ class Layout:
 
 
 def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
-    """With a row for each of those left to `auto`: the first that runs, since only the forward draw counts here."""
-    first = Rows.first(device, options).names
-    rows: dict[str, Any] = {knob: first[knob] for knob in TIMED}
+    """With a row for each of those left to `auto`: the first that runs, since only the forward draw counts here. Images from lists would need room, which a window has
+    no time to make."""
+    if options.blending == "lists":
+        options = replace(options, blending="auto")
+    first = Rows.first(device, options, unit=True).names
+    rows: dict[str, Any] = {knob: first[knob] for knob in ("blending", *TIMED)}
     return replace(options, **rows)
 
 
