@@ -40,7 +40,9 @@ ONCE = Timing(repeats=1)
 def model(scene, tmp_path_factory):
     loaded = load_scene(scene)
     path = tmp_path_factory.mktemp("bench") / "splats.ply"
-    save_ply(path, Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5))
+    splats = Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5)
+    splats.scales *= np.array([1.0, 0.6, 0.3], np.float32)  # a sphere's rotation has no gradient but that of rounding
+    save_ply(path, splats)
     return path
 
 
@@ -89,7 +91,7 @@ def test_moments(on_device, scene, model, capsys):
     results = bench(Subject(model, scene, views=[1]), Timing(repeats=1, errors=True), {"moments": ["float32", "bfloat16"], "blending": ["fixed"]}, quiet=True)
     assert varying(results) == ["moments"] and [r.memory["optimizer"] for r in results] == pytest.approx([2 * 300 * 23 * 4, 300 * 23 * 4], rel=0.01)
     assert results[1].floors["optimizer"] < 0.8 * results[0].floors["optimizer"]
-    assert results[0].errors == pytest.approx(results[1].errors, rel=0.1)
+    assert results[0].errors == pytest.approx(results[1].errors, rel=0.1, abs=1e-5)
     on_device.capabilities.withdraw("storage_16bit", "core feature x")
     try:
         results = bench(Subject(model, scene, views=[1]), ONCE, {"moments": ["float32", "bfloat16"]}, quiet=True)
