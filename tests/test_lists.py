@@ -138,4 +138,6 @@ def test_what_makes_images_where_nobody_says(device):
     assert chosen(images=True) == chosen(segments=4) == chosen(blending="fixed") == ("lists", "fixed")
     assert chosen(format="unorm16x4") == ("lists", "fixed")
     waiting = runnable(device, {name: row for name, row in ORDERINGS.items() if not row.listed})[0]
+    begun = {blending: Rows.first(device, HardwareOptions(blending=blending)).names for blending in ("lists", "fixed")}
+    assert {blending: (names["block"], names["reduction"]) for blending, names in begun.items()} == {"lists": ("4x2", "atomic"), "fixed": ("2x2", "hybrid")}
     assert chosen(ordering=waiting) == (waiting, "fixed") and chosen(blending="programmable") == (waiting, "programmable") and chosen(cells="64")[0] == waiting

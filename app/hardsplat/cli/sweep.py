@@ -7,6 +7,7 @@ from hardsplat.cli.train import require_scene
 from hardsplat.config import FIELDS, GROUPS, scene_folder
 from hardsplat.option import kind
 from hardsplat.presets import load_config
+from hardsplat.study.axes import blending_of
 
 COMMON = ("max_steps", "data_factor", "test_every", "rasterizer", "format", "blending", "reduction", "strategy", "cap_max", "seed")
 HELP = "train a scene with every combination of settings, and compare the results"
@@ -49,8 +50,8 @@ def handle(flags):
         axes = {"format": values_of("format", ["all"])}
     common = settings({"data_dir": flags.pop("scene"), **flags}) | {name: several[0] for name, several in values.items() if name not in axes}
     config = load_config(preset, common)
-    if "format" in axes and "blending" not in axes and config.blending == "auto":
-        common["blending"] = "fixed"  # formats differ in what blending in them does
+    if config.blending == "auto":
+        common |= blending_of(axes)
     require_scene(config)
     from hardsplat.study.sweep import sweep
 

@@ -131,4 +131,7 @@ def fastest(device: Device, settings) -> str:
     def sources(choice):
         return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
 
-    return timed_choice(device, "rasterizer", choice, {"rasterizer": runs[0]}, {"rasterizer": runs}, make, sources).rasterizer
+    def first(choice):
+        return {"rasterizer": runs[0] if choice.rasterizer == "auto" else choice.rasterizer}
+
+    return timed_choice(device, "rasterizer", choice, first, {"rasterizer": runs}, make, sources).rasterizer

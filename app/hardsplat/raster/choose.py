@@ -1,7 +1,7 @@
 """`auto`: which rows of the registries suit a device, by timing them once on a small scene (app/hardsplat/raster/trial.py).
 
-Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and twice, takes its place; the first of all is what runs
-and comes first in its registry. The outcome is kept on disk per device and driver, with the shaders that were compared, for every set of options that were named, which stay as
+Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and twice, takes its place. Knobs that are still to come have the rows that come
+first with what was chosen so far. The outcome is kept on disk per device and driver, with the shaders that were compared, for every set of options that were named, which stay as
 they are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
 
 Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that looks it up in BACKENDS.
@@ -13,11 +13,12 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from hardsplat import __version__
 from hardsplat.errors import OutOfMemory, UserError
@@ -39,13 +40,16 @@ def wanted() -> bool:
     return word == "time"
 
 
-def choose(device: Device, backend: str, options, first: Mapping[str, str | int], knobs: Mapping[str, Sequence[str | int]], make: Callable, sources: Callable):
-    """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run here; first: the row to start from.
+Rows = dict[str, str | int]  # row by knob
+First = Callable[[Any], Mapping[str, str | int]]  # options -> of each knob the row that they name, or the first that runs; raises UserError for what does not go together
+
+
+def choose(device: Device, backend: str, options, first: First, knobs: Mapping[str, Sequence[str | int]], make: Callable, sources: Callable):
+    """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run here.
 
     make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
     """
-    start = {knob: first[knob] for knob in knobs}
-    chosen = replace(options, **start)
+    chosen = replace(options, **_begun(options, first, knobs))
     if all(len(names) < 2 for names in knobs.values()) or not wanted() or not device.timestamp_ns:
         return chosen
     known: dict[tuple, dict] = device.shared("choices", dict)
@@ -57,7 +61,7 @@ def choose(device: Device, backend: str, options, first: Mapping[str, str | int]
             log.debug("variants for %s, remembered from %s:", device.name, found["date"])
         else:
             log.info("choosing variants for %s, once ...", device.name)
-            found = {**_timed(device, chosen, start, candidates, make, sources), "shaders": shaders}
+            found = {**_timed(device, options, first, candidates, make, sources), "shaders": shaders}
             if found["ms"]:
                 _save(path, device, given, found)
         for line in lines(found):
@@ -66,25 +70,28 @@ def choose(device: Device, backend: str, options, first: Mapping[str, str | int]
     return replace(options, **known[key]["rows"])
 
 
-def greedy(trial: Trial, options, start: Mapping[str, str | int], knobs: Mapping[str, Sequence[str | int]]) -> tuple[dict[str, str | int], dict[str, dict[str, float]]]:
-    """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even `start` runs."""
-    rows = dict(start)
+def greedy(trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str | int]]) -> tuple[Rows, dict[str, dict[str, float]]]:
+    """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even the first rows run."""
+    rows = _begun(options, first, knobs)
     table: dict[str, dict[str, float]] = {}
     best, why = trial.attempt(replace(options, **rows))
     if best is None:
         log.debug("  %s does not run here: %s", rows, why)
         return rows, table
+    decided: Rows = {}
     for knob, names in knobs.items():
-        if len(names) < 2:
-            continue
-        others = [name for name in names if name != rows[knob]]
-        table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
+        candidates: dict[str | int, Rows] = {}
+        for name in names:
+            with suppress(UserError):  # does not go with what was chosen
+                candidates[name] = _begun(replace(options, **decided, **{knob: name}), first, knobs)
+        others = {name: each for name, each in candidates.items() if name != rows[knob]}
+        if others:
+            table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
         if trial.spent < BUDGET:
-            trial.prepare(replace(options, **{**rows, knob: name}) for name in others)
-        for name in others:
+            trial.prepare(replace(options, **each) for each in others.values())
+        for name, candidate in others.items():
             if trial.spent >= BUDGET:
                 break
-            candidate = {**rows, knob: name}
             ms, why = trial.attempt(replace(options, **candidate), best)
             if ms is None:
                 log.debug("  %s %s left out: %s", knob, name, why)
@@ -95,7 +102,13 @@ def greedy(trial: Trial, options, start: Mapping[str, str | int], knobs: Mapping
             table[knob] |= {str(rows[knob]): best, str(name): ms}
             if ms < (1 - MARGIN) * best:
                 rows, best = candidate, ms
+        decided[knob] = rows[knob]
     return rows, table
+
+
+def _begun(options, first: First, knobs: Iterable[str]) -> Rows:
+    names = first(options)
+    return {knob: names[knob] for knob in knobs}
 
 
 def lines(found: Mapping) -> list[str]:
@@ -117,15 +130,16 @@ def remembered(device: Device) -> dict[str, dict]:
     return _load(_path(device))
 
 
-def _timed(device: Device, options, start, candidates, make, sources) -> dict:
-    found = {"date": datetime.now().isoformat(" ", "minutes"), "candidates": candidates, "rows": dict(start), "ms": {}}
+def _timed(device: Device, options, first, candidates, make, sources) -> dict:
+    begun = _begun(options, first, candidates)
+    found = {"date": datetime.now().isoformat(" ", "minutes"), "candidates": candidates, "rows": begun, "ms": {}}
     try:
-        trial = Trial.fitting(device, make, sources, options)
+        trial = Trial.fitting(device, make, sources, replace(options, **begun))
     except OutOfMemory as error:
         log.debug("  nothing was timed: %s", error)
         return found
     try:
-        found["rows"], found["ms"] = greedy(trial, options, start, candidates)
+        found["rows"], found["ms"] = greedy(trial, options, first, candidates)
     finally:
         trial.destroy()
     return found

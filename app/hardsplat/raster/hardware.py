@@ -87,14 +87,13 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     if backward and options.least_weight:
         raise UserError(f"--least-weight {options.least_weight:g} is for order-free gradients: add --gradient order-free, or leave it out")
     options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
-    names = Rows.first(device, options).names
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
     cells = knobs.pop("cells", ())
     if not options.segments:
         knobs["segments"] = SEGMENTS
     if cells and "sequential" not in device.capabilities:  # where fragments wait; last, since segments do the same and are more exact
         knobs["cells"] = cells
-    return Rows.first(device, choose(device, "hardware", options, names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
+    return Rows.first(device, choose(device, "hardware", options, lambda o: Rows.first(device, o).names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
 
 def _forward_of(device: Device, options: HardwareOptions, exact: HardwareOptions) -> Rows:

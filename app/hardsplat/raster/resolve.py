@@ -41,6 +41,11 @@ def resolve(device: Device, kind: str, registry: Mapping[str, V], wanted: str, f
     return registry[wanted]
 
 
+def ahead(registry: Mapping[str, V], name: str) -> dict[str, V]:
+    """The registry with one of its rows before the others."""
+    return {name: registry[name], **registry}
+
+
 def name_of(registry: Mapping[str, V], variant: V) -> str:
     """The name of a variant in its registry."""
     return next(name for name, each in registry.items() if each is variant)

@@ -11,7 +11,7 @@ from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.samples import sample_counts
 from hardsplat.raster.options import Options, Stochastic
-from hardsplat.raster.resolve import V, name_of, resolve
+from hardsplat.raster.resolve import V, ahead, name_of, resolve
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
@@ -127,15 +127,16 @@ class Rows:
         shapes = {name: each for name, each in SHAPES.items() if each.upright or not cells.side}
         if cells.side and options.shape in SHAPES and options.shape not in shapes:
             raise UserError(f"--cells {options.cells}: splats of --shape {options.shape} cannot be cut at cells; use --shape {' or '.join(shapes)}, or --cells none")
+        blending = row("blending", "blending", blendings, options.blending)
         return cls(
             format,
             row("state_format", "state format", STATE_FORMATS, ("float16" if format.blends_only else options.format) if options.state_format == "same" else options.state_format),
-            row("blending", "blending", blendings, options.blending),
-            row("reduction", "reduction", REDUCTIONS, options.reduction),
+            blending,
+            row("reduction", "reduction", ahead(REDUCTIONS, blending.reduction), options.reduction),
             ordering,
             row("atomics", "float atomics", ATOMICS, options.atomics),
             row("quads", "quad control", QUADS, "auto"),
-            row("block", "block of pixels", blocks, options.block),
+            row("block", "block of pixels", ahead(blocks, blending.block), options.block),
             row("shape", "shape of splats", shapes, options.shape),
             cells,
             segments=options.segments or SEGMENTS[0],

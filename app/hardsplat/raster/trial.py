@@ -19,7 +19,7 @@ from hardsplat.raster.frame import camera_data, frame_data
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.sinks import STORE
 
-SIZES = ((400, 300), (200, 150), (80, 60))  # px; on a CPU the last, with splats enough for their vertices to count
+SIZES = ((640, 480), (320, 240), (160, 120), (80, 60))  # px; on a CPU the last
 SLOW = 20.0  # ms of a frame: then a smaller one
 REPEATS = 3  # timed frames, after one that warms up
 HOPELESS = 1.5  # times the best: after such a frame no more are drawn
@@ -27,11 +27,11 @@ HOPELESS = 1.5  # times the best: after such a frame no more are drawn
 
 def scene(width: int, height: int) -> tuple[Gaussians, Camera]:
     """As a trained one looks from one of its cameras, always the same: half axes (to alpha = 1/255) log-normal around 3.7 x 1.8 px, faint splats
-    and solid ones, and one splat for 4 px, which makes about 80 a pixel."""
+    and solid ones, and one splat for 2 px, which makes about 90 a pixel."""
     rng = np.random.default_rng(0)
-    n, focal = width * height // 4, float(width)
+    n, focal = width * height // 2, float(width)
     z, angle, opacity = rng.uniform(2, 6, n), rng.uniform(0, np.pi, n), rng.uniform(0.02, 0.7, n)
-    half = np.minimum(np.exp(rng.normal(0, 1.16, n)), 0.25 * width / 3.7)[:, None] * (3.7, 1.8, 1.8)
+    half = np.minimum(np.exp(rng.normal(0, 1.05, n)), 0.25 * width / 3.7)[:, None] * (3.7, 1.8, 1.8)
     scales = half * (z / focal / np.sqrt(2 * np.log(255 * opacity)))[:, None]
     x, y = (rng.uniform(-0.5, 0.5, n) * side * z / focal for side in (width, height))
     quats = np.stack([np.cos(angle / 2), np.zeros(n), np.zeros(n), np.sin(angle / 2)], 1)

@@ -1,7 +1,14 @@
-"""What `hardsplat bench` may vary."""
+"""What `hardsplat bench` may vary, and how formats are compared."""
+
+from collections.abc import Mapping, Sequence
 
 AXES = (  # settings of which it takes lists, in the order of its flags
     *("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "cells", "segments"),
     *("tile_backward", "tile_threshold", "moments", "rasterizer", "gradient", "gradient_estimate", "gradient_samples", "gradient_draws"),
 )
 OPTIONS = tuple(name for name in AXES if name != "rasterizer")  # those that a rasterizer takes
+
+
+def blending_of(axes: Mapping[str, Sequence]) -> dict[str, str]:
+    """The setting of blending where several formats are compared and nothing is said of it: they differ in what the blending unit does in them."""
+    return {"blending": "fixed"} if len(axes.get("format", ())) > 1 and "blending" not in axes else {}

@@ -30,7 +30,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.paths import CHECKOUT
 from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
-from hardsplat.study.axes import OPTIONS
+from hardsplat.study.axes import OPTIONS, blending_of
 from hardsplat.study.measure import Bench, Measurement
 from hardsplat.study.plots import write_plots
 from hardsplat.study.sizes import count_of, resized
@@ -172,8 +172,7 @@ def bench(
             lost = isinstance(error, DeviceLost)
 
     known = {name: ["moments", *BACKENDS[name].options.settings()] for name in rasterizer}
-    if len(axes.get("format", ())) > 1:
-        axes = {"blending": ["fixed"], **axes}  # formats differ in what blending in them does
+    axes = {**{name: [value] for name, value in blending_of(axes).items()}, **axes}
     combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
     size = None
     for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
