@@ -15,6 +15,7 @@ from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import choose as module
+from hardsplat.raster import trial
 from hardsplat.raster.choose import BUDGET, choose, greedy, lines, remembered
 from hardsplat.raster.hardware import rows_of, sources
 from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows
@@ -73,6 +74,15 @@ def test_knobs_to_come_have_the_rows_that_suit_what_is_timed():
     clock = Clock({("quad", "2x2"): 10.0, ("triangle", "1x1"): 8.0, ("triangle", "2x2"): 7.9})
     assert greedy(clock, HardwareOptions(), first_with, KNOBS)[0] == {"shape": "triangle", "block": "1x1", "atomics": "native"}
     assert not {("triangle", "2x2"), ("box", "2x2")} & set(clock.asked[:-1])
+
+
+def test_a_knob_of_which_no_other_row_goes_is_remembered_too():
+    def no_other(options):
+        if options.shape not in ("auto", "quad") or options.block not in ("auto", "2x2"):
+            raise UserError("no such")
+        return first(options)
+
+    assert greedy(Clock({("quad", "2x2"): 10.0}), HardwareOptions(), no_other, KNOBS) == (START, {"shape": {"quad": 10.0}, "block": {"2x2": 10.0}})
 
 
 @pytest.mark.parametrize("ms, chosen", [(9.8, "quad"), (9.6, "triangle")])
@@ -158,7 +168,7 @@ def test_a_choice_is_remembered(ask, caplog):
     assert caplog.messages[0].startswith("variants for Some GPU, remembered from 20") and caplog.messages[1] == "  shape triangle: 8 ms, next quad: 10 ms"
 
 
-def test_another_driver_device_shader_or_row_is_timed_anew(ask, monkeypatch, tmp_path):
+def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatch, tmp_path):
     ask(TRIANGLE)
     assert ask(BOX, machine(driver="1.1"))[0].shape == "box"
     more = ask(BOX, knobs={**KNOBS, "shape": ["quad", "box"]})  # one that ran does not any more
@@ -172,6 +182,10 @@ def test_another_driver_device_shader_or_row_is_timed_anew(ask, monkeypatch, tmp
     assert not ask(TRIANGLE)[1]
     (tmp_path / "new.comp").write_text("// changed")
     assert ask(TRIANGLE)[1]
+    monkeypatch.setitem(FIRST, "block", "1x1")
+    assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
+    monkeypatch.setattr(trial, "scene", lambda width, height: trial_scene(width, height + 1))
+    assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
 
 
 def test_what_is_named_stays_and_has_its_own_choice(ask):

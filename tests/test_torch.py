@@ -14,6 +14,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0
 from hardsplat.gpu import context, probe
+from hardsplat.gpu.memory import allocate_all
 from hardsplat.gpu.queue import submit
 from hardsplat.raster import BACKENDS, running, tiled
 from tests.goldens import golden_names, load_golden, random_scene, relative_l2
@@ -240,10 +241,9 @@ def test_semaphores_order_what_both_sides_do(shared_device, rasterizer, monkeypa
             assert relative_l2(found, expected) < 1e-5
     engine = engines.engine_for(torch.device("cpu"), False)
     assert len(engine.link._submissions) == 2
-    if rasterizer == "tiled":
-        lack_room(engine, monkeypatch)
-        for found, expected in zip(step_of(given, scene), wanted):
-            assert relative_l2(found, expected) < 1e-5
+    lack_room(engine, monkeypatch)
+    for found, expected in zip(step_of(given, scene), wanted):
+        assert relative_l2(found, expected) < 1e-5
     engines.close()
 
 
@@ -270,10 +270,10 @@ def test_tensors_of_a_gpu_get_a_queue_that_only_computes(device, rasterizer, dra
 
 
 def lack_room(engine, monkeypatch) -> None:
-    """Has an engine draw with room for 10 pairs of tile and splat, which it finds out afterwards."""
+    """Has an engine draw with room for 10 pairs of tile or block and splat, which it finds out afterwards."""
     raster = engine._raster
     monkeypatch.setattr(tiled, "ROOM", 1.0)
-    raster.room, small = 10, raster._pairs(10)
+    raster.room, small = 10, raster._pairs(10) if isinstance(raster, tiled.TiledRasterizer) else allocate_all(raster.device, raster.lists.pair_bytes(10))
     for name, buffer in small.items():
         raster._own.pop(name).destroy()
         raster._own[name] = buffer
@@ -281,10 +281,11 @@ def lack_room(engine, monkeypatch) -> None:
     engine._record_again()
 
 
-def test_images_are_complete_where_there_was_no_room(shared_device):
+@pytest.mark.parametrize("rasterizer, options", [("tiled", {}), ("hardware", {}), ("hardware", {"blending": "fixed"})])
+def test_images_are_complete_where_there_was_no_room(shared_device, rasterizer, options):
     """Several views in a call, of which the first shows nothing; without gradients too."""
     scene = random_scene(5, 300, 48, 32, 1)
-    configure(shared_device, "tiled")
+    configure(shared_device, rasterizer, **options)
     given, (viewmats, Ks) = tensors(scene), cameras(scene, 0.0, 0.0, 0.2)
     viewmats[0, 2, 3] -= 100
     weight = torch.tensor(scene["weight"])

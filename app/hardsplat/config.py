@@ -98,7 +98,9 @@ class Rasterizing:
     )
     antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
-    state_format: str = option("same", "per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves", choices=("same", *STATE_FORMATS))
+    state_format: str = option(
+        "same", "per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep float32 or, for the others, halves", choices=("same", *STATE_FORMATS)
+    )
     blending: str = variant(BLENDINGS, "images: by the blending unit, in the shader, or from lists", auto="lists with --ordering lists, else the first that runs")
     ordering: str = variant(ORDERINGS, "what brings overlapping fragments in order; lists: on every device")
     reduction: str = variant(REDUCTIONS, "how fragments' gradients are summed before the atomics")

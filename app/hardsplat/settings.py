@@ -101,7 +101,7 @@ class TrainSettings(TypedDict, total=False):
     """render target of the image (default: float16)"""
 
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
-    """per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
+    """per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
 
     blending: Literal["auto", "fixed", "programmable", "lists"]
     """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering lists, else the first that runs (default: auto)"""
@@ -493,7 +493,7 @@ class RasterizerOptions(TypedDict, total=False):
     """render target of the image (default: float16)"""
 
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
-    """per-pixel state of the backward pass; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
+    """per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep float32 or, for the others, halves (default: same)"""
 
     blending: Literal["auto", "fixed", "programmable", "lists"]
     """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering lists, else the first that runs (default: auto)"""

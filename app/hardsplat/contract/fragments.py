@@ -1,4 +1,4 @@
-"""Lists of fragments by block of pixels, for a backward pass that puts them in order after the draw."""
+"""Lists of fragments by block of pixels, in order of depth once they are sorted."""
 
 from hardsplat.contract.layout import BufferSpec, Constant, Field, Subsystem
 

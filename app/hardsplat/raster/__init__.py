@@ -12,6 +12,7 @@ from hardsplat.gpu.shader import Source
 from hardsplat.raster import hardware, tile_passes
 from hardsplat.raster.choose import choose as timed_choice
 from hardsplat.raster.hardware import HardwareRasterizer, rows_of
+from hardsplat.raster.listed import FRAGMENTS
 from hardsplat.raster.rasterizer import Trainable, Variants
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.tile_rows import TiledOptions, TiledRows
@@ -44,6 +45,7 @@ BACKENDS = {
         hardware.sources,
         lambda *how: hardware.all_passes(*hardware.plan(*how)),
         "quads through the graphics pipeline, gradients reduced in the fragment shader",
+        {"fragments": FRAGMENTS},
         without=TILES,
     ),
     "tiled": Backend(
@@ -100,16 +102,13 @@ def _running(device: Device, settings) -> dict:
     candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
     runs: dict[str, Any] = {}
     why: list[str] = []
-    for gradient in ("analytic", "auto") if settings.gradient == "auto" else (settings.gradient,):  # estimates where nothing exact runs
-        options = {name: replace(each, gradient=gradient) for name, each in options.items()}
-        for name in candidates if not runs else ():
-            try:
-                BACKENDS[name].first(device, options[name])
-                runs[name] = options[name]
-            except UserError as error:
-                why.append(f"{name}: {error}")
+    for name in candidates:
+        try:
+            BACKENDS[name].first(device, options[name])
+            runs[name] = options[name]
+        except UserError as error:
+            why.append(f"{name}: {error}")
     if not runs:
-        why = why[: len(candidates)]
         raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
     return runs
 

@@ -16,7 +16,7 @@ from hardsplat.raster.rows import Rows
 
 
 class Lists(Protocol):
-    """Lists made after the forward draw that a way goes by, with room for pairs: of a cell and a splat, or of a block and one."""
+    """Lists that a way goes by, with room for pairs: of a cell and a splat, or of a block and one."""
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
     def allocate(self, device: Device, capacity: int, room: int) -> Mapping[str, Buffer | Image]: ...  # for splats and pairs; all or, with OutOfMemory, nothing

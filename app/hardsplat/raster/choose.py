@@ -1,7 +1,7 @@
 """`auto`: which rows of the registries suit a device, by timing them once on a small scene (app/hardsplat/raster/trial.py).
 
 Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and twice, takes its place. Knobs that are still to come have the rows that come
-first with what was chosen so far. The outcome is kept on disk per device and driver, with the shaders that were compared, for every set of options that were named, which stay as
+first with what was chosen so far. The outcome is kept on disk per device and driver, with a digest of what was compared, for every set of options that were named, which stay as
 they are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
 
 Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that looks it up in BACKENDS.
@@ -25,7 +25,7 @@ from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.files import replacing
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device
-from hardsplat.raster.trial import Trial
+from hardsplat.raster.trial import Trial, mark
 
 MARGIN = 0.03  # of noise that no row is changed for
 BUDGET = 2.0  # seconds of frames after which the rows so far must do
@@ -56,12 +56,12 @@ def choose(device: Device, backend: str, options, first: First, knobs: Mapping[s
     path, given = _path(device), _given(backend, options, knobs)
     key, candidates = (path, given), {knob: list(names) for knob, names in knobs.items()}
     if known.get(key, {}).get("candidates") != candidates:
-        found, shaders = _load(path).get(given), _shaders(chosen, candidates, sources)
-        if found and found["candidates"] == candidates and found["shaders"] == shaders:
+        found, digest = _load(path).get(given), _digest(options, first, candidates, sources)
+        if found and found["candidates"] == candidates and found["digest"] == digest:
             log.debug("variants for %s, remembered from %s:", device.name, found["date"])
         else:
             log.info("choosing variants for %s, once ...", device.name)
-            found = {**_timed(device, options, first, candidates, make, sources), "shaders": shaders}
+            found = {**_timed(device, options, first, candidates, make, sources), "digest": digest}
             if found["ms"]:
                 _save(path, device, given, found)
         for line in lines(found):
@@ -80,13 +80,10 @@ def greedy(trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str
         return rows, table
     decided: Rows = {}
     for knob, names in knobs.items():
-        candidates: dict[str | int, Rows] = {}
-        for name in names:
-            with suppress(UserError):  # does not go with what was chosen
-                candidates[name] = _begun(replace(options, **decided, **{knob: name}), first, knobs)
-        others = {name: each for name, each in candidates.items() if name != rows[knob]}
-        if others:
-            table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
+        if len(names) < 2:
+            continue
+        others = {name: each for name, each in _candidates(options, decided, knob, names, first, knobs).items() if name != rows[knob]}
+        table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
         if trial.spent < BUDGET:
             trial.prepare(replace(options, **each) for each in others.values())
         for name, candidate in others.items():
@@ -109,6 +106,15 @@ def greedy(trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str
 def _begun(options, first: First, knobs: Iterable[str]) -> Rows:
     names = first(options)
     return {knob: names[knob] for knob in knobs}
+
+
+def _candidates(options, decided: Rows, knob: str, names: Sequence[str | int], first: First, knobs: Iterable[str]) -> dict[str | int, Rows]:
+    """All rows of each that go with those that are decided."""
+    out = {}
+    for name in names:
+        with suppress(UserError):
+            out[name] = _begun(replace(options, **decided, **{knob: name}), first, knobs)
+    return out
 
 
 def lines(found: Mapping) -> list[str]:
@@ -155,14 +161,14 @@ def _path(device: Device) -> Path:
     return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
 
 
-def _shaders(options, candidates: Mapping[str, Sequence[str | int]], sources: Callable) -> str:
-    """A digest of the shaders of all candidates: when one changes, its times no longer hold."""
+def _digest(options, first: First, knobs: Mapping[str, Sequence[str | int]], sources: Callable) -> str:
+    """Of the trial scene, and of the rows and shaders of all candidates: when one changes, times no longer hold."""
+    rows = [each for knob, names in knobs.items() for each in _candidates(options, {}, knob, names, first, knobs).values()]
     found: set[shader.Source] = set()
-    for knob, names in candidates.items():
-        for name in names:
-            with suppress(UserError):
-                found |= sources(replace(options, **{knob: name}))
-    return hashlib.sha256(" ".join(sorted(map(shader.key, found))).encode()).hexdigest()[:16]
+    for each in rows:
+        with suppress(UserError):
+            found |= sources(replace(options, **each))
+    return hashlib.sha256(" ".join([mark(), repr(rows), *sorted(map(shader.key, found))]).encode()).hexdigest()[:16]
 
 
 def _load(path: Path) -> dict[str, dict]:
@@ -171,7 +177,7 @@ def _load(path: Path) -> dict[str, dict]:
         choices = json.loads(path.read_text())["choices"]
         for found in choices.values():
             lines(found)
-            if not (isinstance(found["date"], str) and isinstance(found["shaders"], str) and all(found["rows"][knob] in names for knob, names in found["candidates"].items())):
+            if not (isinstance(found["date"], str) and isinstance(found["digest"], str) and all(found["rows"][knob] in names for knob, names in found["candidates"].items())):
                 return {}
         return choices
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

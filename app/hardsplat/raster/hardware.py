@@ -5,6 +5,7 @@ Yuan & He, "Efficient Differentiable Hardware Rasterization for 3D Gaussian Spla
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -36,6 +37,7 @@ from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import ranking_lanes
 from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
+from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.cells import CELLS
 from hardsplat.variants.estimates import ESTIMATES
@@ -45,11 +47,13 @@ from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 
+log = logging.getLogger("hardsplat")
 MOST_RANKED = int(contract.CONSTANTS["NOTHING"])  # splats that samples tell apart
 # Order-free gradients have less noise with more depth segments, each of which takes some 33 bytes a pixel. Where nobody says how many, their pixels are at most these (about
 # half a GiB), but there are at least so many segments.
 SEGMENT_PIXELS, FEWEST_SEGMENTS = 1 << 24, 16
-# What 'auto' times, in this order, those that differ most first: rows that draw the same but for rounding. Formats and blending are left out, which are a choice of accuracy.
+# What 'auto' times, in this order, those that differ most first: rows that draw the same but for rounding. Formats are left out, which are a choice of accuracy; blending follows
+# from the ordering.
 TIMED: dict[str, Mapping[str, Variant]] = {"ordering": ORDERINGS, "shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "cells": CELLS}
 
 
@@ -71,7 +75,7 @@ def _exact(options: HardwareOptions) -> HardwareOptions:
 
 def _blended(device: Device, options: HardwareOptions) -> HardwareOptions:
     """These options without images from lists, unless they name them."""
-    return replace(options, blending=str(Rows.first(device, options, unit=True).names["blending"]))
+    return replace(options, blending=str(Rows.first(device, options, by_unit=True).names["blending"]))
 
 
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
@@ -89,7 +93,7 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
     cells = knobs.pop("cells", ())
-    if not options.segments:
+    if not options.segments and not (options.blending in BLENDINGS and BLENDINGS[options.blending].ordered):  # which has one
         knobs["segments"] = SEGMENTS
     if cells and "sequential" not in device.capabilities:  # where fragments wait; last, since segments do the same and are more exact
         knobs["cells"] = cells
@@ -126,7 +130,7 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
     """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
     if options.gradient != "order-free":
-        names = Rows.first(device, _exact(options)).names
+        names = Rows.first(device, _exact(options), by_unit=bool(options.stochastic)).names
         rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
         options = replace(options, **rows)
     rows_of(device, options)
@@ -152,6 +156,8 @@ def plan(
     roomy = max(FEWEST_SEGMENTS, SEGMENT_PIXELS // (width * height))
     segments = segments_of(device, rows, min(rows.segments, roomy) if rows.estimate and not options.segments else rows.segments, height)
     rows.names["segments"] = segments
+    if rows.ordering.listed and segments == 1 and not rows.estimate:
+        rows.names.pop("state_format", None)  # there is no state between draws
     threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
     projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
     return projection, rows, width, height, threshold, segments
@@ -174,6 +180,7 @@ class HardwareRasterizer:
         self.room = 0 if self.lists is None else min(self.lists.first_room(parameters.capacity), self.lists.most(device, parameters.capacity))
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
+        self._said = False  # that there is no room for all pairs
         if self.rows.estimate and parameters.capacity > MOST_RANKED:
             raise OutOfMemory(f"order-free gradients tell {MOST_RANKED} splats apart, not {parameters.capacity}", "splats")
         try:
@@ -206,9 +213,10 @@ class HardwareRasterizer:
         """parameters, camera, frame, counts -> target. rest: of another recorder, for the draw."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
-        self._record_draw(rest or recorder, run)
+        rest = recorder if self.lists else rest or recorder  # which count what they have no room for
+        self._record_draw(rest, run)
         if picture == "image":
-            self._record_lists(rest or recorder)
+            self._record_lists(rest)
 
     def _record_lists(self, recorder: Recorder) -> None:
         """The drawn image, order -> the lists that the way back goes by."""
@@ -249,8 +257,11 @@ class HardwareRasterizer:
         self.projection.record_backward(recorder, self.pipelines, self._capacity)
 
     def record_again(self, recorder: Recorder) -> None:
-        """Splats whose colours alone are others than in the last draw -> target."""
-        self._record_draw(recorder, self.pipelines)
+        """Splats whose colours alone are others than in the last draw -> target, by the same lists."""
+        if self.rows.blending.listed:
+            recorder.run(self.pipelines["draw"], threads=blocks_of(self.rows.block, self.width, self.height))
+        else:
+            self._record_draw(recorder, self.pipelines)
 
     def record_draw_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d."""
@@ -264,10 +275,14 @@ class HardwareRasterizer:
         """For pairs of cell or block and splat, as the tiled rasterizer has it for those of tile and splat."""
         if self.lists is None:
             return False
-        wanted = min(pairs_wanted(self._parameters.counts) if wanted is None else wanted, self.lists.most(self.device, self._capacity))
-        if wanted <= self.room:
+        wanted, most = pairs_wanted(self._parameters.counts) if wanted is None else wanted, self.lists.most(self.device, self._capacity)
+        limited = wanted > most and max(self.lists.pair_bytes(most + 1).values()) > self.device.max_buffer  # else there are no more, and `wanted` looks ahead
+        if limited and not self._said:
+            self._said = True
+            log.warning("frames ask for up to %s pairs of splat and block or cell of pixels, %s have room on %s: the others are not drawn", wanted, most, self.device.name)
+        if min(wanted, most) <= self.room:
             return False
-        room = min(wanted + wanted // 2, self.lists.most(self.device, self._capacity))
+        room = min(wanted + wanted // 2, most)
         pairs = allocate_all(self.device, self.lists.pair_bytes(room))
         exchange(self.device, self._own, pairs)
         self.room, self.resources = room, {**self.resources, **pairs}

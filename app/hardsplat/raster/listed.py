@@ -1,4 +1,4 @@
-"""Exact gradients by fragments in any order: a draw lists them by block of pixels, and a compute pass sorts the lists and goes through them.
+"""Exact gradients by fragments in any order: a draw lists them by block of pixels, a compute pass sorts the lists, and another goes through them.
 
 The A-buffer: Carpenter, "The A-buffer, an antialiased hidden surface method" (SIGGRAPH 1984); lists that a draw links by atomics: Yang et al., "Real-time concurrent
 linked list construction on the GPU" (EGSR 2010). An image that was blended in depth segments says which blocks are finished, so that their fragments are rejected, and
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hardsplat import contract
+from hardsplat.footprint import Need
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer, allocate_all
@@ -24,7 +25,8 @@ from hardsplat.raster.sinks import SCORES
 from hardsplat.variants.pictures import PICTURES, Picture
 from hardsplat.variants.quads import QUADS
 
-FIRST_ROOM, MOST_FIRST = 64, 1 << 24  # fragments of a block that there is room for before frames say how many there are; and of all of them
+FIRST_ROOM, MOST_FIRST = 128, 1 << 24  # fragments of a block that there is room for before frames say how many there are; and of all of them
+FRAGMENTS = Need(64.0, 64.0)  # of a splat: a million of them make 7 fragments each of 4x2 pixels at 800x533
 
 
 @dataclass(frozen=True)

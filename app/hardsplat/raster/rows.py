@@ -94,9 +94,9 @@ class Rows:
         return FORMATS[self.format.resolved] if self.format.resolved and (self.blending.listed or not self.blending.ordered) else self.format
 
     @classmethod
-    def first(cls, device: Device, options: HardwareOptions, unit: bool = False) -> Rows:
+    def first(cls, device: Device, options: HardwareOptions, by_unit: bool = False) -> Rows:
         """The rows of these options; of those left to 'auto', the first that runs. With an ordering by lists, images come of lists too. The blending unit makes them where
-        depth segments are asked for. unit: it makes them wherever it can."""
+        depth segments are asked for; by_unit: wherever it can."""
         names: dict[str, str | int] = {"segments": options.segments or SEGMENTS[0]}
 
         def row(kind: str, title: str, registry: Mapping[str, V], wanted: str) -> V:
@@ -121,7 +121,7 @@ class Rows:
         blendings = {name: each for name, each in blendings.items() if each.goes_with(ordering) and not (format.blends_only and each.ordered)}
         if options.blending == "auto":
             blendings = {name: each for name, each in blendings.items() if not (each.listed and options.segments > 1)}
-            blendings = dict(sorted(blendings.items(), key=lambda item: item[1].listed is unit))
+            blendings = dict(sorted(blendings.items(), key=lambda item: item[1].listed is by_unit))
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
         shapes = {name: each for name, each in SHAPES.items() if each.upright or not cells.side}

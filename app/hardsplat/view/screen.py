@@ -55,7 +55,7 @@ def untimed(device: Device, options: HardwareOptions) -> HardwareOptions:
     no time to make."""
     if options.blending == "lists":
         options = replace(options, blending="auto")
-    first = Rows.first(device, options, unit=True).names
+    first = Rows.first(device, options, by_unit=True).names
     rows: dict[str, Any] = {knob: first[knob] for knob in ("blending", *TIMED)}
     return replace(options, **rows)
 
