@@ -55,6 +55,8 @@ def on_device(device, monkeypatch):
 @pytest.mark.parametrize("upstream", ["random", "loss"])
 def test_rows_stages_and_files(on_device, waiting, scene, model, tmp_path, upstream):
     chosen = dict(format=["float32", "unorm8"], block=["1x1"], ordering=[waiting])
+    for name in ("bench.json", "bench_old.png", "other.png"):
+        (tmp_path / name).touch()
     results = bench(Subject(model, scene, views=[1, 2]), Timing(upstream, 1, errors=True, error_views="all"), chosen, result_dir=tmp_path, quiet=True)
     assert [r.options["format"] for r in results] == ["float32", "unorm8"] and varying(results) == ["format"]
     for result in results:
@@ -72,7 +74,8 @@ def test_rows_stages_and_files(on_device, waiting, scene, model, tmp_path, upstr
     assert {"commit", "command", "date", "copy_bytes_per_second"} <= set(written["about"])
     text = (tmp_path / "bench.md").read_text()
     assert all(f"## {title}" in text for title in ("Stages", "Stages over their floor", "Memory", "Memory of the sort", "Gradient error"))
-    assert sorted(p.name for p in tmp_path.glob("*.png")) == ["bench_errors.png", "bench_memory.png", "bench_stages.png"]
+    assert "state_format as format" in text and sorted(p.name for p in tmp_path.glob("bench_*.png")) == ["bench_errors.png", "bench_memory.png", "bench_stages.png"]
+    assert {p.name for p in (tmp_path / "earlier_1").iterdir()} == {"bench.json", "bench_old.png"} and (tmp_path / "other.png").exists()
 
 
 def test_sizes_and_thresholds(on_device, scene, model, tmp_path):

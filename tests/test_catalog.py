@@ -182,7 +182,7 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
         draws(device, HardwareOptions(**options), parameters)
     for options, segments in itertools.product(every("format", "blending", "ordering"), (1, 3)):
         blending = BLENDINGS[options["blending"]]
-        if (FORMATS[options["format"]].blends_only and blending.ordered) or not blending.goes_with(ORDERINGS[options["ordering"]]):
+        if (blending.ordered and (segments > 1 or FORMATS[options["format"]].blends_only)) or not blending.goes_with(ORDERINGS[options["ordering"]]):
             continue  # refused
         if options["format"] != "unorm8" and not blending.listed:
             draws(device, HardwareOptions(**options, segments=segments, stochastic=stochastic[-1]), parameters)

@@ -179,6 +179,8 @@ def test_eval_passes_only_what_was_given(stand_in):
         (["train", "garden", "--means-lr", "nan"], "--means-lr: expected a number of at least 1e-15, got nan"),
         (["train", "--eval-steps", "3", "garden"], "--eval-steps: expected a list of whole numbers, got ['3', 'garden']"),
         (["train", "garden", "--reduction", "fast"], f"--reduction: expected one of auto, {', '.join(REDUCTIONS)}, got 'fast'"),
+        (["train", "--serve", "garden"], "--serve garden: expected PORT or HOST:PORT, such as 8080 or 0.0.0.0:8080"),
+        (["export", "a.ply", "--up", "z", "b.html", "c.html"], "unexpected argument 'c.html' (see hardsplat export --help)"),
         (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
         (["trian", "garden"], "unknown command 'trian'; did you mean 'train'?"),
         (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor"),
@@ -190,6 +192,13 @@ def test_bad_command_lines_get_one_line(capsys, scene, argv, message):
     assert error_of(capsys, *argv) == message
 
 
+@pytest.mark.parametrize("words", [["a.ply", "b.html", "--up=z"], ["a.ply", "--up", "z", "b.html"], ["--up", "z", "a.ply", "b.html"]])
+def test_a_page_may_be_named_anywhere(stand_in, words):
+    calls = stand_in("hardsplat.view.export", "export")
+    assert main(["export", *words]) == 0
+    assert calls == [(("a.ply", "b.html"), {"up": "z"})]
+
+
 def test_a_scene_that_is_not_there(capsys, scene):
     assert error_of(capsys, "train", "gardn") == f"scene {Path('gardn').absolute()} does not exist"
 
@@ -198,6 +207,9 @@ def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
     result = tmp_path / "garden"
     (result / "config.toml").write_text("")
     assert error_of(capsys, "train", scene) == f"{result}: this is a result folder; add --resume to go on with it, or give its scene"
+    (result / "config.toml").unlink()
+    (result / "ckpts").mkdir()
+    assert error_of(capsys, "train", scene, "--resume").startswith(f"{result}: its config.toml is missing, which says how to go on: hardsplat train SCENE --result-dir {result}")
     (result / "sparse").mkdir()
     train(scene)  # a scene that holds its own result
 
@@ -262,9 +274,9 @@ def test_help_shows_every_flag_with_help_default_and_unit(capsys):
     assert stop.value.code == 0
     for name, f in FIELDS.items():
         assert f"--{name.replace('_', '-')}" in text and f.metadata["help"] in text
-        if isinstance(f.default, int | float) and not isinstance(f.default, bool):
+        if isinstance(f.default, int | float) and not isinstance(f.default, bool) and not f.metadata["shown"]:
             assert f"{f.metadata['help']} (default: {f.default}{' ' * bool(f.metadata['unit'])}{f.metadata['unit']})" in text
-    assert "(default: 7000 30000 steps)" in text and "(default: results/<scene name>)" in text
+    assert "(default: what fits)" in text and "(default: 7000 30000 steps)" in text and "(default: results/<scene name>)" in text
 
 
 def test_version(capsys):

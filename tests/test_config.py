@@ -156,7 +156,7 @@ def test_missing_file_is_a_user_error(tmp_path):
 def test_a_config_checks_itself():
     with pytest.raises(UserError, match="seed: expected"):
         dataclasses.replace(TrainConfig(), seed="x")
-    with pytest.raises(UserError, match="resume and ckpt exclude each other"):
+    with pytest.raises(UserError, match="--resume and --ckpt exclude each other"):
         TrainConfig(resume=True, ckpt=Path("a"))
     assert TrainConfig(eval_steps=[1, 2]).eval_steps == (1, 2)
 
@@ -165,7 +165,7 @@ def test_a_config_checks_itself():
 def test_deterministic_and_a_flag_that_is_not(toml, name, value):
     """Also with a default that is named, and where a file asks for determinism."""
     for preset, flags in ((None, {"deterministic": True}), (toml("deterministic = true"), {})):
-        with pytest.raises(UserError, match=rf"^deterministic takes {name} \w+, not {value}: [^\n]*$"):
+        with pytest.raises(UserError, match=rf"^--deterministic takes --{name.replace('_', '-')} \w+, not {value}: [^\n]*$"):
             load_config(preset, {**flags, name: value})
 
 
@@ -173,7 +173,7 @@ def test_deterministic_and_a_flag_that_is_not(toml, name, value):
 def test_deterministic_takes_what_it_needs(named, tmp_path):
     config = load_config(None, {"deterministic": True, **named})
     assert (config.rasterizer, config.tile_backward) == ("tiled", "gather") == tuple(DETERMINISTIC.values())
-    with pytest.raises(UserError, match="^deterministic takes tile_backward gather, not atomic"):
+    with pytest.raises(UserError, match="^--deterministic takes --tile-backward gather, not atomic"):
         dataclasses.replace(config, tile_backward="atomic")
     save_config(TrainConfig(), tmp_path / "c.toml")  # names every default
     assert load_config(tmp_path / "c.toml", {"deterministic": True, **named}) == config

@@ -161,6 +161,9 @@ def test_the_report_has_no_python_in_it(capsys, monkeypatch):
     monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))
     text, _ = run(capsys)
     assert "for auto, hardware; tiled, timed 2026-01-01 10:00\n    rasterizer tiled: 2 ms, next hardware: 4 ms" in text
+    monkeypatch.setattr(choose, "remembered", lambda device: {f"tiled, tile_threshold {n}": {**found, "date": f"2026-01-0{n} 10:00"} for n in range(1, 8)})
+    text, _ = run(capsys)
+    assert re.findall("timed 2026-01-0(.)", text) == list("7654") and "  and for 3 other sets of options, earlier" in text
     assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w\(\w+=|[{}]", text)
 
 

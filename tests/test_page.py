@@ -231,10 +231,10 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
     monkeypatch.setattr("hardsplat.view.export.Renderer", lambda _, *args, **options: Renderer(device, *args, **options))
     save_ply(tmp_path / "splats.ply", splats(60, degree=2), antialiased=True)
     assert main(["export", str(tmp_path / "splats.ply"), "--data-dir", str(scene), "--max-splats", "50", "--sh_degree", "1", "--title", "T"]) == 0
-    text = (tmp_path / "page.html").read_text()
+    text = (tmp_path / "splats.html").read_text()
     header = header_of(text)
     assert "<title>T</title>" in text and header["splats"] == 50 and header["degree"] == 1 and header["antialiased"] and len(header["cameras"]) == 7
-    assert "data:image/webp" in text and "page.html: 0.0" in capsys.readouterr().out
+    assert "data:image/webp" in text and "splats.html: 0.0" in capsys.readouterr().out
     assert main(["export", str(tmp_path / "splats.ply"), str(tmp_path / "alone.html"), "--up=z"]) == 0
     header = header_of((tmp_path / "alone.html").read_text())
     assert [c["name"] for c in header["cameras"]] == ["start"] and header["up"] == [0, 0, 1] and header["degree"] == 2
@@ -243,6 +243,15 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
     monkeypatch.setattr("hardsplat.view.export.LIGHT", 1000)
     assert main(["export", str(tmp_path / "splats.ply"), str(tmp_path / "light.html")]) == 0
     assert header_of((tmp_path / "light.html").read_text())["degree"] == 1 and "(--sh-degree 2 keeps all)" in capsys.readouterr().out
+
+
+def test_a_page_is_not_replaced_unasked(tmp_path, capsys):
+    save_ply(tmp_path / "splats.ply", splats(5))
+    (tmp_path / "splats.html").write_text("mine")
+    assert main(["export", str(tmp_path / "splats.ply")]) == 2
+    assert capsys.readouterr().err == f"hardsplat: error: {tmp_path / 'splats.html'}: exists; add --overwrite to replace it\n" and (tmp_path / "splats.html").read_text() == "mine"
+    assert main(["export", str(tmp_path / "splats.ply"), "--overwrite"]) == 0 and header_of((tmp_path / "splats.html").read_text())["splats"] == 5
+    assert main(["export", str(tmp_path)]) == 0 and (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """--rasterizer auto: of those that run, the rasterizer that draws a small scene fastest; in training the one that makes its own steps fastest."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -122,6 +124,25 @@ def test_the_run_itself_is_timed(on_device, steps_take, scene, tmp_path, ms, cho
     assert metrics["auto"] == [{"step": 0, "splats": metrics["splats"], "ms": ms, "chosen": chosen}]
     assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()
     assert "rasterizer" in json.loads((tmp_path / "metrics.json").read_text())
+
+
+def test_steps_that_draw_scores_are_not_timed():
+    """Every tenth does. The first of them is made before anything is timed, where there are too few before it."""
+
+    def batches(first: int, most: int) -> list:
+        made, strategy = [], SimpleNamespace(scored=lambda config, step: step % 10 == 9)
+        session = SimpleNamespace(step=first, config=None, strategy=strategy, step_seconds=1e-3, use=lambda *how: None, drain=lambda: None)
+
+        def run(steps):
+            made.append((session.step, steps))
+            session.step += steps
+
+        session.run = run
+        assert Auto([])._timed(session, "tiled", most, nullcontext, False) == 1.0 and session.step <= first + most
+        return made
+
+    assert batches(0, 50) == [(0, 2), (2, 7)] and batches(5, 50) == [(5, 2), (7, 3), (10, 9)] and batches(7, 50) == [(7, 2), (9, 1), (10, 9)]
+    assert batches(5, 5) == [(5, 2), (7, 2)] and batches(0, 6) == [(0, 2), (2, 4)]
 
 
 def test_it_is_timed_again_when_the_work_has_grown_tenfold():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from hardsplat.api import Renderer
+from hardsplat.errors import UserError
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.shapes import SHAPES
@@ -66,11 +67,13 @@ def test_no_more_than_fit_below_one_another_and_none_for_programmable_blending(d
     gaussians, camera = gaussians_of(scene)
     with Renderer(device, format="float32") as renderer:
         wanted, _ = renderer.forward(gaussians, camera)
-    for options, segments in (({"blending": "programmable"}, 1), ({}, 3)):
-        monkeypatch.setattr(device, "max_image", 3 * SIZE[1] + 5)
-        with Renderer(device, format="float32", segments=8, **options) as renderer:
-            image, _ = renderer.forward(gaussians, camera)
-            assert renderer.raster.segments == segments and np.abs(image - wanted).max() < 1e-3
+    monkeypatch.setattr(device, "max_image", 3 * SIZE[1] + 5)
+    with Renderer(device, format="float32", segments=8) as renderer:
+        image, _ = renderer.forward(gaussians, camera)
+        assert renderer.raster.segments == 3 and np.abs(image - wanted).max() < 1e-3
+    for blending in ("programmable", "lists"):
+        with pytest.raises(UserError, match=f"--segments 8: canvases of depth segments are for the blending unit; use --blending fixed, not {blending}"):
+            Renderer(device, segments=8, blending=blending)
 
 
 def test_finished_blocks_are_left_out(device, waiting):

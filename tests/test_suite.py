@@ -136,5 +136,5 @@ def test_a_lane_trains(on_device, plan, scene, tmp_path, monkeypatch):
     assert main(["train", str(plan(text)), "--data", str(scene.parent), "--out", str(out)]) == 0
     done, failed = lane.results(out)
     assert [e["step"] for e in done["evaluations"]] == [10, 12] and done["steps"] == 12 and done["psnr"] > 5
-    assert failed["error"].startswith("deterministic takes rasterizer tiled")
+    assert failed["error"].startswith("--deterministic takes --rasterizer tiled")
     assert lane.work(read_plan(plan(text)), scene.parent, out, out / "queue", 0, 1.0) == 1, "what failed is tried again, what is done is not"

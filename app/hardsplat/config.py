@@ -123,7 +123,7 @@ class Rasterizing:
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
     batch_steps: int = option(50, "steps per submission to the GPU", unit="steps", min=1)
-    cap_max: int = option(0, "most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000)", unit="splats", aka="max_splats")
+    cap_max: int = option(0, "most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000)", unit="splats", shown="what fits", aka="max_splats")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,13 +272,13 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
         for name in FIELDS:
             object.__setattr__(self, name, checked(name, getattr(self, name), name, FIELDS))
         if self.resume and self.ckpt:
-            raise UserError("resume and ckpt exclude each other: the newest checkpoint, or the named one")
+            raise UserError("--resume and --ckpt exclude each other: the newest checkpoint, or the named one")
         if self.adam_every > 1 and (self.visible_adam or self.strategy == "mcmc" or self.grow_noise):
             other = "--no-visible-adam" if self.visible_adam else "--strategy budget" if self.strategy == "mcmc" else "--grow-noise 0"
-            raise UserError(f"adam_every sums gradients of splats that all move at once, without noise: add {other} or --adam-every 1")
+            raise UserError(f"--adam-every {self.adam_every} sums gradients of splats that all move at once, without noise: add {other} or --adam-every 1")
         if self.mask_mode == "opacity":
             if self.background == "white":
-                raise UserError("mask_mode opacity takes background random, not white: leave out one of the two")
+                raise UserError("--mask-mode opacity takes --background random, not white: leave out one of the two")
             object.__setattr__(self, "background", "random")
         if self.deterministic:
             check_deterministic({name: value for name in DETERMINISTIC if (value := getattr(self, name)) != FIELDS[name].default})
@@ -302,7 +302,7 @@ def check_deterministic(named: Mapping[str, Any]) -> None:
     """UserError where settings that somebody named are others than those that `deterministic` stands for."""
     for name, needed in DETERMINISTIC.items():
         if named.get(name, needed) not in (needed, "auto"):
-            raise UserError(f"deterministic takes {name} {needed}, not {named[name]}: leave out one of the two")
+            raise UserError(f"--deterministic takes --{name.replace('_', '-')} {needed}, not {named[name]}: leave out one of the two")
 
 
 def check_gradient(config: TrainConfig) -> None:
@@ -310,9 +310,9 @@ def check_gradient(config: TrainConfig) -> None:
     if config.gradient == "stochastic" and (config.exposure != "none" or config.pose_opt or config.intrinsics_opt or config.depth_lambda):
         cameras = "--no-pose-opt" if config.pose_opt else "--no-intrinsics-opt"
         flag = "--exposure none" if config.exposure != "none" else cameras if config.pose_opt or config.intrinsics_opt else "--depth-lambda 0"
-        raise UserError(f"gradient stochastic finds no gradients of exposures, cameras and depths: add {flag} or --gradient analytic")
+        raise UserError(f"--gradient stochastic finds no gradients of exposures, cameras and depths: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
-        raise UserError(f"gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
+        raise UserError(f"--gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
     if config.strategy == "adaptive" and config.gradient == "order-free" and config.gradient_estimate == "pairs":
         why = "by the noise of its samples the adaptive strategy would take every splat for one that must grow"
-        raise UserError(f"gradient_estimate pairs: {why}: leave it out, or add --strategy budget")
+        raise UserError(f"--gradient-estimate pairs: {why}: leave it out, or add --strategy budget")

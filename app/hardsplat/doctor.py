@@ -42,6 +42,7 @@ REGISTRIES = (
 )
 _OPTIONAL = ("backward pass of tiles", "image fits")  # without any of these the default rasterizer still runs
 _SH_DEGREE = 3
+_SHOWN = 4  # choices of `auto`
 QUOTES = "'"
 
 
@@ -168,8 +169,11 @@ def _auto(device) -> list[str]:
     if not choose.wanted():
         return ["auto", "  takes the first that runs (HARDSPLAT_AUTO=first)"]
     out = ["auto"] + ([] if device.timestamp_ns else ["  takes the first that runs: the device has no clock to time by"])
-    for given, found in choose.remembered(device).items():
+    newest = sorted(choose.remembered(device).items(), key=lambda item: item[1]["date"], reverse=True)
+    for given, found in newest[:_SHOWN]:
         out += [f"  for {asked_with(given)}, timed {found['date']}", *(f"    {line}" for line in choose.lines(found))]
+    if len(newest) > _SHOWN:
+        out.append(f"  and for {len(newest) - _SHOWN} other sets of options, earlier")
     return out if len(out) > 1 else ["auto", "  times the variants that run when it is first asked, and remembers the fastest"]
 
 

@@ -149,7 +149,7 @@ class TrainSettings(TypedDict, total=False):
     """steps per submission to the GPU (default: 50 steps)"""
 
     cap_max: int
-    """most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000) (default: 0 splats)"""
+    """most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000) (default: what fits)"""
 
     resolution_schedule: int
     """steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start (default: 0 steps)"""

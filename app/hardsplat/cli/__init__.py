@@ -87,8 +87,12 @@ def _parsed(argv: list[str]) -> dict:
             commands[name].add_argument("-h", "--help", action=AddHelp)
         command.add_flags(commands[name])
 
-    known, unknown = parser.parse_known_args(_dashed(argv))
+    words = _dashed(argv)
+    known, unknown = parser.parse_known_args(words)
     flags = vars(known)
+    if unknown and not any(word.startswith("-") for word in unknown):  # a word behind flags that could have stood before them
+        again, unknown = commands[known.command].parse_known_intermixed_args(words[words.index(known.command) + 1 :])
+        flags |= vars(again)
     if unknown:
         raise unknown_flag(unknown, commands[known.command])
     if device := os.environ.get("HARDSPLAT_DEVICE"):

@@ -40,4 +40,5 @@ def handle(flags):
     show_log(quiet=flags.get("quiet", False))
     done = convert(flags.pop("source"), target := flags.pop("target"), **flags)
     left_out = f" of {done.read}" if done.written < done.read else ""
-    print(f"{target}: {done.written}{left_out} splats, {done.size / 1e6:.2f} MB, 1/{done.size_before / done.size:.1f} of what was read, in {done.seconds:.1f} s")
+    share = f"1/{done.size_before / done.size:.1f} of" if done.size <= done.size_before else f"{done.size / done.size_before:.1f} times"
+    print(f"{target}: {done.written}{left_out} splats, {done.size / 1e6:.2f} MB, {share} what was read, in {done.seconds:.1f} s")

@@ -18,7 +18,8 @@ AXES = [name for name, f in FIELDS.items() if name not in _OTHER and (f.metadata
 def add_flags(parser):
     parser.usage = "%(prog)s SCENE [--flag value ...]"
     parser.epilog = (
-        "Settings that are choices or numbers take one or more values, and every combination is trained; `all` stands for every choice. Formats are compared with --blending fixed."
+        "Settings that are choices or numbers take one or more values, and every combination is trained; `all` stands for every choice. "
+        "Where nothing has several values, all formats are compared. Formats are compared with --blending fixed."
     )
     parser.add_argument("scene", metavar="SCENE", help="scene folder, COLMAP or transforms.json")
     parser.add_argument("--config", metavar="NAME|FILE.toml", help="preset from configs/, or a file of settings; flags win over it")
@@ -35,7 +36,7 @@ def _add(group, f):
     if f.name not in AXES:
         return add_setting(group, f.name)
     choices = f.metadata["choices"]
-    help = f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: {default_text(f)})".replace("%", "%%")
+    help = f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: {'hardware' if f.name == 'rasterizer' else default_text(f)})".replace("%", "%%")
     group.add_argument(flag(f.name), nargs="+", metavar="NAME" if choices else METAVARS[kind(f)], help=help)
 
 

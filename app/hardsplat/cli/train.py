@@ -33,6 +33,10 @@ def handle(flags):
     parts = Parts("imports", process_began())
     sys.setswitchinterval(SWITCHING)
     preset, with_window, with_sfm, address = flags.pop("config", None), flags.pop("view"), flags.pop("sfm"), flags.pop("serve")
+    if address:
+        from hardsplat.serve.door import address_of
+
+        address_of(address)  # before anything else: the scene may have been taken for it
     if "scene" in flags:
         if "data_dir" in flags:
             raise UserError("the scene is given twice: as SCENE and as --data-dir")
@@ -102,6 +106,8 @@ def require_scene(config):
         raise UserError("no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json")
     if not config.data_dir.exists():
         raise UserError(f"scene {config.data_dir} does not exist")
+    if config.resume and not (config.data_dir / SAVED_NAME).is_file() and (config.data_dir / "ckpts").is_dir():
+        raise UserError(f"{config.data_dir}: its {SAVED_NAME} is missing, which says how to go on: hardsplat train SCENE --result-dir {shlex.quote(str(config.data_dir))} --resume")
     is_scene = any((config.data_dir / name).exists() for name in ("sparse", "images", "transforms.json", "transforms_train.json"))
     if not (config.resume or is_scene) and (config.data_dir / SAVED_NAME).is_file():
         raise UserError(f"{config.data_dir}: this is a result folder; add --resume to go on with it, or give its scene")

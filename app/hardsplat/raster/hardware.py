@@ -78,11 +78,18 @@ def _blended(device: Device, options: HardwareOptions) -> HardwareOptions:
     return replace(options, blending=str(Rows.first(device, options, by_unit=True).names["blending"]))
 
 
+def _in_order(options: HardwareOptions) -> bool:
+    """Whether they name a blending front to back, which has one canvas."""
+    return options.blending in BLENDINGS and BLENDINGS[options.blending].ordered
+
+
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
     """The rows of these options; of those left to 'auto', the fastest. Raises UserError for what the device cannot run.
 
     backward: gradients are wanted too; images alone need no ordering, if the blending unit makes them.
     """
+    if options.segments > 1 and _in_order(options):
+        raise UserError(f"--segments {options.segments}: canvases of depth segments are for the blending unit; use --blending fixed, not {options.blending}")
     exact = _exact(options)
     if options.stochastic:
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, _blended(device, exact), backward=False))
@@ -93,7 +100,7 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
     cells = knobs.pop("cells", ())
-    if not options.segments and not (options.blending in BLENDINGS and BLENDINGS[options.blending].ordered):  # which has one
+    if not options.segments and not _in_order(options):
         knobs["segments"] = SEGMENTS
     if cells and "sequential" not in device.capabilities:  # where fragments wait; last, since segments do the same and are more exact
         knobs["cells"] = cells
@@ -104,7 +111,7 @@ def _forward_of(device: Device, options: HardwareOptions, exact: HardwareOptions
     """The rows of the forward pass of order-free gradients."""
     estimate = ESTIMATES.get(options.gradient_estimate, ESTIMATES["weights"])
     reduction = "auto" if estimate.multisampled else options.reduction
-    return rows_of(device, replace(exact, block="auto", reduction=reduction, segments=options.segments or estimate.segments), backward=False)
+    return rows_of(device, replace(exact, block="auto", reduction=reduction, segments=options.segments or (1 if _in_order(options) else estimate.segments)), backward=False)
 
 
 def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False) -> Backward:

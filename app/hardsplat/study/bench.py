@@ -35,7 +35,7 @@ from hardsplat.study.measure import Bench, Measurement
 from hardsplat.study.plots import write_plots
 from hardsplat.study.sizes import count_of, resized
 from hardsplat.study.tables import markdown
-from hardsplat.train.report import make_folder, write_json
+from hardsplat.train.report import make_folder, set_aside, write_json
 from hardsplat.train.result import find_model
 from hardsplat.variants.reductions import REDUCTIONS
 
@@ -121,6 +121,9 @@ class Timing:
     error_views: str = "first"
 
 
+OF_A_BENCH = ("bench.json", "bench.md", "bench_*.png")
+
+
 def bench(
     subject: Subject,
     timing: Timing,
@@ -156,6 +159,7 @@ def bench(
         "model": {"file": str(model), "splats": len(gaussians), "sh_degree": gaussians.sh_degree},
         "scene": {"folder": str(data_dir), "data_factor": data_factor, "views": chosen, "width": job.width, "height": job.height},
         "upstream": timing.upstream,
+        "axes": [name for name, several in axes.items() if len(several) > 1],
         "repeats": timing.repeats,
         "error_views": (chosen if timing.error_views == "all" else chosen[:1]) if timing.errors else [],
     }
@@ -175,6 +179,8 @@ def bench(
     axes = {**{name: [value] for name, value in blending_of(axes).items()}, **axes}
     combinations = [(n, name, options) for n in counts for name in rasterizer for options in variants(axes, known[name])]
     size = None
+    if folder and (earlier := set_aside(folder, OF_A_BENCH, OF_A_BENCH)):
+        tqdm.write(f"note: the earlier measurement in {folder} is now in {earlier}", file=sys.stderr)
     for n, name, options in Bar(combinations, desc="bench", unit="variant", disable=quiet):
         if n != size:
             job.use(gaussians if n == len(gaussians) else resized(gaussians, n))

@@ -14,8 +14,8 @@ from hardsplat.errors import UserError
 from hardsplat.gpu.context import DeviceLost, ValidationError
 from hardsplat.train.session import Session
 
-WARM, TIMED = 2, 24  # steps of a trial: after a change of the rasterizer, and at most the timed ones
-SECONDS = 0.25  # that the timed steps should take; three at least are made
+WARM, FEWEST, TIMED = 2, 3, 24  # steps of a trial: after a change of the rasterizer, and at least and at most the timed ones
+SECONDS = 0.25  # that the timed steps should take
 GROWN = 10.0  # times the work of the last trial, from which another is made
 MARGIN = 0.03  # of noise, for which the rasterizer is not changed
 HOPELESS = 2.5  # times the best: then a rasterizer's own variants, which might make it faster, are not looked for
@@ -78,11 +78,19 @@ class Auto:
             raise
         except Exception as error:  # a driver's refusal to build a pipeline has as many types as drivers have results
             raise _Refused from error
+        begun = session.step
         session.run(WARM)
+        if (few := _plain(session, FEWEST)) < FEWEST and WARM + few + 1 + FEWEST <= most:
+            session.run(few + 1)
         session.drain()
-        session.run(max(1, min(most - WARM, TIMED, max(3, int(SECONDS / max(session.step_seconds, 1e-6))))))
+        session.run(max(1, min(begun + most - session.step, _plain(session, TIMED), max(FEWEST, int(SECONDS / max(session.step_seconds, 1e-6))))))
         session.drain()
         return 1e3 * session.step_seconds
+
+
+def _plain(session: Session, most: int) -> int:
+    """Steps before the next that draws scores, which takes longer, or `most`."""
+    return next((n for n in range(most) if session.strategy.scored(session.config, session.step + n)), most)
 
 
 class _Refused(Exception):

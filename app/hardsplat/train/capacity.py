@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hardsplat.config import TrainConfig
-from hardsplat.errors import OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import most_splats
 from hardsplat.gpu.context import Device
 from hardsplat.raster import training_needs
@@ -40,7 +40,9 @@ class Room:
         self._refused = 0  # capacity that did not fit
 
     def check(self, config: TrainConfig, n: int) -> None:
-        """Raises OutOfMemory when this many splats are too many from the start."""
+        """Raises OutOfMemory, or UserError for --cap-max, when this many splats are too many from the start."""
+        if config.cap_max and n > config.cap_max:
+            raise UserError(f"the run begins with {n} splats, more than --cap-max {config.cap_max}: raise it")
         limit = fitting(self._device, config, self._photos)
         if n > limit:
             raise OutOfMemory(f"{n} splats do not fit: {limited_by(self._device, config)} is {limit} at --sh-degree {config.sh_degree}", "splats")

@@ -29,5 +29,6 @@ def say_outcome(run: Run, metrics: dict) -> None:
     quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f} on {len(last['views'])} held-out views; " if last else ""
     if interrupted and run.scene.test and not last:
         quality = f"interrupted, so not measured (hardsplat eval {folder} does it); "
-    print(f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of training on {run.device.name}, {run.parts.total():.1f} s in all")
+    since = " since it went on" if run.config.resume or run.config.ckpt else ""
+    print(f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of training on {run.device.name}, {run.parts.total():.1f} s in all{since}")
     print(f"result: {run.folder}  report: {run.folder / REPORT}\nlook around in it: hardsplat view {folder}")

@@ -37,10 +37,12 @@ def export(
     up: str | None = None,
     title: str | None = None,
     device: str | None = None,
+    overwrite: bool = False,
 ) -> Written:
     """Writes the splats of a result folder, or of a file, and the training cameras of their scene into one HTML file.
 
-    output: default page.html beside the splats. up: world axis that points up, such as "-y"; default that of the cameras. device: renders the picture that is
+    output: default page.html in a result folder, and beside a file its name with .html; one that exists stays without
+    `overwrite`. up: world axis that points up, such as "-y"; default that of the cameras. device: renders the picture that is
     shown while the page loads; a machine without one writes the page without it. sh_degree: highest degree of colour, by default what `light_degree` says.
     Raises UserError for bad input.
     """
@@ -48,9 +50,11 @@ def export(
         if value is not None and not low <= value <= high:
             raise UserError(f"{flag} {value}: expected a number of {low} to {high}")
     file, config = find_model(result, data_dir, device)
-    path = Path(output) if output else home_of(file) / NAME
+    path = Path(output) if output else home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".html")
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{path}: a page ends in .html")
+    if path.exists() and not overwrite:
+        raise UserError(f"{path}: exists; add --overwrite to replace it")
     gaussians = load_splats(file)
     cameras = _cameras(config, asked=data_dir is not None)
     shown = Shown(
