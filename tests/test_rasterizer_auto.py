@@ -14,6 +14,7 @@ from hardsplat.raster.choose import MARGIN, remembered
 from hardsplat.raster.trial import Trial
 from hardsplat.train.auto import GROWN, Auto
 from hardsplat.train.trainer import train
+from hardsplat.train.unused import said_in_vain
 from tests.training import settings
 
 AUTO = TrainConfig(rasterizer="auto")
@@ -124,6 +125,22 @@ def test_the_run_itself_is_timed(on_device, steps_take, scene, tmp_path, ms, cho
     assert metrics["auto"] == [{"step": 0, "splats": metrics["splats"], "ms": ms, "chosen": chosen}]
     assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()
     assert "rasterizer" in json.loads((tmp_path / "metrics.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "named, in_vain",
+    [
+        (dict(rasterizer="hardware", format="unorm8", ordering="lists"), []),
+        (dict(rasterizer="hardware", tile_threshold=3, reduction="atomic", hybrid_threshold=3), ["hybrid_threshold", "tile_threshold"]),
+        (dict(rasterizer="tiled", ordering="lists", format="unorm8"), ["format", "ordering"]),
+        (dict(gradient_samples="4", gradient_pairs=2), ["gradient_pairs", "gradient_samples"]),
+        (dict(gradient="order-free", gradient_samples="4", ordering="lists"), ["ordering"]),
+        (dict(gradient="order-free", ordering="raster_order", blending="programmable"), []),
+        (dict(gradient="stochastic", gradient_pairs=2, gradient_samples="4", block="1x1"), ["block", "gradient_samples"]),
+    ],
+)
+def test_settings_that_a_run_does_not_look_at(named, in_vain):
+    assert said_in_vain(TrainConfig(**named)) == in_vain
 
 
 def test_steps_that_draw_scores_are_not_timed():

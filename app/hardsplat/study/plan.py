@@ -6,15 +6,13 @@ import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hardsplat import trained
 from hardsplat.config import FIELDS, TrainConfig
 from hardsplat.presets import load_config
-from hardsplat.raster import BACKENDS
-from hardsplat.variants.reductions import REDUCTIONS
+from hardsplat.train.unused import unused
 
 ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")  # where and how a run is made, not what it is
 _NAME = 80  # characters of a folder's name that speak of its settings
@@ -36,29 +34,14 @@ def plan(preset: str | None, common: Mapping[str, Any], axes: Mapping[str, Seque
     axes = {name: axes[name] for name in sorted(axes, key=lambda name: name == "seed")}  # seeds of one combination follow each other
     for values in itertools.product(*axes.values()):
         config = _for_a_sweep(load_config(preset, {**common, **dict(zip(axes, values))}))
-        unknown = meaningless(config)
-        defaults: dict[str, Any] = {name: FIELDS[name].default for name in unknown}
+        without = unused(config)
+        defaults: dict[str, Any] = {name: FIELDS[name].default for name in without}
         config = replace(config, **defaults)
         settings = as_json(config)
-        varied = {name: getattr(config, name) for name in axes if name not in unknown}
+        varied = {name: getattr(config, name) for name in axes if name not in without}
         key = identity(settings)
         jobs.setdefault(key, Job(key, _name(varied, key), varied, settings))
     return list(jobs.values())
-
-
-def meaningless(config: TrainConfig) -> set[str]:
-    """Options of rasterizers and gradients that this run does not look at."""
-    estimator = {"gather", "gradient_pairs", "gradient_hold", *(q.perturbation for q in trained.QUANTITIES.values() if q.perturbation)}
-    other = {"tile_backward", "tile_threshold"} if config.gradient in ("stochastic", "order-free") else set()
-    other |= {"state_format", "block"} if config.gradient == "stochastic" else set()
-    other |= estimator if config.gradient != "stochastic" else set()
-    other |= {"gradient_estimate", "gradient_samples", "gradient_draws"} if config.gradient in ("stochastic", "analytic") else set()
-    if config.rasterizer == "auto":
-        return other
-    options = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
-    out = set().union(*options.values()) - options[config.rasterizer] | other
-    row = REDUCTIONS.get(config.reduction)
-    return out | ({"hybrid_threshold"} if row is not None and "THRESHOLD" not in row.spec else set())
 
 
 def as_json(config: TrainConfig) -> dict[str, Any]:

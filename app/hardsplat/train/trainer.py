@@ -23,7 +23,7 @@ from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, for_photographs, save_config
 from hardsplat.progress import Bar
-from hardsplat.raster import running, unknown
+from hardsplat.raster import running
 from hardsplat.raster.choose import wanted as may_time
 from hardsplat.raster.sinks import moments_of
 from hardsplat.train import averaging, overfit
@@ -47,6 +47,7 @@ from hardsplat.train.session import Session
 from hardsplat.train.start import FirstSplats, known_depths, say_notes, training_cameras, views_of
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.unused import said_in_vain
 from hardsplat.train.watch import Watcher, Watchers
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
@@ -137,8 +138,8 @@ class Run:
         names = running(self.device, config)
         self._auto = Auto(names if may_time() else names[:1])
         config = replace(config, rasterizer=names[0], moments=moments_of(self.device, config.moments))
-        if left_out := unknown(config.rasterizer, config):
-            tqdm.write(f"note: --rasterizer {config.rasterizer} does not have {', '.join('--' + n.replace('_', '-') for n in left_out)}: left out")
+        if left_out := said_in_vain(config):
+            tqdm.write(f"note: left out, since this run does not look at it: {', '.join('--' + n.replace('_', '-') for n in left_out)}")
         self.config = STRATEGIES[config.strategy].settled(config, training_cameras(self.scene), splats)
 
     def _open_session(self, reading: Iterator[np.ndarray]) -> None:

@@ -1,0 +1,30 @@
+"""Settings that a run does not look at."""
+
+from dataclasses import fields
+
+from hardsplat import trained
+from hardsplat.config import FIELDS, TrainConfig
+from hardsplat.raster import BACKENDS
+from hardsplat.variants.reductions import REDUCTIONS
+
+
+def unused(config: TrainConfig) -> set[str]:
+    """Options of rasterizers and gradients that this run does not look at."""
+    estimator = {"gather", "gradient_pairs", "gradient_hold", *(q.perturbation for q in trained.QUANTITIES.values() if q.perturbation)}
+    estimated = config.gradient in ("stochastic", "order-free")
+    out = {"tile_backward", "tile_threshold"} if estimated else set()
+    out |= {"state_format", "block"} if config.gradient == "stochastic" else set()
+    out |= {"ordering"} if estimated and config.blending in ("auto", "fixed") else set()
+    out |= estimator if config.gradient != "stochastic" else set()
+    out |= {"gradient_estimate", "gradient_samples", "gradient_draws"} if config.gradient != "order-free" else set()
+    if config.rasterizer == "auto":
+        return out
+    options = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
+    out |= set().union(*options.values()) - options[config.rasterizer]
+    row = REDUCTIONS.get(config.reduction)
+    return out | ({"hybrid_threshold"} if row is not None and "THRESHOLD" not in row.spec else set())
+
+
+def said_in_vain(config: TrainConfig) -> list[str]:
+    """Those of them that are not left at their defaults."""
+    return sorted(name for name in unused(config) if name in FIELDS and getattr(config, name) != FIELDS[name].default)
