@@ -43,10 +43,10 @@ def test_images_from_lists_agree_with_the_oracle(device, format):
         assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{options}, seed {seed}: {image}, {gradients}"
 
 
-@pytest.mark.parametrize("block, blending", [*itertools.product(BLOCKS, ("fixed", "lists"))])
-def test_splats_of_all_sizes(device, block, blending):
+@pytest.mark.parametrize("block, blending, segments", [(block, *how) for block, how in itertools.product(BLOCKS, (("fixed", 2), ("lists", 1)))])
+def test_splats_of_all_sizes(device, block, blending, segments):
     for options in (dict(n=30, overlap=150), dict(n=60, anisotropy=200), dict(n=400, overlap=0.5), dict(n=1, overlap=2)):
-        with Renderer(device, format="float32", ordering="lists", blending=blending, block=block, segments=2) as renderer:
+        with Renderer(device, format="float32", ordering="lists", blending=blending, block=block, segments=segments) as renderer:
             image, gradients = compare(renderer, random_scene(5, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))
         assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{block}, {blending}, {options}: {image}, {gradients}"
 
