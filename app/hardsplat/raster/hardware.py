@@ -32,7 +32,7 @@ from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
-from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
+from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, check_estimated, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import ranking_lanes
 from hardsplat.raster.weighed import Weighed
@@ -91,6 +91,8 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     if options.segments > 1 and _in_order(options):
         raise UserError(f"--segments {options.segments}: canvases of depth segments are for the blending unit; use --blending fixed, not {options.blending}")
     exact = _exact(options)
+    if options.stochastic or options.gradient == "order-free":
+        check_estimated(options)  # before anything is timed
     if options.stochastic:
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, _blended(device, exact), backward=False))
     if options.gradient == "order-free":

@@ -147,7 +147,6 @@ class Rows:
 
 def stochastic_rows(device: Device, options: HardwareOptions, wanted: str, forward: Rows) -> Rows:
     """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
-    _check_exact(options, forward)
     if np.dtype(FORMATS[options.format].texel).itemsize == 1:
         raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
     gather = resolve(device, "gather of differences", GATHERS, wanted, "--gather")
@@ -158,7 +157,6 @@ def stochastic_rows(device: Device, options: HardwareOptions, wanted: str, forwa
 
 def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
     """Those of a forward pass alone, and of a backward pass whose draws need no order."""
-    _check_exact(options, forward)
     estimate = ESTIMATES["weights"] if options.gradient_estimate == "auto" else resolve(device, "estimate", ESTIMATES, options.gradient_estimate, "--gradient-estimate")
     block = resolve(device, "block of pixels", BLOCKS, estimate.block if options.block == "auto" else options.block, "--block")
     names: dict[str, str | int] = {"block": name_of(BLOCKS, block), "gradient": "order-free", "gradient_estimate": name_of(ESTIMATES, estimate)}
@@ -176,8 +174,9 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
     return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, least_weight=options.least_weight, names=names)
 
 
-def _check_exact(options: HardwareOptions, forward: Rows) -> None:
-    if forward.blending.listed:
+def check_estimated(options: HardwareOptions) -> None:
+    """UserError where they name a blending that estimates of gradients do not go with."""
+    if options.blending in BLENDINGS and BLENDINGS[options.blending].listed:
         gradient = "stochastic" if options.stochastic else options.gradient
         raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient {gradient} out, or use --blending fixed")
 
