@@ -10,7 +10,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from hardsplat.errors import UserError
+
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES, errno.EPERM)  # what file systems answer that have no such thing for folders
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """UserError where a file is there that nobody asked to replace."""
+    if path.exists() and not overwrite:
+        raise UserError(f"{path}: exists; add --overwrite to replace it")
 
 
 @contextmanager

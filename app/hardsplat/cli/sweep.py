@@ -7,7 +7,7 @@ from hardsplat.cli.train import require_scene
 from hardsplat.config import FIELDS, GROUPS, scene_folder
 from hardsplat.option import kind
 from hardsplat.presets import load_config
-from hardsplat.study.axes import blending_of
+from hardsplat.study.axes import SWEPT, blending_of
 
 COMMON = ("max_steps", "data_factor", "test_every", "rasterizer", "format", "blending", "reduction", "strategy", "cap_max", "seed")
 HELP = "train a scene with every combination of settings, and compare the results"
@@ -36,7 +36,7 @@ def _add(group, f):
     if f.name not in AXES:
         return add_setting(group, f.name)
     choices = f.metadata["choices"]
-    help = f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: {'hardware' if f.name == 'rasterizer' else default_text(f)})".replace("%", "%%")
+    help = f"{f.metadata['help']}{': ' + ', '.join(choices) if choices else ''} (default: {SWEPT if f.name == 'rasterizer' else default_text(f)})".replace("%", "%%")
     group.add_argument(flag(f.name), nargs="+", metavar="NAME" if choices else METAVARS[kind(f)], help=help)
 
 

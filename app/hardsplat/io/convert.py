@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.errors import UserError
-from hardsplat.files import replacing
+from hardsplat.files import check_free, replacing
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.formats.base import PIECE, Format, Splats, writing
@@ -82,8 +82,7 @@ def convert(
     row = format_to_write(target)
     if target.is_dir():
         raise UserError(f"{target}: is a folder; name a file")
-    if target.exists() and not overwrite:
-        raise UserError(f"{target}: exists; add --overwrite to replace it")
+    check_free(target, overwrite)
     inside = _region(crop)
     if not 0 <= min_opacity <= 1:
         raise UserError(f"--min-opacity {min_opacity}: expected a number of 0 to 1")

@@ -82,10 +82,15 @@ class _Choice:
     settings: str  # what the rasterizers were given
 
 
-def unknown(rasterizer: str, settings: Any) -> list[str]:
-    """The options that are not left at their defaults and that this rasterizer does not have, but another."""
+def of_others(rasterizer: str) -> set[str]:
+    """The options that this rasterizer does not have, but another."""
     known = {name: set(backend.options.settings()) for name, backend in BACKENDS.items()}
-    return sorted(n for n in set.union(*known.values()) - known[rasterizer] if getattr(settings, n) != FIELDS[n].default)
+    return set.union(*known.values()) - known[rasterizer]
+
+
+def unknown(rasterizer: str, settings: Any) -> list[str]:
+    """Those of them that are not left at their defaults."""
+    return sorted(n for n in of_others(rasterizer) if getattr(settings, n) != FIELDS[n].default)
 
 
 def running(device: Device, settings) -> list[str]:

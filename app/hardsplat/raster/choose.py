@@ -104,12 +104,13 @@ def greedy(trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str
 
 
 def _begun(options, first: First, knobs: Iterable[str]) -> Rows:
+    """The rows that come first for these options."""
     names = first(options)
     return {knob: names[knob] for knob in knobs}
 
 
 def _candidates(options, decided: Rows, knob: str, names: Sequence[str | int], first: First, knobs: Iterable[str]) -> dict[str | int, Rows]:
-    """All rows of each that go with those that are decided."""
+    """name of a row of the knob -> the rows that come first with it and with those decided. Names that do not go with these are left out."""
     out = {}
     for name in names:
         with suppress(UserError):

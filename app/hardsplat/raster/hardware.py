@@ -32,12 +32,11 @@ from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
-from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, check_estimated, order_free_rows, stochastic_rows
+from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import ranking_lanes
 from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
-from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.cells import CELLS
 from hardsplat.variants.estimates import ESTIMATES
@@ -73,14 +72,18 @@ def _exact(options: HardwareOptions) -> HardwareOptions:
     return replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1, least_weight=0.0)
 
 
-def _blended(device: Device, options: HardwareOptions) -> HardwareOptions:
-    """These options without images from lists, unless they name them."""
-    return replace(options, blending=str(Rows.first(device, options, by_unit=True).names["blending"]))
+def _drawn_for_estimates(device: Device, options: HardwareOptions) -> HardwareOptions:
+    """The options of the images that gradients are estimated from. Raises UserError where they name images from lists."""
+    if options.blending_row and options.blending_row.listed:
+        gradient = "stochastic" if options.stochastic else options.gradient
+        raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient {gradient} out, or use --blending fixed")
+    exact = _exact(options)
+    return replace(exact, blending=str(Rows.first(device, exact, by_unit=True).names["blending"]))
 
 
 def _in_order(options: HardwareOptions) -> bool:
     """Whether they name a blending front to back, which has one canvas."""
-    return options.blending in BLENDINGS and BLENDINGS[options.blending].ordered
+    return options.blending_row is not None and options.blending_row.ordered
 
 
 def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> Rows:
@@ -90,16 +93,13 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     """
     if options.segments > 1 and _in_order(options):
         raise UserError(f"--segments {options.segments}: canvases of depth segments are for the blending unit; use --blending fixed, not {options.blending}")
-    exact = _exact(options)
-    if options.stochastic or options.gradient == "order-free":
-        check_estimated(options)  # before anything is timed
     if options.stochastic:
-        return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, _blended(device, exact), backward=False))
+        return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, _drawn_for_estimates(device, options), backward=False))
     if options.gradient == "order-free":
-        return order_free_rows(device, options, _forward_of(device, options, _blended(device, exact)))
+        return order_free_rows(device, options, _forward_of(device, options, _drawn_for_estimates(device, options)))
     if backward and options.least_weight:
         raise UserError(f"--least-weight {options.least_weight:g} is for order-free gradients: add --gradient order-free, or leave it out")
-    options = exact if backward else replace(exact, segments=exact.segments or SEGMENTS[0])
+    options = _exact(options) if backward else replace(_exact(options), segments=options.segments or SEGMENTS[0])
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
     cells = knobs.pop("cells", ())
     if not options.segments and not _in_order(options):
@@ -222,7 +222,7 @@ class HardwareRasterizer:
         """parameters, camera, frame, counts -> target. rest: of another recorder, for the draw."""
         run = build_all(self.device, all_passes(*self._passes, picture))
         self.projection.record_forward(recorder, run)
-        rest = recorder if self.lists else rest or recorder  # which count what they have no room for
+        rest = recorder if self.lists else rest or recorder  # `counts` says only after the lists how much room they want
         self._record_draw(rest, run)
         if picture == "image":
             self._record_lists(rest)

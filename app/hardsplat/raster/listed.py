@@ -26,7 +26,7 @@ from hardsplat.variants.pictures import PICTURES, Picture
 from hardsplat.variants.quads import QUADS
 
 FIRST_ROOM, MOST_FIRST = 128, 1 << 24  # fragments of a block that there is room for before frames say how many there are; and of all of them
-FRAGMENTS = Need(64.0, 64.0)  # of a splat: a million of them make 7 fragments each of 4x2 pixels at 800x533
+FRAGMENTS = Need(64.0, 64.0)  # of a splat, for 8 fragments: bonsai_7k has 6.6 of 4x2 pixels
 
 
 @dataclass(frozen=True)

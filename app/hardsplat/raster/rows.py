@@ -52,6 +52,11 @@ class HardwareOptions(Options):
     gradient_samples: str = "auto"  # order-free: samples of a pixel; auto: those of the estimate, pairs as many as the device draws, up to 8
     gradient_draws: int = 1  # order-free: how often the samples are drawn in a step
 
+    @property
+    def blending_row(self) -> Blending | None:
+        """The blending that they name; None for 'auto'."""
+        return BLENDINGS.get(self.blending)
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -107,7 +112,7 @@ class Rows:
         format = row("format", "target format", FORMATS, options.format)
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        wanted, cells = BLENDINGS.get(options.blending), row("cells", "cells of the canvas", CELLS, options.cells)
+        wanted, cells = options.blending_row, row("cells", "cells of the canvas", CELLS, options.cells)
         if format.blends_only and wanted and wanted.ordered:
             raise UserError(f"--format {names['format']}: its colours are for the blending unit; use --blending fixed, or --format float16")
         orderings = ORDERINGS
@@ -172,13 +177,6 @@ def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> 
     names |= {"gradient_draws": options.gradient_draws, "gradient_samples": str(samples)}
     names = _used(forward) | names
     return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, least_weight=options.least_weight, names=names)
-
-
-def check_estimated(options: HardwareOptions) -> None:
-    """UserError where they name a blending that estimates of gradients do not go with."""
-    if options.blending in BLENDINGS and BLENDINGS[options.blending].listed:
-        gradient = "stochastic" if options.stochastic else options.gradient
-        raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient {gradient} out, or use --blending fixed")
 
 
 def _multisamples(device: Device, options: HardwareOptions, block: Block) -> int:

@@ -41,7 +41,7 @@ def scene(width: int, height: int) -> tuple[Gaussians, Camera]:
 
 
 def mark() -> str:
-    """Another one where scenes are others."""
+    """A text that changes with the trial scene and its sizes."""
     gaussians, _ = scene(*SIZES[-1])
     return f"{SIZES} {hashlib.sha256(gaussians.means.tobytes() + gaussians.scales.tobytes()).hexdigest()}"
 

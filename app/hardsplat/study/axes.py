@@ -8,6 +8,8 @@ AXES = (  # settings of which it takes lists, in the order of its flags
 )
 OPTIONS = tuple(name for name in AXES if name != "rasterizer")  # those that a rasterizer takes
 
+SWEPT = "hardware"  # rasterizer of a sweep that names none: it has the formats and reductions; auto may take another for each run
+
 
 def blending_of(axes: Mapping[str, Sequence]) -> dict[str, str]:
     """The setting of blending where several formats are compared and nothing is said of it: they differ in what the blending unit does in them."""

@@ -121,7 +121,7 @@ class Timing:
     error_views: str = "first"
 
 
-OF_A_BENCH = ("bench.json", "bench.md", "bench_*.png")
+OF_A_BENCH = ("bench.json", "bench.md", "bench_*.png")  # what a measurement leaves in its folder
 
 
 def bench(

@@ -12,6 +12,7 @@ from typing import Any
 
 from hardsplat.config import FIELDS, TrainConfig
 from hardsplat.presets import load_config
+from hardsplat.study.axes import SWEPT
 from hardsplat.train.unused import unused
 
 ASIDE = ("result_dir", "device", "quiet", "verbose", "profile", "resume", "ckpt")  # where and how a run is made, not what it is
@@ -72,5 +73,5 @@ def _for_a_sweep(config: TrainConfig) -> TrainConfig:
     if config.checkpoint_every == FIELDS["checkpoint_every"].default:
         changes["checkpoint_every"] = 0
     if config.rasterizer == FIELDS["rasterizer"].default:
-        changes["rasterizer"] = "hardware"  # whose formats and reductions they are; auto may take another for each
+        changes["rasterizer"] = SWEPT
     return replace(config, **changes)

@@ -1,10 +1,8 @@
 """Settings that a run does not look at."""
 
-from dataclasses import fields
-
 from hardsplat import trained
 from hardsplat.config import FIELDS, TrainConfig
-from hardsplat.raster import BACKENDS
+from hardsplat.raster import of_others
 from hardsplat.variants.reductions import REDUCTIONS
 
 
@@ -19,12 +17,11 @@ def unused(config: TrainConfig) -> set[str]:
     out |= {"gradient_estimate", "gradient_samples", "gradient_draws"} if config.gradient != "order-free" else set()
     if config.rasterizer == "auto":
         return out
-    options = {name: {f.name for f in fields(backend.options)} for name, backend in BACKENDS.items()}
-    out |= set().union(*options.values()) - options[config.rasterizer]
+    out |= of_others(config.rasterizer)
     row = REDUCTIONS.get(config.reduction)
     return out | ({"hybrid_threshold"} if row is not None and "THRESHOLD" not in row.spec else set())
 
 
 def said_in_vain(config: TrainConfig) -> list[str]:
-    """Those of them that are not left at their defaults."""
-    return sorted(name for name in unused(config) if name in FIELDS and getattr(config, name) != FIELDS[name].default)
+    """Settings that were named, although this run does not look at them."""
+    return sorted(name for name in unused(config) if getattr(config, name) != FIELDS[name].default)

@@ -11,6 +11,7 @@ from hardsplat.api import Renderer
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
+from hardsplat.files import check_free
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats
@@ -53,8 +54,7 @@ def export(
     path = Path(output) if output else home_of(file) / NAME if Path(result).is_dir() else file.with_suffix(".html")
     if path.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{path}: a page ends in .html")
-    if path.exists() and not overwrite:
-        raise UserError(f"{path}: exists; add --overwrite to replace it")
+    check_free(path, overwrite)
     gaussians = load_splats(file)
     cameras = _cameras(config, asked=data_dir is not None)
     shown = Shown(
