@@ -12,6 +12,7 @@ from hardsplat.api import Camera, Gaussians, Renderer
 from hardsplat.cli import main
 from hardsplat.gaussians import SH_C0
 from hardsplat.gpu.context import Device, ValidationError
+from hardsplat.gpu.memory import POISON
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.io.ply import save_ply
 from hardsplat.io.scene import load_scene
@@ -133,10 +134,11 @@ def test_nothing_to_draw(device):
                 assert all(not g.any() for g in renderer.backward(np.ones((32, 32, 3))).values())
 
 
-def lists(renderer: Renderer) -> list[np.ndarray]:
-    """The splats of every tile as the GPU listed them."""
-    tiles = renderer.raster.tiles
+def lists(renderer: Renderer, tiles: int = 0) -> list[np.ndarray]:
+    """The splats of every tile as the GPU listed them. tiles: of the image, by default those of the canvas."""
+    tiles = tiles or renderer.raster.tiles
     starts = renderer.resources["tile_starts"].download(np.uint32, tiles + 1)
+    assert starts[0] == 0 and (np.diff(starts.astype(int)) >= 0).all() and starts[-1] == renderer.parameters.counts["pairs"]
     splats = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))["splat"]
     ranks = renderer.resources["pair_splats"].download(np.uint32, int(starts[-1]))
     return [splats[ranks[a:b]] for a, b in itertools.pairwise(starts)]
@@ -196,6 +198,115 @@ def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size
             if min(p.extent[i]) > 2:
                 assert alpha(i, *fine, scale=0.97) >= ALPHA_MIN, (tile, i, seed)
     renderer.close()
+
+
+WIDE = (700, 210)  # px: more tiles across and down than a packed splat has, and more tiles than one digit sorts
+
+
+def scattered(n: int, seed: int) -> dict:
+    """Splats of all sizes at any depth on the left half of an image of WIDE px and around it, of which the first five touch more tiles than 16 bytes list, and some touch none."""
+    rng = np.random.default_rng(seed)
+    mean, sigma, angle = rng.uniform(-40, (350, 250), (n, 2)), np.exp(rng.uniform(-1, 3, (n, 2))), rng.uniform(0, np.pi, n)
+    mean[:5], sigma[:5] = (350, 100), ((3, 200), (40, 60), (400, 3), (400, 0.5), (400, 0.5))
+    angle[:5] = 0, 0, 0, 0.05, -0.05  # two with too many rows, one with too many columns, and those that begin too far to the right or left of the row before
+    mean[5::7, 0], sigma[5::7] = TILE * rng.integers(1, 20, len(mean[5::7])), 0.1
+    scene = facing(mean, sigma, angle, size=WIDE)
+    scene["opacities"][5::7] = 1.1 * ALPHA_MIN  # between the pixel centres of two tiles
+    scene["means"] *= rng.choice(rng.uniform(0.8, 1.25, n // 2), (n, 1)).astype(np.float32)  # some equally far
+    return scene
+
+
+def spans(renderer: Renderer) -> dict[int, list[int] | None]:
+    """The tiles of every splat as packed, None where they do not fit."""
+    visible, across = renderer.parameters.counts["visible"], -(-WIDE[0] // TILE)
+    splats = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))["splat"][:visible]
+    found: dict[int, list[int] | None] = {}
+    for splat, (at, *codes) in zip(splats.tolist(), renderer.resources["tile_spans"].download(np.uint32, 4 * visible).reshape(-1, 4).tolist()):
+        x, tiles = at & 0xFFFF, []
+        for row in range(9):
+            code = codes[row // 3] >> 10 * (row % 3) & 1023
+            x += (code >> 5) - 16
+            tiles += [((at >> 16) + row) * across + x + i for i in range(code & 31)]
+            if code == 0:  # rows behind the last one
+                break
+        found[splat] = None if at == 0xFFFFFFFF else tiles
+    return found
+
+
+def poison_lists(renderer: Renderer) -> None:
+    for name in ("tile_starts", "tile_order", "tile_spans", "tile_reaches", "pair_sums", "pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits"):
+        renderer.resources[name].fill(POISON)
+
+
+def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypatch):
+    """And splats are packed with the tiles that list them, or not at all. From one frame to the next there are more splats or fewer, or none."""
+    seed = fresh_seed()
+    frames = [gaussians_of(scattered(n, seed + n)) for n in (3000, 40, 500)]
+    behind = replace(frames[0][0], means=-np.abs(frames[0][0].means))
+    frames[1:1] = [(behind, frames[0][1])]
+    listed = {}
+    for local in (True, False):
+        monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes, local=local: local)
+        with Renderer(device, "tiled") as renderer:
+            for i, (gaussians, camera) in enumerate((*frames, frames[0])):
+                renderer.forward(gaussians, camera)
+                if not local:
+                    poison_lists(renderer)
+                    renderer._forward.run_once()
+                listed[local, i] = lists(renderer)
+                if local or i == 1:
+                    continue
+                touched: dict[int, list[int]] = {}
+                for tile, splats in enumerate(listed[local, i]):
+                    for splat in splats.tolist():
+                        touched.setdefault(splat, []).append(tile)
+                packed = spans(renderer)
+                assert all(tiles is None or tiles == touched.get(splat, []) for splat, tiles in packed.items()), seed
+                assert all(packed[splat] is None for splat in range(5)), seed
+                assert len([tiles for tiles in packed.values() if tiles]) > len(packed) / 2 and [] in packed.values()
+    for i in range(len(frames) + 1):
+        for tile, (own, in_order) in enumerate(zip(listed[True, i], listed[False, i], strict=True)):
+            np.testing.assert_array_equal(in_order, own, err_msg=f"frame {i}, tile {tile}, seed {seed}")
+    pairs = np.array([[len(splats) for splats in listed[False, i]] for i in range(len(frames))])
+    assert not pairs[1].any() and (pairs.min(1) == 0).all() and pairs[0].sum() > 4 * 1024  # tiles without pairs, and several blocks of the sort
+
+
+def test_lists_in_order_of_an_image_smaller_than_the_canvas(device, monkeypatch):
+    monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: False)
+    gaussians, camera = gaussians_of(scattered(800, 1))
+    with Renderer(device, "tiled") as own, Renderer(device, "tiled") as larger:
+        own.forward(gaussians, camera)
+        larger.forward(gaussians, replace(camera, width=WIDE[0] + 100, height=WIDE[1] + 70))
+        poison_lists(larger)
+        larger.resources["camera"].upload(camera_data(camera))
+        larger._forward.run_once()
+        for found, wanted in zip(lists(larger, own.raster.tiles), lists(own), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("room", [3 * 1024, 3 * 1024 + 1, 10_000])
+def test_tiles_of_dropped_pairs_start_where_they_should(device, monkeypatch, room):
+    """Whole blocks of pairs, one pair more, and any number: what is kept are the pairs of the nearest splats."""
+    monkeypatch.setattr(tile_passes, "is_local", lambda row, lanes: False)
+    gaussians, camera = gaussians_of(scattered(3000, 2))
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        full, order = lists(renderer), renderer.resources["order"].download(np.uint32, renderer.parameters.counts["visible"])
+    monkeypatch.setattr(tiled, "PAIRS_PER_SPLAT", 0)
+    monkeypatch.setattr(tiled, "FEWEST_PAIRS", room)
+    monkeypatch.setattr(tiled.TiledRasterizer, "make_room", lambda self: False)
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        poison_lists(renderer)
+        renderer._forward.run_once()
+        kept, counts = lists(renderer), renderer.parameters.counts
+    assert counts["pairs"] == room < counts["pairs_wanted"] == sum(map(len, full))
+    rank = np.empty(len(gaussians), int)
+    rank[order] = np.arange(len(order))
+    last = max(rank[few].max() for few in kept if len(few))
+    for few, all_of_them in zip(kept, full, strict=True):
+        np.testing.assert_array_equal(few, all_of_them[: len(few)])
+        assert (rank[all_of_them[len(few) :]] >= last).all()
 
 
 def test_splats_of_any_depth_are_in_order(device, monkeypatch):

@@ -73,7 +73,7 @@ def purposes() -> dict[str, tuple[str, ...]]:
         "projected splats": tuple(f"{name}{which}" for name in ("splats2d", "colors2d") for which in ("", "_minus", "_cover")),
         "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
         "tiles": (
-            *("tile_splats", "tile_reaches", "pair_sums", "tile_starts", "tile_order", "checkpoints", "reaches", "bucket_tiles", "tile_changes", "tile_cursors"),
+            *("tile_splats", "tile_reaches", "tile_spans", "pair_sums", "tile_starts", "tile_order", "checkpoints", "reaches", "bucket_tiles", "tile_changes", "tile_cursors"),
             *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups", "pair_keys"),
         ),
         "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),

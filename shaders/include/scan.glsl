@@ -21,3 +21,19 @@ uint scan_group(uint value, uint used, out uint total) {
 }
 
 uint scan_group(uint value, out uint total) { return scan_group(value, GROUP, total); }
+
+// The greatest `value` of lower threads, 0 for the first. Every thread must call it.
+uint greatest_before(uint value) {
+    uint t = gl_LocalInvocationID.x, from = 0u;
+    scan_lines[from][t] = value;
+    barrier();
+    for (uint step = 1u; step < GROUP; step <<= 1u) {
+        if (t >= step) value = max(value, scan_lines[from][t - step]);
+        from = 1u - from;
+        scan_lines[from][t] = value;
+        barrier();
+    }
+    uint greatest = t > 0u ? scan_lines[from][t - 1u] : 0u;
+    barrier();  // the lines are free again
+    return greatest;
+}

@@ -20,6 +20,8 @@ BUFFER_digit_totals(readonly)
 #include "scan.glsl"
 // SEGMENT threads; thread(); begin_ranks(), in_segment(digit, here): how many of the segment's keys of this digit come before this one
 #include <rank>
+// arrived(key, place): of keys that are alike in a block the first went to this place
+#include <arrived>
 shared uint sorted_keys[BLOCK], sorted_values[BLOCK], offsets[DIGITS];  // offsets: from the place within the block to that of all
 
 void main() {
@@ -72,6 +74,7 @@ void main() {
         uint own_key = sorted_keys[i], place = offsets[digit_of(own_key)] + i;
         if (!LAST) keys_alt[place] = own_key;
         order_alt[place] = sorted_values[i];
+        if (i == 0u || sorted_keys[i - 1u] != own_key) arrived(own_key, place);
         if (NEXT) atomicAdd(digit_counts[row_of(next_digit_of(own_key), 1u - TURN) + place / BLOCK], 1u);
     }
 }

@@ -1,7 +1,7 @@
 // Visible splats in depth order, packed for the tiles, each with the number of pairs of its workgroup before it; and the pairs of every workgroup.
 #include "common.glsl"
 #include "contract/tiles.glsl"
-#include "tiled/grid.glsl"
+#include "tiled/spans.glsl"
 #include "tiled/packed.glsl"
 
 layout(local_size_x = GROUP) in;
@@ -11,6 +11,7 @@ BUFFER_splats2d(readonly)
 BUFFER_colors2d(readonly)
 BUFFER_tile_splats(writeonly)
 BUFFER_tile_reaches(writeonly)
+BUFFER_tile_spans(writeonly)
 BUFFER_pair_sums(writeonly)
 #include "scan.glsl"
 
@@ -25,7 +26,7 @@ void main() {
         TileSplat packed = packed_splat(s, color);
         reach = packed_reach(color.a, g, 0u);
         tile_splats[rank] = packed;
-        tiles = tiles_of(ellipse_of(packed, reach));
+        tile_spans[rank] = span_of(ellipse_of(packed, reach), tiles);
     }
     reach.first = scan_group(tiles, total);
     if (rank < counts.visible) tile_reaches[rank] = reach;

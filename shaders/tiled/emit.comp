@@ -1,24 +1,26 @@
 // The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone leaves every tile's splats in depth order; and how often the
-// first digit of that sort occurs in a block of them. A workgroup has a block of pairs. It finds the splats that they are of, and where the pairs of each begin, by looking at all of them at
-// once; a thread then finds the splat of a pair among those: however many pairs one splat has, threads do alike.
+// first digit of that sort occurs in a block of them. A workgroup has a block of pairs. It looks at all splats that they are of, each of which marks its first pair of the block.
+// The greatest mark at or before a pair is its splat: however many pairs one splat has, threads do alike.
 #include "common.glsl"
 #include "contract/tiles.glsl"
-#include "tiled/grid.glsl"
+#include "tiled/spans.glsl"
 
 layout(local_size_x = GROUP) in;
 BUFFER_counts(readonly)
 BUFFER_tile_splats(readonly)
 BUFFER_tile_reaches(readonly)
+BUFFER_tile_spans(readonly)
 BUFFER_pair_sums(readonly)
 BUFFER_pair_tiles(writeonly)
 BUFFER_pair_splats(writeonly)
 BUFFER_digit_counts(writeonly)
+BUFFER_tile_starts(writeonly)
 #include "contract/sort.glsl"
 #include "sort/keys.glsl"
 #include "sort/histogram.glsl"
+#include "scan.glsl"
 
-const uint MOST = 8u * GROUP;  // splats that a block of pairs is looked for among; of more, which touch nothing mostly, each thread asks memory
-shared uint firsts[MOST], found[2];
+shared uint marks[BLOCK], found[2];
 
 // The first pair of a splat, counted from that of all.
 uint first_pair(uint rank) { return pair_sums[rank / GROUP] + tile_reaches[rank].first; }
@@ -41,21 +43,33 @@ uvec2 groups_with(uint begin, uint last, uint groups) {
     return uvec2(found[0], found[1]);
 }
 
+// Every mark := the greatest at or before it.
+void spread_marks() {
+    uint first = gl_LocalInvocationID.x * SORT_ROWS, own = 0u;
+    for (uint i = first; i < first + SORT_ROWS; ++i) own = max(own, marks[i]);
+    uint greatest = greatest_before(own);
+    for (uint i = first; i < first + SORT_ROWS; ++i) marks[i] = greatest = max(greatest, marks[i]);
+}
+
 void main() {
     uint t = gl_LocalInvocationID.x, begin = group_index() * BLOCK, behind = min(begin + BLOCK, counts.pairs);
+    for (uint i = group_index() * GROUP + t; i < TILES; i += gl_NumWorkGroups.x * gl_NumWorkGroups.y * GROUP) tile_starts[i] = 0u;  // see order.comp
     if (begin >= counts.pairs) return;
+    for (uint i = t; i < BLOCK; i += GROUP) marks[i] = 0u;
+    begin_histogram();
     uvec2 groups = groups_with(begin, behind - 1u, (counts.visible + GROUP - 1u) / GROUP);
     uint base = groups.x * GROUP, ranks = min((groups.y + 1u) * GROUP, counts.visible) - base;
-    if (ranks <= MOST)
-        for (uint i = t; i < ranks; i += GROUP) firsts[i] = first_pair(base + i);
-    begin_histogram();
+    for (uint i = t; i < ranks; i += GROUP) {
+        uint first = max(first_pair(base + i), begin), next = i + 1u < ranks ? min(first_pair(base + i + 1u), behind) : behind;
+        if (first < next) marks[first - begin] = i;
+    }
+    barrier();
+    spread_marks();
+    barrier();
     for (uint pair = begin + t; pair < behind; pair += GROUP) {
-        uint low = 0u, high = ranks;  // the last splat that begins at or before the pair
-        while (high - low > 1u) {
-            uint middle = (low + high) / 2u;
-            if ((ranks <= MOST ? firsts[middle] : first_pair(base + middle)) <= pair) low = middle; else high = middle;
-        }
-        uint rank = base + low, tile = tile_at(ellipse_of(tile_splats[rank], tile_reaches[rank]), pair - first_pair(rank));
+        uint rank = base + marks[pair - begin], k = pair - first_pair(rank);
+        uvec4 span = tile_spans[rank];
+        uint tile = span.x == ELLIPSE ? tile_at(ellipse_of(tile_splats[rank], tile_reaches[rank]), k) : tile_in(span, k);
         pair_tiles[pair] = tile;
         pair_splats[pair] = rank;
         count_digit(digit_of(tile));

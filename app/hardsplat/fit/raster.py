@@ -142,7 +142,7 @@ class WalkRasterizer:
         passes = [*self.projection.passes(), *walk_passes(row, backward, atomics, width, height, lanes, pixels)]
         self.pipelines = build_all(device, passes)
         capacity, target = parameters.capacity, FORMATS["float32"]
-        areas = {"tile_splats": capacity, "tile_reaches": capacity, "pair_sums": -(-capacity // contract.CONSTANTS["GROUP"]) + 1}
+        areas = {"tile_splats": capacity, "tile_reaches": capacity, "tile_spans": capacity, "pair_sums": -(-capacity // contract.CONSTANTS["GROUP"]) + 1}
         own: dict[str, Buffer | Image] = {**allocate_all(device, {name: n * contract.itemsize(name) for name, n in areas.items()})}
         self._own = own
         try:

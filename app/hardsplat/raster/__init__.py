@@ -20,7 +20,7 @@ from hardsplat.raster.tiled import PAIRS, TiledRasterizer
 from hardsplat.settings import RasterizerName
 from hardsplat.variants.moments import MOMENT_FORMATS
 
-TILES = ("tile_splats", "tile_reaches", "pair_sums")  # buffers that only the tiled rasterizer has
+TILES = ("tile_splats", "tile_reaches", "tile_spans", "pair_sums")  # buffers that only the tiled rasterizer has
 
 
 @dataclass(frozen=True)

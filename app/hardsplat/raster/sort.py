@@ -33,26 +33,28 @@ def digit_passes(
     digits: int,
     bind: dict[str, str] | None = None,
     swapped: bool | None = None,
-    keys: bool = False,
     command: Mapping[str, int] = {},
     lanes: int = 0,
     bits: int = _BITS,
     counted: bool = False,
     counts_next: bool = False,
+    arrived: str = "sort/arrived_nothing.glsl",
+    noted: tuple[str, ...] = (),
     **spec,
 ) -> list[ComputePass]:
     """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back; the last one
-    leaves the order in `order`. swapped: this digit goes from the alternative keys and order to the others, or back. keys: the sorted keys are wanted too.
-    counted: somebody counted this digit. counts_next: its last pass counts the next one. command, lanes: as of sort_passes."""
+    leaves the order in `order`. swapped: this digit goes from the alternative keys and order to the others, or back.
+    counted: somebody counted this digit. counts_next: its last pass counts the next one. command, lanes: as of sort_passes.
+    arrived: what notes in the buffers `noted` where keys went."""
     names = {each: (bind or {}).get(each, each) for each in (*_SWAP, "digit_counts")}
     turned = {"keys": digit % 2 == 1, "order": (digits - digit) % 2 == 1}
     named = {each: names[_SWAP[each] if each in _SWAP and (turned[each.removesuffix("_alt")] if swapped is None else swapped) else each] for each in names}
     bind = {each: actual for each, actual in named.items() if each != actual}
     spec = {"SHIFT": bits * digit, "BITS": bits, "TURN": digit % 2, **spec}
     following = {**spec, "NEXT": counts_next}
-    reads, writes = ("counts", "keys", "order", "digit_counts", "digit_totals"), ("counts", "indirect", "keys_alt", "order_alt", "digit_counts")
-    last = {**following, **command, "LAST": digit == digits - 1 and not keys, **({"SEGMENT": lanes} if lanes >= WIDE else {})}
-    slots = {"rank": f"sort/rank_{'ballots' if lanes >= WIDE else 'masks'}.glsl"}
+    reads, writes = ("counts", "keys", "order", "digit_counts", "digit_totals", *noted), ("counts", "indirect", "keys_alt", "order_alt", "digit_counts", *noted)
+    last = {**following, **command, "LAST": digit == digits - 1, **({"SEGMENT": lanes} if lanes >= WIDE else {})}
+    slots = {"rank": f"sort/rank_{'ballots' if lanes >= WIDE else 'masks'}.glsl", "arrived": arrived}
     count = ComputePass(f"{name} count {digit}", "sort/count.comp", reads=("counts", "keys"), writes=("digit_counts",), spec=spec, bind=bind)
     return [
         *([] if counted else [count]),

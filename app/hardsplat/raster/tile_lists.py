@@ -44,7 +44,7 @@ def count_pass(in_order: bool = True, lists: bool = True) -> ComputePass:
     """Packs splats for the tiles and counts their pairs. lists: else it packs splats again whose lists are there."""
     reads = ("camera", "counts", "splats2d", "colors2d")
     if in_order:
-        return ComputePass("tile count", "tiled/count.comp", (*reads, "order"), (*_PACKED, "pair_sums"))
+        return ComputePass("tile count", "tiled/count.comp", (*reads, "order"), (*_PACKED, "tile_spans", "pair_sums"))
     name, spec = ("tile count", {}) if lists else ("tile pack", {"LISTS": False})
     return ComputePass(name, "tiled/local_count.comp", (*reads, "keys", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
 
@@ -70,13 +70,14 @@ def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
     n, bits = digits(tiles)
     # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
     other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
-    sort: dict[str, Any] = {"bind": _SORTED, "keys": True, "lanes": lanes, "bits": bits, "PAIRS": True}
-    listed, bind = ("pair_tiles", "pair_splats", "digit_counts"), {"digit_counts": "pair_digits", **other}
+    sort: dict[str, Any] = {"bind": _SORTED, "lanes": lanes, "bits": bits, "PAIRS": True}
+    last: dict[str, Any] = {"arrived": "tiled/arrived_starts.glsl", "noted": ("tile_starts",)}
+    reads, listed = ("camera", "counts", *_PACKED, "tile_spans", "pair_sums"), ("pair_tiles", "pair_splats", "digit_counts", "tile_starts")
+    bind = {"digit_counts": "pair_digits", **other}
     return [
-        ComputePass("tile emit", "tiled/emit.comp", ("camera", "counts", *_PACKED, "pair_sums"), listed, {"BITS": bits}, bind=bind),
-        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort)),
-        ComputePass("tile starts", "tiled/starts.comp", reads=("camera", "counts", "pair_tiles"), writes=("tile_starts",)),
-        ComputePass("tile order", "tiled/order.comp", reads=("camera", "tile_starts"), writes=("tile_order",)),
+        ComputePass("tile emit", "tiled/emit.comp", reads, listed, {"BITS": bits}, bind=bind),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort, **(last if digit == n - 1 else {}))),
+        ComputePass("tile order", "tiled/order.comp", reads=("camera", "counts", "tile_starts"), writes=("tile_starts", "tile_order")),
     ]
 
 
@@ -85,7 +86,7 @@ def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[
     across, down = grid(width, height)
     tiles = across * down
     sizes = {"tile_splats": capacity, "tile_reaches": capacity, "tile_starts": tiles + 1, "tile_order": tiles}
-    sizes |= {"pair_sums": -(-capacity // GROUP) + 1} if in_order else {"tile_changes": (across + 1) * down, "tile_cursors": tiles}
+    sizes |= {"tile_spans": capacity, "pair_sums": -(-capacity // GROUP) + 1} if in_order else {"tile_changes": (across + 1) * down, "tile_cursors": tiles}
     return {name: n * contract.itemsize(name) for name, n in sizes.items()}
 
 
@@ -120,7 +121,6 @@ def record_lists(recorder: Recorder, run: Mapping[str, Pipeline], projection: Pr
         return
     recorder.run(run["tile emit"], indirect="pair_blocks")
     record_sort(recorder, run, "tile sort", *digits(tiles), first="pair_blocks", others="pair_blocks")
-    recorder.run(run["tile starts"], indirect="pair_blocks")
     recorder.run(run["tile order"], threads=(GROUP,))
 
 

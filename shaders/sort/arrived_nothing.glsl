@@ -1,0 +1,2 @@
+// <arrived>: nothing is noted.
+void arrived(uint key, uint place) {}
