@@ -1,5 +1,5 @@
 // SSIM of the rendering against the photograph, the terms of the loss, the squared error, and what the gradient of SSIM needs.
-// Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (21 KiB).
+// Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (24 KiB).
 // Floor: read target 4..16 B (by format) and photograph 4 B, write ssim_grads 36 B a pixel; the neighbours of a tile come from cache.
 #include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
@@ -8,13 +8,12 @@ BUFFER_ssim_grads(writeonly)
 BUFFER_loss_sums(writeonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
-#include "loss/sum.glsl"
 #include "loss/store_sums.glsl"
 #include <seen>
 
-const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP);
-shared vec4 pairs[SSIM_LOADS];  // (x, y) of two pixels side by side: one 16-byte read serves two windows
-shared float rows[4][SSIM_TILE.x * SSIM_AREA.y];
+const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP), PITCH = SSIM_TILE.x + 1;  // odd: no bank conflict
+shared vec4 pairs[SSIM_LOADS];  // (x, y) of two pixels side by side
+shared vec4 rows[PITCH * SSIM_AREA.y];  // sums of x, y, x^2 + y^2 and x y
 
 struct Pixel { vec3 x; uint y; };  // the photograph stays packed: it waits in registers for its channel
 
@@ -32,30 +31,25 @@ Pixel load(ivec2 local) {
 
 vec2 channel(Pixel pixel, int c) { return vec2(channel_of(pixel.x, c), channel_of(photograph(pixel.y), c)) - SSIM_GREY; }
 
-void sum_rows(int pair) {
-    int row = pair / (SSIM_TILE.x / 2), column = pair % (SSIM_TILE.x / 2);
-    vec4 left = vec4(0.0), right = left;  // of x, y, x^2 + y^2 and x y
-    [[unroll]] for (int k = 0; k < 12; k++) {
-        vec4 two = pairs[row * SSIM_PAIRS + column + k / 2];
+void sum_rows(ivec2 block) {
+    vec4 sums[4] = vec4[4](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0));
+    [[unroll]] for (int k = 0; k < 14; k++) {
+        vec4 two = pairs[block.y * SSIM_PAIRS + (block.x + k) / 2];
         vec2 v = k % 2 == 0 ? two.xy : two.zw;
         vec4 terms = vec4(v, dot(v, v), v.x * v.y);
-        left += SSIM_WINDOW[k + 1] * terms;
-        right += SSIM_WINDOW[k] * terms;
+        [[unroll]] for (int r = 0; r < 4; r++) if (ssim_reaches(k - r)) sums[r] += SSIM_WINDOW[k - r] * terms;
     }
-    int i = ssim_row(row) + 2 * column;
-    [[unroll]] for (int m = 0; m < 4; m++) {
-        rows[m][i] = left[m];
-        rows[m][i + 1] = right[m];
-    }
+    [[unroll]] for (int r = 0; r < 4; r++) rows[block.y * PITCH + block.x + r] = sums[r];
 }
 
-Moments[2] sum_columns() {
-    vec2 sums[4] = vec2[4](vec2(0.0), vec2(0.0), vec2(0.0), vec2(0.0));
-    int own = int(gl_LocalInvocationIndex);  // two rows down are one on in ssim_row
+vec4[2] sum_columns() {
+    vec4 sums[2] = vec4[2](vec4(0.0), vec4(0.0));
+    int own = int(gl_LocalInvocationID.y) * 2 * PITCH + int(gl_LocalInvocationID.x);
     [[unroll]] for (int k = 0; k < 12; k++) {
-        [[unroll]] for (int m = 0; m < 4; m++) sums[m] += rows[m][own + ssim_row(k)] * vec2(SSIM_WINDOW[k + 1], SSIM_WINDOW[k]);
+        vec4 value = rows[own + k * PITCH];
+        [[unroll]] for (int r = 0; r < 2; r++) if (ssim_reaches(k - r)) sums[r] += SSIM_WINDOW[k - r] * value;
     }
-    return Moments[2](Moments(sums[0].x, sums[1].x, sums[2].x, sums[3].x), Moments(sums[0].y, sums[1].y, sums[2].y, sums[3].y));
+    return sums;
 }
 
 void main() {
@@ -83,12 +77,12 @@ void main() {
             if (i < SSIM_LOADS) pairs[i] = vec4(channel(loaded[r][0], c), channel(loaded[r][1], c));
         }
         barrier();
-        [[dont_unroll]] for (int i = t; i < SSIM_SUMS; i += int(GROUP)) sum_rows(i);
+        [[dont_unroll]] for (int i = t; i < SSIM_SUMS; i += int(GROUP)) sum_rows(ssim_block(i));
         barrier();
-        Moments moments[2] = sum_columns();
+        vec4 sums[2] = sum_columns();
         [[unroll]] for (uint r = 0u; r < 2u; r++) {
             vec3 d;
-            put_channel(ssims[r], c, ssim(moments[r], d));
+            put_channel(ssims[r], c, ssim(sums[r], d));
             if (inside[r] && !METRIC) {
                 [[unroll]] for (int m = 0; m < 3; m++) ssim_grads[uint(3 * c + m) * plane + pixel + r * camera.size.x] = kept[r] ? d[m] : 0.0;
             }
