@@ -1,6 +1,8 @@
 // The pairs of tile and splat, splat by splat in depth order, so that a stable sort by tile alone leaves every tile's splats in depth order; and how often the
 // first digit of that sort occurs in a block of them. A workgroup has a block of pairs. It looks at all splats that they are of, each of which marks its first pair of the block.
-// The greatest mark at or before a pair is its splat: however many pairs one splat has, threads do alike.
+// The greatest mark at or before a pair is its splat: however many pairs one splat has, threads do alike. A splat with too many tiles for a span is a subgroup's, a row of tiles a lane.
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
 #include "common.glsl"
 #include "contract/tiles.glsl"
 #include "tiled/spans.glsl"
@@ -20,7 +22,7 @@ BUFFER_tile_starts(writeonly)
 #include "sort/histogram.glsl"
 #include "scan.glsl"
 
-shared uint marks[BLOCK], found[2];
+shared uint marks[BLOCK], found[2], wide[BLOCK], wides;  // wide: splats of the block with too many tiles for a span
 
 // The first pair of a splat, counted from that of all.
 uint first_pair(uint rank) { return pair_sums[rank / GROUP] + tile_reaches[rank].first; }
@@ -47,8 +49,28 @@ uvec2 groups_with(uint begin, uint last, uint groups) {
 void spread_marks() {
     uint first = gl_LocalInvocationID.x * SORT_ROWS, own = 0u;
     for (uint i = first; i < first + SORT_ROWS; ++i) own = max(own, marks[i]);
-    uint greatest = greatest_before(own);
+    uint of_all, greatest = greatest_before(own, of_all);
     for (uint i = first; i < first + SORT_ROWS; ++i) marks[i] = greatest = max(greatest, marks[i]);
+}
+
+void put(uint pair, uint rank, uint tile) {
+    pair_tiles[pair] = tile;
+    pair_splats[pair] = rank;
+    count_digit(digit_of(tile));
+}
+
+// Those pairs of a splat that are the block's. The last row has what is left: a pair has a tile, whatever a driver makes of `precise`.
+void put_rows(uint rank, uint begin, uint behind) {
+    Ellipse e = ellipse_of(tile_splats[rank], tile_reaches[rank]);
+    uvec2 rows = rows_of(e);
+    uint next = first_pair(rank), last = rank + 1u < counts.visible ? min(first_pair(rank + 1u), behind) : behind;
+    for (uint first = rows.x; first < rows.y; first += gl_SubgroupSize) {
+        uint y = first + gl_SubgroupInvocationID;
+        uvec2 columns = y < rows.y ? columns_of(e, y) : uvec2(0u);
+        uint n = columns.y - columns.x, start = next + subgroupExclusiveAdd(n), end = y + 1u == rows.y ? last : min(start + n, last);
+        for (uint pair = max(start, begin); pair < end; ++pair) put(pair, rank, min(y * TILES_X + columns.x + pair - start, TILES - 1u));
+        next += subgroupAdd(n);
+    }
 }
 
 void main() {
@@ -56,23 +78,24 @@ void main() {
     for (uint i = group_index() * GROUP + t; i < TILES; i += gl_NumWorkGroups.x * gl_NumWorkGroups.y * GROUP) tile_starts[i] = 0u;  // see order.comp
     if (begin >= counts.pairs) return;
     for (uint i = t; i < BLOCK; i += GROUP) marks[i] = 0u;
+    if (t == 0u) wides = 0u;
     begin_histogram();
     uvec2 groups = groups_with(begin, behind - 1u, (counts.visible + GROUP - 1u) / GROUP);
     uint base = groups.x * GROUP, ranks = min((groups.y + 1u) * GROUP, counts.visible) - base;
     for (uint i = t; i < ranks; i += GROUP) {
         uint first = max(first_pair(base + i), begin), next = i + 1u < ranks ? min(first_pair(base + i + 1u), behind) : behind;
-        if (first < next) marks[first - begin] = i;
+        if (first >= next) continue;
+        marks[first - begin] = i;
+        if (tile_spans[base + i].x == ELLIPSE) wide[atomicAdd(wides, 1u)] = base + i;
     }
     barrier();
     spread_marks();
     barrier();
     for (uint pair = begin + t; pair < behind; pair += GROUP) {
-        uint rank = base + marks[pair - begin], k = pair - first_pair(rank);
+        uint rank = base + marks[pair - begin];
         uvec4 span = tile_spans[rank];
-        uint tile = span.x == ELLIPSE ? tile_at(ellipse_of(tile_splats[rank], tile_reaches[rank]), k) : tile_in(span, k);
-        pair_tiles[pair] = tile;
-        pair_splats[pair] = rank;
-        count_digit(digit_of(tile));
+        if (span.x != ELLIPSE) put(pair, rank, tile_in(span, pair - first_pair(rank)));
     }
+    for (uint i = gl_SubgroupID; i < wides; i += gl_NumSubgroups) put_rows(wide[i], begin, behind);
     end_histogram(group_index());
 }

@@ -75,7 +75,7 @@ def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
     reads, listed = ("camera", "counts", *_PACKED, "tile_spans", "pair_sums"), ("pair_tiles", "pair_splats", "digit_counts", "tile_starts")
     bind = {"digit_counts": "pair_digits", **other}
     return [
-        ComputePass("tile emit", "tiled/emit.comp", reads, listed, {"BITS": bits}, bind=bind),
+        ComputePass("tile emit", "tiled/emit.comp", reads, listed, {"BITS": bits}, bind=bind, full_subgroups=True),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort, **(last if digit == n - 1 else {}))),
         ComputePass("tile order", "tiled/order.comp", reads=("camera", "counts", "tile_starts"), writes=("tile_starts", "tile_order")),
     ]
