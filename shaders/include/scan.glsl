@@ -22,8 +22,8 @@ uint scan_group(uint value, uint used, out uint total) {
 
 uint scan_group(uint value, out uint total) { return scan_group(value, GROUP, total); }
 
-// The greatest `value` of lower threads, 0 for the first; `greatest` is that of all. Every thread must call it.
-uint greatest_before(uint value, out uint greatest) {
+// The greatest `value` of lower threads, 0 for the first. Every thread must call it.
+uint greatest_before(uint value) {
     uint t = gl_LocalInvocationID.x, from = 0u;
     scan_lines[from][t] = value;
     barrier();
@@ -33,8 +33,7 @@ uint greatest_before(uint value, out uint greatest) {
         scan_lines[from][t] = value;
         barrier();
     }
-    greatest = scan_lines[from][GROUP - 1u];
-    uint before = t > 0u ? scan_lines[from][t - 1u] : 0u;
+    uint greatest = t > 0u ? scan_lines[from][t - 1u] : 0u;
     barrier();  // the lines are free again
-    return before;
+    return greatest;
 }

@@ -49,7 +49,7 @@ uvec2 groups_with(uint begin, uint last, uint groups) {
 void spread_marks() {
     uint first = gl_LocalInvocationID.x * SORT_ROWS, own = 0u;
     for (uint i = first; i < first + SORT_ROWS; ++i) own = max(own, marks[i]);
-    uint of_all, greatest = greatest_before(own, of_all);
+    uint greatest = greatest_before(own);
     for (uint i = first; i < first + SORT_ROWS; ++i) marks[i] = greatest = max(greatest, marks[i]);
 }
 
