@@ -6,6 +6,7 @@ BUFFER_loss_sums(writeonly)
 STORE_d_image
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
+#include "loss/sum.glsl"
 #include "loss/store_sums.glsl"
 
 void main() {

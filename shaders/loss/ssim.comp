@@ -1,5 +1,5 @@
 // SSIM of the rendering against the photograph, the terms of the loss, the squared error, and what the gradient of SSIM needs.
-// Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (24 KiB).
+// Row sums of a tile and its neighbours, then column sums, one channel after the other in shared memory (22 KiB).
 // Floor: read target 4..16 B (by format) and photograph 4 B, write ssim_grads 36 B a pixel; the neighbours of a tile come from cache.
 #include "contract/loss.glsl"
 layout(local_size_x = TILE, local_size_y = TILE) in;
@@ -8,6 +8,7 @@ BUFFER_ssim_grads(writeonly)
 BUFFER_loss_sums(writeonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
+#include "loss/sum.glsl"
 #include "loss/store_sums.glsl"
 #include <seen>
 

@@ -3,7 +3,6 @@
 
 const uint SUMS = PIXEL_TERMS + 1u;
 struct Sums { float of[SUMS]; };
-shared float sum_lines[SUMS][GROUP];
 
 Sums no_sums() {
     Sums sums;
@@ -18,21 +17,13 @@ void add_pixel(inout Sums sums, Compared c) {
     for (uint k = 0u; k < PIXEL_TERMS; ++k) sums.of[k + 1u] += values[k];
 }
 
-// Always in the same order. Every thread of the workgroup must call it.
+// Every thread of the workgroup must call it.
 void store_sums(Sums sums, uvec2 tiles) {
-    const uint COLUMNS = 16u;  // threads that add up one of the sums
-    uint t = gl_LocalInvocationIndex;
-    for (uint k = 0u; k < SUMS; ++k) sum_lines[k][t] = sums.of[k];
-    barrier();
-    for (uint i = t; i < SUMS * COLUMNS; i += GROUP) {
-        uint k = i / COLUMNS, column = i % COLUMNS;
-        float sum = 0.0;
-        for (uint j = column; j < GROUP; j += COLUMNS) sum += sum_lines[k][j];
-        sum_lines[k][column] = sum;
+    uint first = (gl_WorkGroupID.y * tiles.x + gl_WorkGroupID.x) * SUMS;
+    for (uint k = 0u; k < SUMS; k += 3u) {
+        vec3 three = vec3(sums.of[k], k + 1u < SUMS ? sums.of[min(k + 1u, SUMS - 1u)] : 0.0, k + 2u < SUMS ? sums.of[min(k + 2u, SUMS - 1u)] : 0.0);
+        three = sum_group(three);
+        if (gl_LocalInvocationIndex > 0u || any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) continue;
+        for (uint i = 0u; i < min(3u, SUMS - k); ++i) loss_sums[first + k + i] = three[i];
     }
-    barrier();
-    if (t >= SUMS || any(greaterThanEqual(gl_WorkGroupID.xy, tiles))) return;
-    float sum = 0.0;
-    for (uint i = 0u; i < COLUMNS; ++i) sum += sum_lines[t][i];
-    loss_sums[(gl_WorkGroupID.y * tiles.x + gl_WorkGroupID.x) * SUMS + t] = sum;
 }

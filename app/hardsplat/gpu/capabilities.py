@@ -107,7 +107,7 @@ FEATURES: tuple[Feature, ...] = (
 
 # Limits that Vulkan does not promise of every device: capability -> (field of VkPhysicalDeviceLimits, what our shaders take, what takes it).
 LIMITS = {
-    "shared_memory": ("maxComputeSharedMemorySize", 24 << 10, "bytes, for the image loss"),
+    "shared_memory": ("maxComputeSharedMemorySize", 22 << 10, "bytes, for the image loss"),
     "workgroup_threads": ("maxComputeWorkGroupInvocations", 256, "threads a workgroup"),
     "storage_buffers": ("maxPerStageDescriptorStorageBuffers", 10, "buffers a stage"),
     "gathering_buffers": ("maxPerStageDescriptorStorageBuffers", 11, "buffers a stage, for gradients of tiles by pair"),
