@@ -146,7 +146,8 @@ def test_a_sweep_from_flags_to_page(in_process, scene, tmp_path, monkeypatch, ca
     assert list(record) == list(run_file.KEYS) and record["metrics"]["steps"] == 2
     assert [record["metrics"]["variants"][name] for name in ("format", "blending")] == ["unorm8", "fixed"]  # not lists, where formats are much the same
     assert record["gradients"]["view"] == "view_0000.jpg" and max(record["gradients"]["errors"].values()) > 1e-4 and not list((tmp_path / "out").glob("runs/*/ckpts"))
-    assert max(found["format-float32_reduction-atomic"]["gradients"]["errors"].values()) < 1e-4
+    exact = found["format-float32_reduction-atomic"]["gradients"]["errors"]
+    assert max(exact[name] for name in exact if name != "quats") < 1e-5  # two steps ago the splats were spheres, whose gradient by rotation is rounding
 
     text = (tmp_path / "out/sweep.md").read_text()
     assert text in out and "| format | reduction | PSNR [dB] | SSIM |" in text and text.count("skipped: the device lacks partitions") == 2
