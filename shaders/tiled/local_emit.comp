@@ -1,4 +1,4 @@
-// The pairs of tile and splat, each to its tile's, in any order. A thread takes a splat; one with many tiles is taken by the whole workgroup.
+// The pairs of tile and splat, each to its tile's, in any order. A thread takes a splat; one with many tiles is taken by the whole workgroup, a row a thread.
 #include "common.glsl"
 #include "contract/sort.glsl"
 #include "contract/tiles.glsl"
@@ -21,6 +21,10 @@ void emit(uint tile, uint key, uint g) {
     if (place < tile_starts[tile + 1u]) pair_keys[place] = uvec2(g, key);  // else the tile has no room
 }
 
+void emit_row(uint y, uvec2 columns, uint key, uint g) {
+    for (uint x = columns.x; x < columns.y; ++x) emit(y * TILES_X + x, key, g);
+}
+
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (counts.pairs == 0u) return;
@@ -33,17 +37,14 @@ void main() {
         if ((rows.y - rows.x) * (rows.y - rows.x) > MANY) {  // it may be as wide as it is high
             large[atomicAdd(larger, 1u)] = g;
         } else {
-            for (uint y = rows.x; y < rows.y; ++y) {
-                uvec2 columns = columns_of(e, y);
-                for (uint x = columns.x; x < columns.y; ++x) emit(y * TILES_X + x, r.first, g);
-            }
+            for (uint y = rows.x; y < rows.y; ++y) emit_row(y, columns_of(e, y), r.first, g);
         }
     }
     barrier();
     for (uint i = 0u; i < larger; ++i) {
         TileReach r = tile_reaches[large[i]];
         Ellipse e = ellipse_of(tile_splats[large[i]], r);
-        uint tiles = tiles_of(e);
-        for (uint k = gl_LocalInvocationID.x; k < tiles; k += GROUP) emit(tile_at(e, k), r.first, large[i]);
+        uvec2 rows = rows_of(e);
+        for (uint y = rows.x + gl_LocalInvocationID.x; y < rows.y; y += GROUP) emit_row(y, columns_of(e, y), r.first, large[i]);
     }
 }

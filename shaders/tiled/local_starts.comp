@@ -10,7 +10,7 @@ BUFFER_counts(restrict)
 BUFFER_indirect(writeonly)
 BUFFER_pair_splats(readonly)
 BUFFER_tile_changes(restrict)
-BUFFER_tile_starts(restrict)
+BUFFER_tile_starts(restrict coherent)
 BUFFER_tile_cursors(writeonly)
 BUFFER_tile_order(writeonly)
 #include "scan.glsl"
@@ -71,12 +71,14 @@ void main() {
         }
     }
     if (t == 0u) tile_starts[TILES] = 0xFFFFFFFFu;
+    memoryBarrierBuffer();
     barrier();
     for (uint tile = t; tile <= TILES; tile += GROUP) {
         uint start = min(tile_starts[tile], kept);
         tile_starts[tile] = start;
         if (tile < TILES) tile_cursors[tile] = start;
     }
+    memoryBarrierBuffer();
     barrier();
     for (uint tile = t; tile < TILES; tile += GROUP) atomicAdd(places[class_of(tile)], 1u);
     barrier();

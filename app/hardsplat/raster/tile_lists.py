@@ -3,7 +3,7 @@
 In order: splats are sorted by depth once, pairs are listed in that order, and a stable sort of them by tile alone keeps it. It drops the farthest pairs where there is no
 room for all, and knows a pair by the rank of its splat, which gathered gradients go by.
 Local: pairs of tile and splat go to their tiles in any order, and every tile sorts its own by depth in shared memory. Four passes, for devices with narrow subgroups:
-a CPU takes 22 ms a step for 31, an H200 1.50 ms for 1.42 (docs/results/speed.md).
+a CPU takes 22 ms a step for 31, an H200 43 us more than in order (docs/results/speed.md).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def grid(width: int, height: int) -> tuple[int, int]:
 
 
 def digits(tiles: int) -> tuple[int, int]:
-    """How many digits sort tile numbers, and their bits: as few digits as there can be, alike in length."""
+    """How many digits sort tile numbers, and their bits: as few digits of at most 7 bits as there can be, alike in length. 8 bits take 27 KiB of shared memory."""
     length = max(1, (tiles - 1).bit_length())
-    n = -(-length // 8)
+    n = -(-length // 7)
     return n, -(-length // n)
 
 

@@ -35,7 +35,7 @@ log = logging.getLogger("hardsplat")
 TILE = contract.CONSTANTS["TILE"]
 PAIRS_PER_SPLAT, FEWEST_PAIRS = 2, 1 << 20  # room at first: splats touch 2 to 3 tiles in trained scenes, many more in small ones
 ROOM = 1.5  # pairs that are made room for, over those that did not fit
-PAIRS = Need(12.0 * PAIRS_PER_SPLAT, 8.0 * PAIRS_PER_SPLAT)  # of a splat, in two buffers; 16 in four where lists are in order
+PAIRS = Need(16.0 * PAIRS_PER_SPLAT, 8.0 * PAIRS_PER_SPLAT)  # of a splat, in four buffers; 12 in two where tiles sort their own splats
 _CHECKPOINT_BYTES = TILE * TILE * contract.itemsize("checkpoints")  # of a bucket
 
 
@@ -93,7 +93,7 @@ class TiledRasterizer:
         reach = self.device.max_buffer
         most = min(self._capacity * self.tiles, most_pairs(self.projection.in_order, reach))
         if self.bucket:
-            most = min(most, (reach // _CHECKPOINT_BYTES - self.tiles) * self.bucket)
+            most = min(most, max(reach // _CHECKPOINT_BYTES - self.tiles, 1) * self.bucket)  # a canvas of more tiles has no memory
         return min(most, reach // self.record_bytes) if self.gathers else most
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
