@@ -25,7 +25,7 @@ TILES = Subsystem(
         BufferSpec(51, "tile_reaches", "TileReach", ("visible",), "the rest of them"),
         BufferSpec(186, "tile_spans", "uvec4", ("visible",), "the tiles that they touch, where lists are in order; see shaders/tiled/spans.glsl"),
         BufferSpec(52, "pair_sums", "uint", ("groups",), "pairs of each GROUP visible splats, then of all before them; behind the last their sum"),
-        BufferSpec(53, "pair_tiles", "uint", ("pairs",), "tiles of pairs of tile and splat, and sort scratch"),
+        BufferSpec(53, "pair_tiles", "uint", ("pairs",), "tile of every pair of tile and splat, by depth; then sort scratch"),
         BufferSpec(54, "pair_tiles_alt", "uint", ("pairs",), "sort scratch"),
         BufferSpec(55, "pair_splats", "uint", ("pairs",), "rank of the splat of every pair, an index into tile_splats"),
         BufferSpec(56, "pair_splats_alt", "uint", ("pairs",), "sort scratch"),

@@ -26,7 +26,7 @@ from hardsplat.raster.resolve import name_of, resolve
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.sinks import Sink
 from hardsplat.raster.sort import RADIX, SORT_PASSES
-from hardsplat.raster.tile_lists import count_pass
+from hardsplat.raster.tile_lists import count_pass, counted_bytes
 from hardsplat.raster.tile_rows import TiledOptions
 from hardsplat.raster.tiled import TiledRasterizer
 from hardsplat.variants.atomics import ATOMICS, Atomics
@@ -142,8 +142,7 @@ class WalkRasterizer:
         passes = [*self.projection.passes(), *walk_passes(row, backward, atomics, width, height, lanes, pixels)]
         self.pipelines = build_all(device, passes)
         capacity, target = parameters.capacity, FORMATS["float32"]
-        areas = {"tile_splats": capacity, "tile_reaches": capacity, "tile_spans": capacity, "pair_sums": -(-capacity // contract.CONSTANTS["GROUP"]) + 1}
-        own: dict[str, Buffer | Image] = {**allocate_all(device, {name: n * contract.itemsize(name) for name, n in areas.items()})}
+        own: dict[str, Buffer | Image] = {**allocate_all(device, counted_bytes(capacity))}
         self._own = own
         try:
             own |= self.projection.allocate(device, capacity)

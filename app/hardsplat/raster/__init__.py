@@ -15,12 +15,11 @@ from hardsplat.raster.hardware import HardwareRasterizer, rows_of
 from hardsplat.raster.listed import FRAGMENTS
 from hardsplat.raster.rasterizer import Trainable, Variants
 from hardsplat.raster.rows import HardwareOptions
+from hardsplat.raster.tile_lists import COUNTED
 from hardsplat.raster.tile_rows import TiledOptions, TiledRows
 from hardsplat.raster.tiled import PAIRS, TiledRasterizer
 from hardsplat.settings import RasterizerName
 from hardsplat.variants.moments import MOMENT_FORMATS
-
-TILES = ("tile_splats", "tile_reaches", "tile_spans", "pair_sums")  # buffers that only the tiled rasterizer has
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ BACKENDS = {
         lambda *how: hardware.all_passes(*hardware.plan(*how)),
         "quads through the graphics pipeline, gradients reduced in the fragment shader",
         {"fragments": FRAGMENTS},
-        without=TILES,
+        without=COUNTED,  # buffers of the tiled rasterizer
     ),
     "tiled": Backend(
         TiledRasterizer,

@@ -32,7 +32,6 @@ def digit_passes(
     digit: int,
     digits: int,
     bind: dict[str, str] | None = None,
-    swapped: bool | None = None,
     command: Mapping[str, int] = {},
     lanes: int = 0,
     bits: int = _BITS,
@@ -43,12 +42,12 @@ def digit_passes(
     **spec,
 ) -> list[ComputePass]:
     """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back; the last one
-    leaves the order in `order`. swapped: this digit goes from the alternative keys and order to the others, or back.
+    leaves the order in `order`.
     counted: somebody counted this digit. counts_next: its last pass counts the next one. command, lanes: as of sort_passes.
     arrived: what notes in the buffers `noted` where keys went."""
     names = {each: (bind or {}).get(each, each) for each in (*_SWAP, "digit_counts")}
     turned = {"keys": digit % 2 == 1, "order": (digits - digit) % 2 == 1}
-    named = {each: names[_SWAP[each] if each in _SWAP and (turned[each.removesuffix("_alt")] if swapped is None else swapped) else each] for each in names}
+    named = {each: names[_SWAP[each] if each in _SWAP and turned[each.removesuffix("_alt")] else each] for each in names}
     bind = {each: actual for each, actual in named.items() if each != actual}
     spec = {"SHIFT": bits * digit, "BITS": bits, "TURN": digit % 2, **spec}
     following = {**spec, "NEXT": counts_next}

@@ -20,6 +20,7 @@ from hardsplat.variants.tile_backwards import TileBackward
 
 GROUP, TILE = contract.CONSTANTS["GROUP"], contract.CONSTANTS["TILE"]
 _PACKED = ("tile_splats", "tile_reaches")
+COUNTED = (*_PACKED, "tile_spans", "pair_sums")  # what splats in order are packed into, and counted
 _SORTED = {"keys": "pair_tiles", "keys_alt": "pair_tiles_alt", "order": "pair_splats", "order_alt": "pair_splats_alt", "digit_counts": "pair_digits"}
 
 
@@ -44,7 +45,7 @@ def count_pass(in_order: bool = True, lists: bool = True) -> ComputePass:
     """Packs splats for the tiles and counts their pairs. lists: else it packs splats again whose lists are there."""
     reads = ("camera", "counts", "splats2d", "colors2d")
     if in_order:
-        return ComputePass("tile count", "tiled/count.comp", (*reads, "order"), (*_PACKED, "tile_spans", "pair_sums"))
+        return ComputePass("tile count", "tiled/count.comp", (*reads, "order"), COUNTED)
     name, spec = ("tile count", {}) if lists else ("tile pack", {"LISTS": False})
     return ComputePass(name, "tiled/local_count.comp", (*reads, "keys", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
 
@@ -68,26 +69,32 @@ def list_passes(in_order: bool, tiles: int, share: Mapping[str, int], lanes: int
 def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
     """Pairs of all splats, nearest first, sorted by the digits of their tiles, of which a canvas has so many."""
     n, bits = digits(tiles)
-    # the last digit leaves its result in pair_tiles and pair_splats, so an odd number of passes starts from the others
-    other = {"pair_tiles": "pair_tiles_alt", "pair_splats": "pair_splats_alt"} if n % 2 else {}
+    other = {"pair_splats": "pair_splats_alt"} if n % 2 else {}  # the last digit leaves its result in pair_splats
     sort: dict[str, Any] = {"bind": _SORTED, "lanes": lanes, "bits": bits, "PAIRS": True}
     last: dict[str, Any] = {"arrived": "tiled/arrived_starts.glsl", "noted": ("tile_starts",)}
-    reads, listed = ("camera", "counts", *_PACKED, "tile_spans", "pair_sums"), ("pair_tiles", "pair_splats", "digit_counts", "tile_starts")
+    reads, listed = ("camera", "counts", *COUNTED), ("pair_tiles", "pair_splats", "digit_counts", "tile_starts")
     bind = {"digit_counts": "pair_digits", **other}
     return [
         ComputePass("tile emit", "tiled/emit.comp", reads, listed, {"BITS": bits}, bind=bind, full_subgroups=True),
-        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, swapped=(n - digit) % 2 == 1, counted=digit == 0, **sort, **(last if digit == n - 1 else {}))),
+        *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, counted=digit == 0, **sort, **(last if digit == n - 1 else {}))),
         ComputePass("tile order", "tiled/order.comp", reads=("camera", "counts", "tile_starts"), writes=("tile_starts", "tile_order")),
     ]
+
+
+def counted_bytes(capacity: int) -> dict[str, int]:
+    """Bytes of COUNTED, by buffer."""
+    groups = -(-capacity // GROUP) + 1
+    return {name: (groups if name == "pair_sums" else capacity) * contract.itemsize(name) for name in COUNTED}
 
 
 def splat_bytes(in_order: bool, capacity: int, width: int, height: int) -> dict[str, int]:
     """Bytes of what depends on the splats and the tiles, by buffer."""
     across, down = grid(width, height)
     tiles = across * down
-    sizes = {"tile_splats": capacity, "tile_reaches": capacity, "tile_starts": tiles + 1, "tile_order": tiles}
-    sizes |= {"tile_spans": capacity, "pair_sums": -(-capacity // GROUP) + 1} if in_order else {"tile_changes": (across + 1) * down, "tile_cursors": tiles}
-    return {name: n * contract.itemsize(name) for name, n in sizes.items()}
+    sizes = {"tile_starts": tiles + 1, "tile_order": tiles}
+    if not in_order:
+        sizes |= {**dict.fromkeys(_PACKED, capacity), "tile_changes": (across + 1) * down, "tile_cursors": tiles}
+    return {name: n * contract.itemsize(name) for name, n in sizes.items()} | (counted_bytes(capacity) if in_order else {})
 
 
 def pair_bytes(in_order: bool, room: int) -> dict[str, int]:

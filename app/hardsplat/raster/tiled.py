@@ -93,7 +93,7 @@ class TiledRasterizer:
         reach = self.device.max_buffer
         most = min(self._capacity * self.tiles, most_pairs(self.projection.in_order, reach))
         if self.bucket:
-            most = min(most, max(reach // _CHECKPOINT_BYTES - self.tiles, 1) * self.bucket)  # a canvas of more tiles has no memory
+            most = min(most, max(reach // _CHECKPOINT_BYTES - self.tiles, 1) * self.bucket)  # 1: a canvas of more tiles than that, for which allocation fails
         return min(most, reach // self.record_bytes) if self.gathers else most
 
     def _pairs(self, room: int) -> dict[str, Buffer]:
