@@ -504,7 +504,7 @@ def test_required_limits_are_what_the_shaders_take():
 APP = Path(shader.__file__).parent.parent
 MODULES = {path.stem for path in APP.iterdir()}
 LEAVES = {"metrics", "contract", "trained", "footprint", "camera", "gaussians", "morton", "setting", "option", "config", "presets", "errors", "files", "parts", "paths", "variants"}
-LEAVES |= {"blocks", "callables", "lock", "settings", "progress"}
+LEAVES |= {"blocks", "callables", "lock", "settings", "progress", "version"}
 BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and the leaves
     "gpu": set(),
     "io": set(),

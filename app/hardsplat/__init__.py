@@ -12,6 +12,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hardsplat.version import __version__
+
 if TYPE_CHECKING:
     from hardsplat.api import Renderer
     from hardsplat.camera import Camera
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from hardsplat.train.api import train
     from hardsplat.view.export import export
 
-__version__ = "0.1.0"
 __all__ = ["Camera", "Gaussians", "Renderer", "Scene", "Server", "UserError", "__version__", "convert", "export", "fit", "load_scene", "train"]
 
 _HOME = {  # public name -> its module

@@ -8,11 +8,11 @@ from dataclasses import Field, replace
 from pathlib import Path
 from typing import Any
 
-from hardsplat import __version__
 from hardsplat.config import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, check_gradient
 from hardsplat.errors import UserError
 from hardsplat.option import checked, nearest
 from hardsplat.paths import CONFIGS as PRESETS
+from hardsplat.version import __version__
 
 WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
 SHORTEST = 7_000  # steps that few photographs leave of the default length

@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat import __version__
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.fit import densify
 from hardsplat.fit.blobs import Blobs
@@ -31,6 +30,7 @@ from hardsplat.progress import Bar
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, write_json
 from hardsplat.train.stop import StopRequest
+from hardsplat.version import __version__
 
 OF_A_FIT = ("metrics.json", "blobs.npz", "reconstruction.png", "difference.png", "timelapse.mp4", "psnr.png")
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat import __version__, contract
+from hardsplat import contract
 from hardsplat.camera import Camera
 from hardsplat.config import scene_folder
 from hardsplat.errors import UserError
@@ -32,6 +32,7 @@ from hardsplat.train.keeping import SNAPSHOT_SECONDS
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, stage_table, write_json
 from hardsplat.train.stop import StopRequest
+from hardsplat.version import __version__
 
 OF_A_MESH = (SAVED_NAME, "metrics.json", "mesh.obj", "mesh.mtl", "mesh.ply", "texture.png", "loss.png", "renders")
 _IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)

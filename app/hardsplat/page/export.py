@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from hardsplat import __version__
 from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
@@ -22,6 +21,7 @@ from hardsplat.gaussians import Gaussians
 from hardsplat.page.choose import kept
 from hardsplat.page.pack import MOST_SPLATS, Packed, pack
 from hardsplat.setting import look_at, setting_of
+from hardsplat.version import __version__
 
 MIN_OPACITY = 0.005  # at which training removes splats, too
 MOST_CAMERAS, FEW_CAMERAS = 500, 60  # of a page, of a small viewer

@@ -20,12 +20,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hardsplat import __version__
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.files import replacing
 from hardsplat.gpu import shader
 from hardsplat.gpu.context import Device
 from hardsplat.raster.trial import Trial, mark
+from hardsplat.version import __version__
 
 MARGIN = 0.03  # of noise that no row is changed for
 BUDGET = 2.0  # seconds of frames after which the rows so far must do

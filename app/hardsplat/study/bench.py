@@ -19,7 +19,6 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from hardsplat import __version__
 from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.bandwidth import copy_bandwidth
@@ -38,6 +37,7 @@ from hardsplat.study.tables import markdown
 from hardsplat.train.report import make_folder, set_aside, write_json
 from hardsplat.train.result import find_model
 from hardsplat.variants.reductions import REDUCTIONS
+from hardsplat.version import __version__
 
 
 def views_of(scene: Scene, chosen: list[int]) -> list[int]:

@@ -19,7 +19,6 @@ from dataclasses import asdict, fields, replace
 from datetime import datetime
 from pathlib import Path
 
-from hardsplat import __version__
 from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import UserError
 from hardsplat.gpu.probe import open_device
@@ -33,6 +32,7 @@ from hardsplat.study.bench import commit
 from hardsplat.study.measure import Bench
 from hardsplat.train import checkpoint
 from hardsplat.train.trainer import train
+from hardsplat.version import __version__
 
 
 def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:

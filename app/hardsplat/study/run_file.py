@@ -17,11 +17,11 @@ import json
 import re
 from pathlib import Path
 
-from hardsplat import __version__
 from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.study.plan import Job
+from hardsplat.version import __version__
 
 NAME, SCHEMA = "run.json", 1
 

@@ -15,7 +15,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from hardsplat import __version__
 from hardsplat.errors import UserError
 from hardsplat.io.scene import load_scene
 from hardsplat.metrics import last_evaluation
@@ -27,6 +26,7 @@ from hardsplat.study.sweep_page import page_values
 from hardsplat.study.sweep_plots import write_plots
 from hardsplat.study.sweep_tables import markdown, write_csv
 from hardsplat.train.report import make_folder
+from hardsplat.version import __version__
 
 
 def sweep(

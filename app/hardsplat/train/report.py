@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardsplat import __version__
 from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
+from hardsplat.version import __version__
 
 if TYPE_CHECKING:
     from hardsplat.train.batch import BatchResult
