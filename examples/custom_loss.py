@@ -50,7 +50,8 @@ def main() -> None:
         errors = [((draw(splats, scene.views[i].camera).clamp(0, 1) - photos[i]) ** 2).mean().item() for i in scene.test]
         trained = {name: value.cpu().numpy() for name, value in splats.items()}
     print(f"held out: PSNR {np.mean(-10 * np.log10(errors)):.2f} dB")
-    hardsplat.Gaussians.from_parameters(trained["means"], trained["quats"], trained["log_scales"], trained["logits"], trained["sh"]).save(flags.ply)
+    parameters = [trained[name] for name in ("means", "quats", "log_scales", "logits", "sh")]
+    hardsplat.save_splats(flags.ply, hardsplat.Gaussians.from_parameters(*parameters))
 
 
 if __name__ == "__main__":

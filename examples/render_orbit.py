@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=2, default=(640, 480))
     flags = parser.parse_args()
 
-    gaussians = hardsplat.Gaussians.load(flags.splats)
+    gaussians = hardsplat.load_splats(flags.splats)
     with hardsplat.Renderer() as renderer:
         images, _ = renderer.forward(gaussians, cameras_around(gaussians, flags.views, flags.size), background=(1, 1, 1))
     frames = [Image.fromarray((image.clip(0, 1) * 255).astype(np.uint8)) for image in images]

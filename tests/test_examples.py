@@ -33,7 +33,7 @@ def splats(tmp_path):
     rng = np.random.default_rng(0)
     colors = rng.integers(0, 255, (200, 3)).astype(np.uint8)
     gaussians = hardsplat.Gaussians.from_points(rng.normal(size=(200, 3)), colors, sh_degree=1, opacity=0.9)
-    gaussians.save(path := tmp_path / "ball.ply")
+    hardsplat.save_splats(path := tmp_path / "ball.ply", gaussians)
     return path
 
 
@@ -69,7 +69,7 @@ def test_custom_loss(run, device, scene):
         first, last = (float(run("custom_loss.py", scene, "out.ply", "--steps", n, "--device", "cpu").split("PSNR ")[1].split()[0]) for n in (1, 40))
     finally:
         engines.close()
-    assert last > first + 1 and len(hardsplat.Gaussians.load("out.ply")) == 300
+    assert last > first + 1 and len(hardsplat.load_splats("out.ply")) == 300
 
 
 def test_convert_and_open(run, splats, monkeypatch):
@@ -77,4 +77,4 @@ def test_convert_and_open(run, splats, monkeypatch):
     monkeypatch.setattr("webbrowser.open", opened.append)
     assert "out.spz: 200 splats" in run("convert_and_open.py", splats, "out.spz")
     assert opened == [(Path.cwd() / "out.html").as_uri()] and Path("out.html").stat().st_size > 10_000
-    assert len(hardsplat.Gaussians.load("out.spz")) == 200
+    assert len(hardsplat.load_splats("out.spz")) == 200

@@ -17,7 +17,7 @@ from PIL import Image
 
 from hardsplat.errors import UserError
 from hardsplat.io.formats import FILE_FORMATS
-from hardsplat.io.splats import load_splats
+from hardsplat.io.splats import load_splats, save_splats
 from tests.splat_files import some_splats
 from tests.test_formats import spz_bytes
 
@@ -123,7 +123,7 @@ def test_fuzz_gives_splats_or_a_user_error(tmp_path, name):
     elif good:
         path.write_bytes(good)
     else:
-        some_splats(20, 1).save(path)
+        save_splats(path, some_splats(20, 1))
     good, outcomes, slowest = path.read_bytes(), set(), 0.0
     peak = 0
     load_splats(path)  # imports, which are not measured
@@ -255,7 +255,7 @@ def test_lies_are_refused_before_memory_is_taken(tmp_path, suffix, content, word
 
 
 def test_a_compressed_ply_with_wrong_chunks(tmp_path):
-    some_splats(300, 0).save(tmp_path / "a.compressed.ply")
+    save_splats(tmp_path / "a.compressed.ply", some_splats(300, 0))
     data = (tmp_path / "a.compressed.ply").read_bytes()
     for old, new, words in (
         (b"element chunk 2", b"element chunk 1", "has 1 chunks for 300 splats, expected 2"),

@@ -17,6 +17,7 @@ from hardsplat.gpu.memory import Buffer
 from hardsplat.io.colmap import ColmapCamera, read_model, write_model
 from hardsplat.io.ply import is_antialiased, load_ply, save_ply
 from hardsplat.io.scene import load_scene
+from hardsplat.io.splats import save_splats
 from hardsplat.morton import order_by_rank
 from hardsplat.presets import config_from_file, load_config
 from hardsplat.raster.parameters import Parameters
@@ -293,7 +294,7 @@ def test_splats_of_a_file_to_start_from(device, scene, tmp_path):
     splats.opacities[:2], splats.sh[:, 1:] = (0, 1), 0.25
     for name in ("run/splats.ply", "a.spz", "a.npz"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        splats.save(tmp_path / name)
+        save_splats(tmp_path / name, splats)
         given = initial_gaussians(settings(scene, init=tmp_path / name, sh_degree=1, init_type="random"), load_scene(scene))
         assert len(given) == len(splats) and given.sh.shape == (len(splats), 4, 3) and given.sh[:, 1:] == pytest.approx(0.25, abs=1 / 64)
         assert np.sort(given.means, axis=0) == pytest.approx(np.sort(splats.means, axis=0), abs=0.02)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hardsplat import trained
-from hardsplat.gaussians import Gaussians
 from hardsplat.io.scene import load_scene
+from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.raster.parameters import Parameters
 from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.trainer import train
@@ -46,8 +46,8 @@ def test_two_more_numbers_from_the_first_step_to_the_files(on_device, scene, tmp
 
     for suffix in (".ply", ".npz"):
         exported = tmp_path / f"splats{suffix}"
-        Gaussians.load(tmp_path / "run" / "splats.ply").save(exported)
-        np.testing.assert_array_equal(Gaussians.load(exported).extra["warmth"], warmth)
+        save_splats(exported, load_splats(tmp_path / "run" / "splats.ply"))
+        np.testing.assert_array_equal(load_splats(exported).extra["warmth"], warmth)
 
 
 @pytest.mark.parametrize("strategy", ["adaptive", "mcmc"])

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from hardsplat.gaussians import Gaussians
     from hardsplat.io.convert import convert
     from hardsplat.io.scene import Scene, load_scene
+    from hardsplat.io.splats import load_splats, save_splats
     from hardsplat.serve.watch import Server
     from hardsplat.train.api import train
     from hardsplat.view.export import export
 
-__all__ = ["Camera", "Gaussians", "Renderer", "Scene", "Server", "UserError", "__version__", "convert", "export", "fit", "load_scene", "train"]
+__all__ = [
+    "Camera", "Gaussians", "Renderer", "Scene", "Server", "UserError", "__version__",
+    "convert", "export", "fit", "load_scene", "load_splats", "save_splats", "train",
+]  # fmt: skip
 
 _HOME = {  # public name -> its module
     "Camera": "camera",
@@ -38,6 +42,8 @@ _HOME = {  # public name -> its module
     "convert": "io.convert",
     "export": "view.export",
     "load_scene": "io.scene",
+    "load_splats": "io.splats",
+    "save_splats": "io.splats",
 }
 _CALLABLE = ("fit", "train")  # packages that are functions too, see callables.py
 

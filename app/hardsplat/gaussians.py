@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
-from pathlib import Path
 
 import numpy as np
 
@@ -140,25 +139,6 @@ class Gaussians:
     def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:
         """From the trained parameters: log scales and logit opacities. Values are not checked: training may leave some that are not finite."""
         return cls(means, quats, *_activated(log_scales, logit_opacities), sh, check=False)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Gaussians:
-        """From a file: .ply, .npz, .splat, .spz, .sog, .glb, or a checkpoint of training. Raises UserError where it has no splats.
-
-        Splats that cannot be drawn, with NaN for example, are left out, and the log says how many there were.
-        """
-        from hardsplat.io.splats import load_splats
-
-        return load_splats(path)
-
-    def save(self, path: str | Path, antialiased: bool = False) -> None:
-        """Into a file of the format that its name ends with: .ply, .compressed.ply, .npz, .splat, .spz, .sog or .glb.
-
-        antialiased: the file says that they were trained so, if its format can. Raises UserError where the file cannot be written.
-        """
-        from hardsplat.io.splats import save_splats
-
-        save_splats(path, self, antialiased)
 
     @classmethod
     def from_points(cls, points: np.ndarray, colors: np.ndarray, sh_degree: int = 3, opacity: float = 0.1) -> Gaussians:
