@@ -8,10 +8,10 @@ import pytest
 from hardsplat import trained
 from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory
+from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.presets import load_config
 from hardsplat.raster.parameters import Parameters
 from hardsplat.train import averaging
-from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.trainer import train
 from tests.training import open_session, same_state, settings

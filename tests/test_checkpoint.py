@@ -15,12 +15,12 @@ from hardsplat.cli import main
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import DeviceLost
 from hardsplat.gpu.queue import Fence
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
 from hardsplat.train import batch, keeping, measuring
-from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train import session as sessions
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import evaluate_run
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.stop import StopRequest

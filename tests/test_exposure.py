@@ -12,10 +12,10 @@ from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import POISON, Buffer
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.masks import masked
 from hardsplat.presets import load_config
 from hardsplat.raster.parameters import Parameters
-from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.camera_colors import CameraColors
 from hardsplat.train.exposure import exposure_passes, record_exposure_gradients, save_exposures
 from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_passes, loss_terms, record_loss

@@ -268,7 +268,7 @@ def test_glb_with_nodes_quantized_and_interleaved_attributes(tmp_path):
 
 
 def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
-    from hardsplat.train import checkpoint
+    from hardsplat.io.formats import checkpoint
     from hardsplat.train.result import find_model
 
     g = some_splats(50, 1)

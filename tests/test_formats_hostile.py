@@ -117,7 +117,7 @@ def test_fuzz_gives_splats_or_a_user_error(tmp_path, name):
     good, mutate, times = CASES[name]
     path = tmp_path / f"a{FILE_FORMATS[name.split(' ')[0]].suffix}"
     if good == "checkpoint":
-        from hardsplat.train import checkpoint
+        from hardsplat.io.formats import checkpoint
 
         checkpoint.save(path, checkpoint.Checkpoint.initial(some_splats(6, 1), 1))
     elif good:

@@ -526,7 +526,6 @@ BELOW = {  # layer -> layers of app/hardsplat it may import, besides itself and 
 
 
 UPWARD = {  # doors: imported inside a function, when it is called
-    "io/formats/checkpoint.py": {"hardsplat.train.checkpoint"},
     "io/convert.py": {"hardsplat.train.result", "hardsplat.train.contribution"},  # of a result folder
 }
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hardsplat.config import TrainConfig
+from hardsplat.io.formats.checkpoint import load, path_of
 from hardsplat.presets import load_config
 from hardsplat.train import overfit
-from hardsplat.train.checkpoint import load, path_of
 from hardsplat.train.schedule import view_order
 from hardsplat.train.trainer import train
 from tests.training import same_state, settings

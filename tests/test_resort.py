@@ -82,7 +82,7 @@ def test_when(scene):
 
 def test_resumed_runs_are_the_same(device, scene, tmp_path, monkeypatch):
     """Checkpoints before and after splats were put in order lead to the same end."""
-    from hardsplat.train import checkpoint as checkpoints
+    from hardsplat.io.formats import checkpoint as checkpoints
 
     config = settings(scene, rasterizer="tiled", tile_backward="gather", refine_every=4, max_steps=100)
     monkeypatch.setattr(resort, "EVERY", 8)

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from hardsplat import trained
+from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats, save_splats
 from hardsplat.raster.parameters import Parameters
-from hardsplat.train import checkpoint as checkpoints
 from hardsplat.train.trainer import train
 from hardsplat.trained import Quantity, Rate
 from hardsplat.variants.loss_terms import LOSS_TERMS, LossTerm

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from hardsplat.errors import UserError
+from hardsplat.io.formats.checkpoint import load
 from hardsplat.train import trainer
-from hardsplat.train.checkpoint import load
 from hardsplat.train.trainer import Run, train
 from hardsplat.train.watch import Watcher, Watchers
 from tests.training import settings

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.config import TrainConfig
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scene import load_scene
-from hardsplat.train import checkpoint as checkpoints
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import canvas_of
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session

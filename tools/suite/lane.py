@@ -22,8 +22,8 @@ import numpy as np
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scene import Scene, View, load_images, load_scene
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.keeping import Keeping
 from hardsplat.train.photographs import Photographs
 from hardsplat.train.trainer import Run as Training

@@ -22,6 +22,7 @@ from pathlib import Path
 from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import UserError
 from hardsplat.gpu.probe import open_device
+from hardsplat.io.formats import checkpoint
 from hardsplat.io.ply import load_ply
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import SAVED_NAME, config_from_file
@@ -30,7 +31,6 @@ from hardsplat.raster.sinks import resolve_moments
 from hardsplat.study import run_file
 from hardsplat.study.bench import commit
 from hardsplat.study.measure import Bench
-from hardsplat.train import checkpoint
 from hardsplat.train.trainer import train
 from hardsplat.version import __version__
 

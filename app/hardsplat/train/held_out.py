@@ -9,8 +9,8 @@ from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scene import Scene, View, load_images
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import moved
 from hardsplat.train.session import Session

@@ -13,7 +13,7 @@ import numpy as np
 from hardsplat import trained
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import DeviceLost
-from hardsplat.train.checkpoint import Checkpoint
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.train.copies import Allocate, Copies
 from hardsplat.train.resume import resume_command
 

@@ -12,12 +12,12 @@ from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.poses import FOLDER as POSES
 from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import Scene
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.train.camera_colors import CameraColors
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import Measured, measure_all, summary
 from hardsplat.train.exposure import NAME, save_exposures
 from hardsplat.train.fitted import LEARNT, UNEVEN, gain

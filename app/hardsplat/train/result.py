@@ -9,9 +9,9 @@ from pathlib import Path
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.io.formats import readable
+from hardsplat.io.formats.checkpoint import newest
 from hardsplat.io.splats import is_antialiased
 from hardsplat.presets import SAVED_NAME, config_from_file
-from hardsplat.train.checkpoint import newest
 
 
 def find_model(result: str | Path, data_dir: str | Path | None = None, device: str | None = None) -> tuple[Path, TrainConfig]:

@@ -17,10 +17,10 @@ from tqdm import tqdm
 
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.images import over, save_png, to_uint8
 from hardsplat.parts import Parts
-from hardsplat.train import checkpoint as checkpoints
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import BACKGROUNDS, Measured
 from hardsplat.train.photographs import Photographs
 from hardsplat.train.report import write_json

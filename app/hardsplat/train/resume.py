@@ -7,9 +7,9 @@ from pathlib import Path
 
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.presets import SAVED_NAME
-from hardsplat.train import checkpoint as checkpoints
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.results import is_complete
 
 

@@ -14,13 +14,14 @@ import numpy as np
 from hardsplat import contract, trained
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
-from hardsplat.errors import OutOfMemory
+from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import STATISTICS, by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer, buffer_in
 from hardsplat.gpu.queue import submit
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sinks import moments_of
@@ -28,7 +29,6 @@ from hardsplat.train import averaging
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.capacity import Room
 from hardsplat.train.capture import Capture
-from hardsplat.train.checkpoint import Checkpoint, of_other_items
 from hardsplat.train.copies import Allocate, fresh
 from hardsplat.train.depths import Depths
 from hardsplat.train.drawing import Drawing, has_timed_rows
@@ -43,6 +43,22 @@ from hardsplat.train.views import Views, packed_cameras
 from hardsplat.trained import Of
 
 GROUP = contract.CONSTANTS["GROUP"]
+
+
+def of_other_items(checkpoint: Checkpoint, items: Mapping[Of, int], config: TrainConfig) -> set[str]:
+    """Names of arrays of a checkpoint that are of other photographs or cameras than `items` has, and rest in this run.
+
+    Raises UserError where they are trained.
+    """
+    found: set[str] = set()
+    for q in (q for kind in trained.ORDER[1:] for q in trained.of(kind)):
+        there = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else items[q.of]
+        if there != items[q.of] and trained.is_chosen(q, config):
+            raise UserError(
+                f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: train on the photographs that it was made with"
+            )
+        found |= {q.name, q.moments} if there != items[q.of] else set()
+    return found
 
 
 class Session(BatchedSession):

@@ -14,10 +14,10 @@ from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, scene_folder
 from hardsplat.errors import OutOfMemory
 from hardsplat.gaussians import Gaussians
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scene import Scene
 from hardsplat.io.splats import is_antialiased, load_splats, open_splats
 from hardsplat.train.background import Background
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.evaluate import canvas_of
 from hardsplat.train.result import find_model
 from hardsplat.train.views import Views

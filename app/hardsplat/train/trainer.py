@@ -19,6 +19,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.probe import open_device
+from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.lock import FolderLock
 from hardsplat.parts import Parts
 from hardsplat.presets import SAVED_NAME, for_photographs, save_config
@@ -30,7 +31,6 @@ from hardsplat.train import averaging, overfit
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
-from hardsplat.train.checkpoint import Checkpoint
 from hardsplat.train.closing import say_outcome
 from hardsplat.train.evaluate import Measured
 from hardsplat.train.intrinsics import check_lenses
