@@ -127,7 +127,7 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
     for number, lines in paragraphs:
         joined = " ".join(lines)
         joined = re.sub(r"\]\([^)]*\)", "]", joined)
-        joined = re.sub(r"`[^`]*`", "code", joined)
+        joined = re.sub(r"`[^`]*`", "Code", joined)
         for sentence in re.split(r"(?<=[.!?])[)\"'*_]*\s+(?=[^a-z])", joined):
             yield number, sentence
 
