@@ -81,7 +81,7 @@ def _free(cuda, context: c_void_p, memory: c_void_p, address: c_ulonglong) -> No
 
 
 class Cuda:
-    """See hardsplat.torch.links.Peer. Raises UserError where CUDA's driver refuses."""
+    """See hardsplat.torch.pool.Peer. Raises UserError where CUDA's driver refuses."""
 
     def __init__(self, where: torch.device):
         torch.zeros(1, device=where)  # PyTorch makes its context, which is the one of every call

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import finalize
 
 import torch
@@ -15,10 +15,22 @@ from hardsplat.errors import OutOfMemory
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
 
-if TYPE_CHECKING:
-    from hardsplat.torch.links import Peer
-
 _UNIT = 1 << 16  # bytes that sizes are rounded up to
+
+
+class Peer(Protocol):
+    """Another API on the same GPU. A file descriptor that it is given is its own."""
+
+    def map(self, fd: int, nbytes: int) -> object: ...  # memory of that descriptor, until the object and all tensors of it are gone
+    def pointer(self, mapping) -> int: ...  # where its first byte is, as `data_ptr` of tensors says it
+    def tensor(self, mapping, numbers: int, lease: object = None) -> torch.Tensor: ...  # its first numbers, float32; keeps the lease as long as anybody has the memory
+    def write(self, mapping, raw: bytes) -> None: ...  # its first bytes, in the order of what else is done with tensors
+    def semaphore(self, fd: int) -> object: ...
+    def enter(self) -> None: ...  # what the calling thread does next comes after what others did
+    def signal(self, semaphore) -> None: ...  # once what tensors were given is there
+    def wait(self, semaphore) -> None: ...  # before tensors are used again
+    def synchronize(self) -> None: ...  # waits, on the host, for what tensors were given
+    def close(self) -> None: ...
 
 
 class _Block:

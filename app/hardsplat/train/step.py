@@ -14,7 +14,6 @@ from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.deep import record_deep_step
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train import photos
@@ -82,6 +81,33 @@ def step_passes(config: TrainConfig, capture: Capture, strategy: Strategy, photo
     averaging = [averaging_pass(config, strategy)] if config.average_steps else []
     losses = loss_passes(photo_bytes, config.gradient == "stochastic", config.exposure, capture.cameras)
     return [*losses, *capture.passes(), *SORT_PASSES[:1], *refining, *resorting, *averaging]
+
+
+def record_deep_step(
+    recorder: Recorder,
+    raster: Trainable,
+    compare: Callable[[Recorder], None],
+    compare_depth: Callable[[Recorder], None],
+) -> None:
+    """A step that draws depth before the image, with the passes of the image.
+
+        project, sort -> depth in the place of colour -> draw -> the loss of depth -> backward draw
+        -> colours again -> draw -> the loss -> backward draw -> the sink
+
+    compare, compare_depth: record the losses of the image and of depth, target -> d_image.
+    The moments of geometry that both backward draws add up have one place, since they are sums over
+    fragments. What is written by one draw is used up before the other.
+    """
+    run = raster.pipelines
+    raster.projection.record_forward(recorder, run)
+    recorder.run(run["show depth"], indirect="splat_groups")
+    raster.record_images(recorder)
+    compare_depth(recorder)
+    raster.record_draw_backward(recorder)
+    recorder.run(run["show colours"], indirect="splat_groups")
+    raster.record_again(recorder)
+    compare(recorder)
+    raster.record_backward(recorder)
 
 
 class Step:
