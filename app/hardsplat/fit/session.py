@@ -17,10 +17,11 @@ from hardsplat.fit.raster import ADAM, FitOptions, Flat, open_rasterizer, raster
 from hardsplat.footprint import by_purpose
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer, buffer_in
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
+from hardsplat.gpu.resources import buffer_in
 from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
 from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, loss_terms, read_metrics, record_loss, record_metrics, record_squared
 from hardsplat.train.photos import pack

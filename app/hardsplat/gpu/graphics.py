@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import vulkan as vk
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import DEPTH_FORMAT
-
-if TYPE_CHECKING:
-    from hardsplat.gpu.passes import DrawPass
+from hardsplat.gpu.passes import DepthTest, DrawPass
 
 # Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from the package's enums.
 _SUBPASS_RASTER_ORDER_COLOR = 0x10
@@ -21,19 +16,6 @@ TOPOLOGIES = {
     "points": vk.VK_PRIMITIVE_TOPOLOGY_POINT_LIST,
 }
 _COMPARE = {"less": vk.VK_COMPARE_OP_LESS, "less or equal": vk.VK_COMPARE_OP_LESS_OR_EQUAL, "greater": vk.VK_COMPARE_OP_GREATER}
-
-
-@dataclass(frozen=True)
-class DepthTest:
-    """What a draw tests gl_Position.z / w against. image: a DepthImage. passes: `less`, `less or equal` or `greater` than what is there.
-
-    clear: the value before the draw, None to keep what is there. writes: fragments that pass leave their depth.
-    """
-
-    image: str
-    passes: str
-    clear: float | None = None
-    writes: bool = True
 
 
 def render_pass_of(device: Device, owner: DrawPass):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import vulkan as vk
@@ -16,9 +16,6 @@ from hardsplat import contract
 from hardsplat.errors import OutOfMemory
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.queue import once
-
-if TYPE_CHECKING:
-    from hardsplat.gpu.image import Image
 
 _USAGE = (
     vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
@@ -237,22 +234,6 @@ def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
             moves.append(movers.submit(np.copyto, part, room))
         for move in moves:
             move.result()
-
-
-def exchange(device: Device, own: MutableMapping[str, Buffer | Image], buffers: Mapping[str, Buffer]) -> None:
-    """Puts buffers in the place of those of `own` with their names, which are destroyed once no work is under way."""
-    device.wait_idle()
-    for name, buffer in buffers.items():
-        own[name].destroy()
-        own[name] = buffer
-
-
-def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:
-    """The buffer of that name. Raises TypeError where it is an image."""
-    found = resources[name]
-    if not isinstance(found, Buffer):
-        raise TypeError(f"{name} is an image, not a buffer")
-    return found
 
 
 def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
-from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.shader import Source
 
 
@@ -51,6 +50,19 @@ class ComputePass(_Pass):
 
     def sources(self) -> list[Source]:
         return [Source.of(self.shader, self.slots, self.macros)]
+
+
+@dataclass(frozen=True)
+class DepthTest:
+    """What a draw tests gl_Position.z / w against. image: a DepthImage. passes: `less`, `less or equal` or `greater` than what is there.
+
+    clear: the value before the draw, None to keep what is there. writes: fragments that pass leave their depth.
+    """
+
+    image: str
+    passes: str
+    clear: float | None = None
+    writes: bool = True
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hardsplat.gpu.graphics import DepthTest
-from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.passes import ComputePass, DepthTest, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.variants.atomics import Atomics
 from hardsplat.variants.formats import FORMATS

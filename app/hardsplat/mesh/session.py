@@ -12,9 +12,10 @@ from hardsplat.camera import Camera
 from hardsplat.footprint import by_purpose
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import DepthImage, Image
-from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in
+from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder, Recordings
+from hardsplat.gpu.resources import buffer_in
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.passes import mesh_passes, record_adam, record_gather, record_show

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import ComputePass, DrawPass
+from hardsplat.gpu.passes import ComputePass, DepthTest, DrawPass
 from hardsplat.raster.projection import Projection
 from hardsplat.variants.blocks import Block
 from hardsplat.variants.cells import CELLS, Cells

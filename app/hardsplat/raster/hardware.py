@@ -16,10 +16,11 @@ from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer, allocate_all, exchange
+from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.resources import exchange
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
 from hardsplat.raster.blocked import Lists

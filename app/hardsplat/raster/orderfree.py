@@ -14,9 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.graphics import DepthTest
 from hardsplat.gpu.image import DepthImage, Image
-from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.passes import ComputePass, DepthTest, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.samples import NUMBER_FORMAT, NumberImage
 from hardsplat.raster.blocked import Blocked

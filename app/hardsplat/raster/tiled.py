@@ -18,10 +18,11 @@ from hardsplat.errors import OutOfMemory
 from hardsplat.footprint import Need
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in, exchange
+from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import Pipeline
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.resources import buffer_in, exchange
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.rasterizer import Drawn

@@ -13,7 +13,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import buffer_in
+from hardsplat.gpu.resources import buffer_in
 from hardsplat.io.frames import basis
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats

@@ -24,9 +24,10 @@ from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer, allocate_all, buffer_in
+from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.resources import buffer_in
 from hardsplat.train.exposure import seen_by
 from hardsplat.trained import Of
 from hardsplat.variants.formats import FORMATS

@@ -19,8 +19,9 @@ from hardsplat.footprint import STATISTICS, by_purpose
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer, buffer_in
+from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.queue import submit
+from hardsplat.gpu.resources import buffer_in
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.rasterizer import Trainable

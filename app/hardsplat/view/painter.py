@@ -9,9 +9,9 @@ import numpy as np
 from hardsplat.camera import Camera
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import buffer_in
 from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.resources import buffer_in
 from hardsplat.raster import Backend
 from hardsplat.raster.frame import camera_data
 from hardsplat.raster.parameters import Parameters
