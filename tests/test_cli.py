@@ -194,7 +194,7 @@ def test_bad_command_lines_get_one_line(capsys, scene, argv, message):
 
 @pytest.mark.parametrize("words", [["a.ply", "b.html", "--up=z"], ["a.ply", "--up", "z", "b.html"], ["--up", "z", "a.ply", "b.html"]])
 def test_a_page_may_be_named_anywhere(stand_in, words):
-    calls = stand_in("hardsplat.view.export", "export")
+    calls = stand_in("hardsplat.export.page", "export")
     assert main(["export", *words]) == 0
     assert calls == [(("a.ply", "b.html"), {"up": "z"})]
 

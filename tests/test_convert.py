@@ -11,15 +11,15 @@ from hardsplat.api import Renderer
 from hardsplat.cli import main
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
+from hardsplat.export.contribution import contributions, directions_seen
+from hardsplat.export.convert import convert, importance
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.convert import convert, importance
 from hardsplat.io.formats import FILE_FORMATS, writable
 from hardsplat.io.formats.base import in_memory
 from hardsplat.io.frames import rotated, upright
 from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import is_antialiased, load_splats, save_splats
 from hardsplat.presets import save_config
-from hardsplat.train.contribution import contributions, directions_seen
 from tests.oracle import sh as harmonics
 from tests.splat_files import covariances, differences, some_splats
 

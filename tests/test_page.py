@@ -15,12 +15,12 @@ from hardsplat.api import Renderer
 from hardsplat.camera import Camera
 from hardsplat.cli import main
 from hardsplat.errors import UserError
+from hardsplat.export.page import light_degree
 from hardsplat.gaussians import SH_C0, Gaussians
 from hardsplat.io.ply import save_ply
 from hardsplat.page import choose, export, pack
 from hardsplat.page.export import Shown, small_viewer, write_page
 from hardsplat.paths import SHADERS
-from hardsplat.view.export import light_degree
 from tests.oracle import splat
 from tests.oracle.render import ALPHA_MAX
 from tools.devtools import Browser, chromium
@@ -228,7 +228,7 @@ def test_shaders_have_the_numbers_of_the_project():
 
 
 def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
-    monkeypatch.setattr("hardsplat.view.export.Renderer", lambda _, *args, **options: Renderer(device, *args, **options))
+    monkeypatch.setattr("hardsplat.export.page.Renderer", lambda _, *args, **options: Renderer(device, *args, **options))
     save_ply(tmp_path / "splats.ply", splats(60, degree=2), antialiased=True)
     assert main(["export", str(tmp_path / "splats.ply"), "--data-dir", str(scene), "--max-splats", "50", "--sh_degree", "1", "--title", "T"]) == 0
     text = (tmp_path / "splats.html").read_text()
@@ -240,7 +240,7 @@ def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
     assert [c["name"] for c in header["cameras"]] == ["start"] and header["up"] == [0, 0, 1] and header["degree"] == 2
     assert "SH degree" not in capsys.readouterr().out
     assert [light_degree(n, 3) for n in (100_000, 600_000, 1_000_000, 4_000_000)] == [3, 2, 1, 1] and light_degree(4_000_000, 0) == 0
-    monkeypatch.setattr("hardsplat.view.export.LIGHT", 1000)
+    monkeypatch.setattr("hardsplat.export.page.LIGHT", 1000)
     assert main(["export", str(tmp_path / "splats.ply"), str(tmp_path / "light.html")]) == 0
     assert header_of((tmp_path / "light.html").read_text())["degree"] == 1 and "(--sh-degree 2 keeps all)" in capsys.readouterr().out
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.api import Renderer
+from hardsplat.export.convert import convert
 from hardsplat.gaussians import Gaussians
-from hardsplat.io.convert import convert
 from hardsplat.io.formats import FILE_FORMATS
 from hardsplat.io.images import over
 from hardsplat.io.scene import View, load_scene

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from hardsplat.api import Renderer
     from hardsplat.camera import Camera
     from hardsplat.errors import UserError
+    from hardsplat.export.convert import convert
+    from hardsplat.export.page import export
     from hardsplat.fit.api import fit
     from hardsplat.gaussians import Gaussians
-    from hardsplat.io.convert import convert
     from hardsplat.io.scene import Scene, load_scene
     from hardsplat.io.splats import load_splats, save_splats
     from hardsplat.serve.watch import Server
     from hardsplat.train.api import train
-    from hardsplat.view.export import export
 
 __all__ = [
     "Camera", "Gaussians", "Renderer", "Scene", "Server", "UserError", "__version__",
@@ -39,13 +39,12 @@ _HOME = {  # public name -> its module
     "Scene": "io.scene",
     "Server": "serve.watch",
     "UserError": "errors",
-    "convert": "io.convert",
-    "export": "view.export",
+    "convert": "export.convert",
     "load_scene": "io.scene",
     "load_splats": "io.splats",
     "save_splats": "io.splats",
 }
-_CALLABLE = ("fit", "train")  # packages that are functions too, see callables.py
+_CALLABLE = ("export", "fit", "train")  # packages that are functions too, see callables.py
 
 
 def __getattr__(name: str) -> Any:

@@ -35,7 +35,7 @@ def add_flags(parser):
 
 
 def handle(flags):
-    from hardsplat.io.convert import convert
+    from hardsplat.export.convert import convert
 
     show_log(quiet=flags.get("quiet", False))
     done = convert(flags.pop("source"), target := flags.pop("target"), **flags)

@@ -23,7 +23,7 @@ def add_flags(parser):
 
 
 def handle(flags):
-    from hardsplat.view.export import export
+    from hardsplat.export.page import export
 
     show_log(flags.pop("verbose", False))
     export(flags.pop("result"), flags.pop("output", None), **flags)

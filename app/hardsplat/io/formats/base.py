@@ -41,7 +41,7 @@ class Splats:
 
     count: splats of all pieces together. sh_degree: 0 to 3, the same in every piece. pieces: a function that begins anew with each call.
     antialiased: they were trained with the 2D filter of Mip-Splatting and must be drawn with it. extra: further trained quantities that every piece has.
-    seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see hardsplat.train.contribution.directions_seen; None where it is unknown.
+    seen: from which directions training views see each splat, (count, (sh_degree + 1)^2), see hardsplat.export.contribution.directions_seen; None where it is unknown.
     """
 
     count: int

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.errors import UserError
+from hardsplat.export.contribution import classic_opacities_of, directions_of, weights_of
 from hardsplat.files import check_free, replacing
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats import format_to_write
@@ -21,6 +22,7 @@ from hardsplat.io.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, open_splats, say_dropped
 from hardsplat.progress import Bar
+from hardsplat.train.result import find_model
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +78,6 @@ def convert(
     source, target = Path(source), Path(target)
     folder = source if source.is_dir() else None
     if folder:
-        from hardsplat.train.result import find_model
-
         source = find_model(folder)[0]
     row = format_to_write(target)
     if target.is_dir():
@@ -99,8 +99,6 @@ def convert(
         shown = seen[:, 0]
         weigh = lambda first, piece: shown[first : first + len(piece)]  # noqa: E731
     if weigh is None and folder and max_splats and max_splats < splats.count:
-        from hardsplat.train.contribution import weights_of
-
         weigh = weights_of(folder, device, quiet)
     keep, means, low, high = _chosen(source, splats, inside, min_opacity, max_splats, weigh or importance, morton or row.morton, quiet)
     turn = to_ours(row.frame).T @ (upright(up) if up else np.eye(3))
@@ -141,8 +139,6 @@ def _classic_opacities(splats: Splats, folder: Path | None, row: Format, target:
     """(splats of the file,) opacities for viewers without the filter, where those are wanted and can be had."""
     if row.keeps_filter and not asked:
         return None
-    from hardsplat.train.contribution import classic_opacities_of
-
     try:
         if folder is None:
             raise UserError("a file alone does not say what was seen from where: give the result folder of the training")
@@ -156,8 +152,6 @@ def _classic_opacities(splats: Splats, folder: Path | None, row: Format, target:
 
 def _seen(result: Path, sh_degree: int, device: str | None, quiet: bool) -> np.ndarray | None:
     """From which directions the training views of a result folder see each splat, as Splats has it; None, with a note, where its scene or a device is missing."""
-    from hardsplat.train.contribution import directions_of
-
     try:
         return directions_of(result, sh_degree, device, quiet).astype(np.float32)
     except UserError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hardsplat.api import Renderer
 from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
@@ -71,8 +72,6 @@ def _by_camera(
 
     The first is the gradient of the sum of all pixels by the splat's colour.
     """
-    from hardsplat.api import Renderer
-
     grey = Gaussians(gaussians.means, gaussians.quats, gaussians.scales, gaussians.opacities, np.zeros((len(gaussians), 1, 3), np.float32), check=False)
     with Renderer(device, "tiled", antialiased=antialiased) as renderer:
         for camera in Bar(cameras, desc="weighing", unit="view", leave=False, disable=quiet):
