@@ -1,4 +1,5 @@
-"""Reading photographs, opening scenes, undistortion against analytic patterns, and every way a scene can contradict itself."""
+"""Reading photographs, opening scenes, undistortion against analytic patterns, and every way a
+scene can contradict itself."""
 
 import os
 import struct
@@ -24,17 +25,32 @@ SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[1] / "..
 BONSAI = SHARED / "data" / "bonsai"
 W, H = 64, 48
 PINHOLE = ColmapCamera(1, "PINHOLE", W, H, np.array([50.0, 60, 33, 22]))
+equal = np.testing.assert_array_equal
 
 
 def pixels(seed=0, width=W, height=H):
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def write_scene(root, names=("a.png", "b.png", "c.png"), camera=PINHOLE, folder="images", size=None, centres=None):
-    """A scene of random photographs whose cameras stand at `centres`, looking along +z."""
-    centres = np.arange(3.0 * len(names)).reshape(-1, 3) if centres is None else np.asarray(centres, float)
-    images = {i: ColmapImage(i, name, 1, np.array([1.0, 0, 0, 0]), -centre) for i, (name, centre) in enumerate(zip(names, centres), 1)}
-    write_model(root / "sparse" / "0", {1: camera}, images, ColmapPoints(np.ones((4, 3)), np.zeros((4, 3), np.uint8), np.zeros(4)))
+def lens_of(model, *params, size=(W, H)):
+    return ColmapCamera(1, model, *size, np.array(params, float))
+
+
+def write_scene(
+    root, names="abc", camera=PINHOLE, folder="images", size=None, centres=None, first=None
+):
+    """A scene of random photographs whose cameras stand at `centres`, looking along +z. first: the
+    first one's name in the model."""
+    names = [f"{name}.png" for name in names]
+    if centres is None:
+        centres = np.arange(3.0 * len(names)).reshape(-1, 3)
+    unturned = np.array([1.0, 0, 0, 0])
+    images = {
+        i: ColmapImage(i, name, 1, unturned, -np.asarray(centre, float))
+        for i, (name, centre) in enumerate(zip([first or names[0], *names[1:]], centres), 1)
+    }
+    points = ColmapPoints(np.ones((4, 3)), np.zeros((4, 3), np.uint8), np.zeros(4))
+    write_model(root / "sparse" / "0", {1: camera}, images, points)
     for i, name in enumerate(names):
         save_png(root / folder / name, pixels(i, *(size or (camera.width, camera.height))))
     return root
@@ -50,63 +66,66 @@ def refusal(action, *args, **named):
 # --- files as RGB8 ---
 
 
-def test_rgb_png_is_read_exactly(tmp_path):
-    save_png(tmp_path / "deep" / "a.png", pixels())
-    got = read_rgb8(tmp_path / "deep" / "a.png")
-    assert got.dtype == np.uint8 and got.flags.writeable
-    np.testing.assert_array_equal(got, pixels())
-    assert image_size(tmp_path / "deep" / "a.png") == (W, H)
-
-
 def test_every_kind_of_pixel_becomes_rgb8(tmp_path):
     rgb, path = pixels(), tmp_path / "a.png"
     grey, alpha = rgb[..., 0], rgb[..., 1]
-    grey3 = np.repeat(grey[..., None], 3, axis=2)
-    over_black = np.rint(rgb * (alpha[..., None] / 255.0))
-
-    Image.fromarray(grey).save(path)
-    np.testing.assert_array_equal(read_rgb8(path), grey3)
-    Image.fromarray(np.dstack([rgb, alpha])).save(path)
-    np.testing.assert_array_equal(read_rgb8(path), over_black)
-    Image.fromarray(np.dstack([grey, alpha])).save(path)
-    np.testing.assert_array_equal(read_rgb8(path), np.rint(grey3 * (alpha[..., None] / 255.0)))
+    grey3, faded = np.repeat(grey[..., None], 3, axis=2), alpha[..., None] / 255.0
+    for picture, wanted in (
+        (grey, grey3),
+        (np.dstack([rgb, alpha]), np.rint(rgb * faded)),
+        (np.dstack([grey, alpha]), np.rint(grey3 * faded)),
+        (grey > 127, (grey3 > 127) * 255),
+    ):
+        Image.fromarray(picture).save(path)
+        equal(read_rgb8(path), wanted)
     wide = rgb.astype(np.uint16) * 256 + rgb[::-1]  # the low byte must not matter
-    cv2.imwrite(str(path), wide[..., ::-1])
-    np.testing.assert_array_equal(read_rgb8(path), rgb)
-    cv2.imwrite(str(path), wide[..., 0])
-    np.testing.assert_array_equal(read_rgb8(path), grey3)
-    Image.fromarray(grey > 127).save(path)
-    np.testing.assert_array_equal(read_rgb8(path), (grey3 > 127) * 255)
+    for picture, wanted in ((wide[..., ::-1], rgb), (wide[..., 0], grey3)):
+        cv2.imwrite(str(path), picture)
+        equal(read_rgb8(path), wanted)
 
 
 def smooth(width: int, height: int) -> Image.Image:
     return Image.fromarray(pixels(3, 9, 7)).resize((width, height), Image.Resampling.BICUBIC)
 
 
-@pytest.mark.parametrize("options", [{"subsampling": 0}, {"subsampling": 1}, {"subsampling": 2}, {"progressive": True}, {"quality": 30, "optimize": True}, {"exif": True}], ids=str)
+def exif(orientation):
+    out = Image.Exif()
+    out[0x0112] = orientation
+    return out
+
+
+JPEGS = [{"subsampling": n} for n in range(3)]
+JPEGS += [{"progressive": True}, {"quality": 30, "optimize": True}, {"exif": 6}]
+
+
+@pytest.mark.parametrize("options", JPEGS, ids=str)
 @pytest.mark.parametrize("size", [(64, 48), (33, 17), (1, 1)])
 def test_jpegs_have_the_pixels_that_pillow_gives(tmp_path, options, size):
-    if options.get("exif"):
-        (exif := Image.Exif())[0x0112] = 6
-        options = {"exif": exif}
-    smooth(*size).save(tmp_path / "a.jpg", **options)
-    assert jpeg.size_of((tmp_path / "a.jpg").read_bytes()) == size
-    got = read_pixels(tmp_path / "a.jpg")
+    """Lying as the file has them: read_upright alone turns them."""
+    if "exif" in options:
+        options = {"exif": exif(options["exif"])}
+    path = tmp_path / "a.jpg"
+    smooth(*size).save(path, **options)
+    assert jpeg.size_of(path.read_bytes()) == image_size(path) == size
+    got = read_pixels(path)
     assert got.flags.writeable and got.flags.c_contiguous
-    np.testing.assert_array_equal(got, np.asarray(Image.open(tmp_path / "a.jpg")))
+    equal(got, np.asarray(Image.open(path)))
+    equal(got, read_rgb8(path))
 
 
 def test_jpegs_that_pillow_reads(tmp_path):
-    """Of one channel or four, or cut short: whatever OpenCV would make of them, they are as before."""
+    """Of one channel or four, or cut short: whatever OpenCV would make of them, they are as
+    before."""
+    path = tmp_path / "a.jpg"
     for mode in ("L", "CMYK"):
-        smooth(20, 12).convert(mode).save(tmp_path / "a.jpg")
-        assert jpeg.size_of((tmp_path / "a.jpg").read_bytes()) is None
-        np.testing.assert_array_equal(read_rgb8(tmp_path / "a.jpg"), np.asarray(Image.open(tmp_path / "a.jpg").convert("RGB")))
-    smooth(200, 120).save(tmp_path / "b.jpg")
-    data = (tmp_path / "b.jpg").read_bytes()
+        smooth(20, 12).convert(mode).save(path)
+        assert jpeg.size_of(path.read_bytes()) is None
+        equal(read_rgb8(path), np.asarray(Image.open(path).convert("RGB")))
+    smooth(200, 120).save(path)
+    data = path.read_bytes()
     for end in (2, 20, len(data) // 2, len(data) - 2):
-        (tmp_path / "c.jpg").write_bytes(data[:end])
-        assert "c.jpg: not a readable image: " in refusal(read_rgb8, tmp_path / "c.jpg")
+        path.write_bytes(data[:end])
+        assert "a.jpg: not a readable image: " in refusal(read_rgb8, path)
 
 
 def test_palette_with_and_without_transparency(tmp_path):
@@ -116,33 +135,29 @@ def test_palette_with_and_without_transparency(tmp_path):
     image.putpalette(colours.astype(np.uint8).tobytes())
     image.save(tmp_path / "a.png")
     assert Image.open(tmp_path / "a.png").mode == "P"
-    np.testing.assert_array_equal(read_rgb8(tmp_path / "a.png"), colours[index])
+    equal(read_rgb8(tmp_path / "a.png"), colours[index])
     image.save(tmp_path / "b.png", transparency=0)
     colours[0] = 0
-    np.testing.assert_array_equal(read_rgb8(tmp_path / "b.png"), colours[index])
-
-
-def test_exif_orientation_is_ignored(tmp_path):
-    exif = Image.Exif()
-    exif[0x0112] = 6  # turned by 90 degrees
-    Image.fromarray(pixels()).save(tmp_path / "a.jpg", exif=exif)
-    assert image_size(tmp_path / "a.jpg") == (W, H) and read_rgb8(tmp_path / "a.jpg").shape == (H, W, 3)
+    equal(read_rgb8(tmp_path / "b.png"), colours[index])
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "I;16"])
 @pytest.mark.parametrize("orientation", range(10))
 def test_upright_pictures_are_as_pillow_turns_them(tmp_path, mode, orientation):
-    """For every orientation that EXIF has, and some that it has not; imageio alone mirrors grey ones along the wrong axis."""
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    image = Image.fromarray(pixels(0, 7, 5) if mode != "I;16" else pixels(0, 7, 5)[..., 0].astype(np.uint16) * 257)
-    (image if mode == "I;16" else image.convert(mode)).save(tmp_path / "a.png", exif=exif)
-    with Image.open(tmp_path / "a.png") as image:
-        turned = ImageOps.exif_transpose(image)
-        turned.save(tmp_path / "b.png")
-    got, lying = read_upright(tmp_path / "a.png"), read_pixels(tmp_path / "a.png")
-    np.testing.assert_array_equal(got, read_pixels(tmp_path / "b.png"))
-    assert got.shape[:2] == ((7, 5) if 5 <= orientation <= 8 else (5, 7)) and lying.shape[:2] == (5, 7) and got.flags.c_contiguous
+    """For every orientation that EXIF has, and some that it has not; imageio alone mirrors grey
+    ones along the wrong axis."""
+    wide, path = pixels(0, 7, 5), tmp_path / "a.png"
+    if mode == "I;16":
+        image = Image.fromarray(wide[..., 0].astype(np.uint16) * 257)
+    else:
+        image = Image.fromarray(wide).convert(mode)
+    image.save(path, exif=exif(orientation))
+    with Image.open(path) as image:
+        ImageOps.exif_transpose(image).save(tmp_path / "b.png")
+    got, lying = read_upright(path), read_pixels(path)
+    equal(got, read_pixels(tmp_path / "b.png"))
+    assert got.shape[:2] == ((7, 5) if 5 <= orientation <= 8 else (5, 7))
+    assert lying.shape[:2] == (5, 7) and got.flags.c_contiguous
 
 
 def test_names_that_mean_something_to_imageio_are_names(tmp_path, monkeypatch):
@@ -150,39 +165,45 @@ def test_names_that_mean_something_to_imageio_are_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("imageio:astronaut.png", "http:/x.png", "a.zip/b.png", "~a.png", "<bytes>"):
         save_png(name, pixels())
-        np.testing.assert_array_equal(read_rgb8(name), pixels())
+        equal(read_rgb8(name), pixels())
         assert Path(name).is_file() and image_size(name) == (W, H)
     assert "<screen>: image not found" in refusal(read_rgb8, "<screen>")
 
 
 def test_unreadable_images_name_the_file(tmp_path):
-    Image.fromarray(pixels()).save(tmp_path / "a.jpg")
-    whole = (tmp_path / "a.jpg").read_bytes()
-    for content, why in ((whole[: len(whole) // 2], ""), (whole[:20], ""), (b"", "no format that is known here"), (b"no image", "no format that is known here")):
-        (tmp_path / "b.jpg").write_bytes(content)
-        assert f"{tmp_path / 'b.jpg'}: not a readable image: {why}" in refusal(read_rgb8, tmp_path / "b.jpg")
-    assert refusal(read_rgb8, tmp_path) == f"{tmp_path}: not a readable image: Is a directory"
+    no_format = "no format that is known here"
+    contents = {"empty.jpg": (b"", no_format), "text.jpg": (b"no image", no_format)}
+    for name, (content, why) in contents.items():
+        (tmp_path / name).write_bytes(content)
+        words = f"{tmp_path / name}: not a readable image: {why}"
+        assert words in refusal(read_rgb8, tmp_path / name)
+    words = f"{tmp_path}: not a readable image: Is a directory"
+    assert refusal(read_rgb8, tmp_path) == words
     assert "a.png: image not found" in refusal(read_rgb8, tmp_path / "a.png")
-    Image.fromarray(np.ones((4, 4), np.float32)).save(tmp_path / "f.tiff")
-    assert "f.tiff: not a readable image: floating-point pixels" in refusal(read_rgb8, tmp_path / "f.tiff")
-    Image.fromarray(np.full((4, 4), 70000, np.int32)).save(tmp_path / "i.tiff")
-    assert "i.tiff: not a readable image: pixels of more than 16 bits" in refusal(read_rgb8, tmp_path / "i.tiff")
+    for values, why in (
+        (np.ones((4, 4), np.float32), "floating-point pixels"),
+        (np.full((4, 4), 70000, np.int32), "pixels of more than 16 bits"),
+    ):
+        Image.fromarray(values).save(tmp_path / "a.tiff")
+        assert f"a.tiff: not a readable image: {why}" in refusal(read_rgb8, tmp_path / "a.tiff")
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
 def test_pictures_that_announce_more_than_they_can_hold(tmp_path):
     """Sixty bytes once took 4 GB."""
-    Image.fromarray(pixels()).save(tmp_path / "a.png")
-    data = bytearray((tmp_path / "a.png").read_bytes())
+    path = tmp_path / "a.png"
+    Image.fromarray(pixels()).save(path)
+    data = bytearray(path.read_bytes())
     struct.pack_into(">II", data, 16, 1 << 14, 10_000)  # width and height
     struct.pack_into(">I", data, 29, zlib.crc32(bytes(data[12:29])))
-    (tmp_path / "a.png").write_bytes(data)
+    path.write_bytes(data)
     tracemalloc.start()
-    assert "a.png: not a readable image: it announces 16384x10000 pixels, too many for its bytes" in refusal(read_rgb8, tmp_path / "a.png")
+    words = "not a readable image: it announces 16384x10000 pixels, too many for its bytes"
+    assert words in refusal(read_rgb8, path)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
-    Image.new("1", (7000, 6000)).save(tmp_path / "b.png")  # as dense as PNG gets
-    assert read_rgb8(tmp_path / "b.png").shape == (6000, 7000, 3)
+    Image.new("1", (7000, 6000)).save(path)  # as dense as PNG gets
+    assert read_rgb8(path).shape == (6000, 7000, 3)
 
 
 def test_png_of_floats_rounds_and_clamps(tmp_path):
@@ -197,37 +218,39 @@ def test_png_of_floats_rounds_and_clamps(tmp_path):
 
 
 def test_scene_is_sorted_split_and_measured(tmp_path):
-    names = [f"{c}.png" for c in "jihgfedcba"]
+    names, root = "jihgfedcba", tmp_path / "garden"
     centres = np.random.default_rng(3).normal(size=(10, 3)) + 100
-    scene = load_scene(write_scene(tmp_path / "garden", names, centres=centres))
-    assert scene.name == "garden" and [v.name for v in scene.views] == sorted(names)
+    scene = load_scene(write_scene(root, names, centres=centres))
+    assert scene.name == "garden"
+    assert [v.name for v in scene.views] == sorted(f"{name}.png" for name in names)
     assert scene.test == [0, 8] and scene.train == [1, 2, 3, 4, 5, 6, 7, 9]
     by_name = centres[::-1]
     np.testing.assert_allclose([v.camera.position for v in scene.views], by_name)
     trained = by_name[scene.train]
-    assert scene.extent == pytest.approx(1.1 * np.linalg.norm(trained - trained.mean(0), axis=1).max())
+    radius = np.linalg.norm(trained - trained.mean(0), axis=1).max()
+    assert scene.extent == pytest.approx(1.1 * radius)
     assert scene.points.shape == (4, 3) and scene.colors.dtype == np.uint8
-    np.testing.assert_array_equal(scene.views[0].camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
-    np.testing.assert_array_equal(scene.views[0].load(), pixels(9))
-    assert load_scene(tmp_path / "garden", test_every=3).test == [0, 3, 6, 9]
+    equal(scene.views[0].camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
+    equal(scene.views[0].load(), pixels(9))
+    assert load_scene(root, test_every=3).test == [0, 3, 6, 9]
     for none in (0, -1):
-        whole = load_scene(tmp_path / "garden", test_every=none)
+        whole = load_scene(root, test_every=none)
         assert whole.test == [] and whole.train == list(range(10))
 
 
 def test_model_directly_in_sparse_and_names_in_subfolders(tmp_path):
-    write_scene(tmp_path, ("left/a.png", "right/a.png", "b.png"))
+    write_scene(tmp_path, ("left/a", "right/a", "b"))
     for file in (tmp_path / "sparse" / "0").iterdir():
         file.rename(tmp_path / "sparse" / file.name)
     (tmp_path / "sparse" / "0").rmdir()
     (tmp_path / "images" / "not in the model.png").write_bytes(b"junk")
     scene = load_scene(tmp_path)
     assert [v.name for v in scene.views] == ["b.png", "left/a.png", "right/a.png"]
-    np.testing.assert_array_equal(scene.views[1].load(), pixels(0))
+    equal(scene.views[1].load(), pixels(0))
 
 
 def test_down_sampled_folder_sets_the_intrinsics_and_may_round_either_way(tmp_path):
-    camera = ColmapCamera(1, "SIMPLE_PINHOLE", 101, 75, np.array([90.0, 50, 40]))
+    camera = lens_of("SIMPLE_PINHOLE", 90, 50, 40, size=(101, 75))
     write_scene(tmp_path, camera=camera, folder="images_2", size=(51, 37))
     view = load_scene(tmp_path, data_factor=2).views[0]
     assert (view.camera.width, view.camera.height) == (51, 37) and view.load().shape == (37, 51, 3)
@@ -244,57 +267,69 @@ def test_missing_folder_is_resampled_by_area(tmp_path):
 
 
 def test_scene_refusals(tmp_path):
-    def scene(name, **named):
-        return write_scene(tmp_path / name, **named)
+    good = write_scene(tmp_path / "good")
+    write_scene(tmp_path / "folder", folder="photos")
+    write_scene(tmp_path / "point", centres=np.ones((3, 3)))
+    largest = "--data-factor 100: leaves 1x1 pixels of a.png (64x48); choose 6 or less"
+    for name, options, words in (
+        ("none", (), f"{tmp_path / 'none'}: scene folder not found"),
+        (".", (), "no COLMAP model in sparse/0 or sparse, and no transforms.json"),
+        ("good", (0,), "--data-factor 0: must be 1 or more"),
+        ("good", (100,), largest),
+        ("good", (7,), "choose 6 or less"),
+        ("good", (1, 1), "no view is left to train on, all 3 are held out"),
+        ("folder", (), "no folder images found"),
+        ("folder", (2,), "neither folder images_2 nor images found"),
+        ("point", (), "all 2 training cameras stand at one point"),
+    ):
+        assert words in refusal(load_scene, tmp_path / name, *options)
+    assert load_scene(good, 6).views[0].camera.height == 8
 
-    assert f"{tmp_path / 'none'}: scene folder not found" == refusal(load_scene, tmp_path / "none")
-    assert "no COLMAP model in sparse/0 or sparse, and no transforms.json" in refusal(load_scene, tmp_path)
-    good = scene("good")
-    assert "--data-factor 0: must be 1 or more" in refusal(load_scene, good, 0)
-    assert refusal(load_scene, good, 100) == "--data-factor 100: leaves 1x1 pixels of a.png (64x48); choose 6 or less"
-    assert load_scene(good, 6).views[0].camera.height == 8 and "choose 6 or less" in refusal(load_scene, good, 7)
-    assert "no view is left to train on, all 3 are held out" in refusal(load_scene, good, 1, 1)
-    assert "no folder images found" in refusal(load_scene, scene("folder", folder="photos"))
-    assert "neither folder images_2 nor images found" in refusal(load_scene, tmp_path / "folder", 2)
-    assert "all 2 training cameras stand at one point" in refusal(load_scene, scene("point", centres=np.ones((3, 3))))
-
-    (good / "images" / "b.png").rename(good / "images" / "b.PNG")
-    if not (good / "images" / "b.png").exists():  # not on a file system that ignores case
-        assert "b.png: not found, but b.PNG is; 1 of 3 images differ in upper and lower case" in refusal(load_scene, good)
-    (good / "images" / "b.PNG").unlink()
-    (good / "images" / "c.png").unlink()
+    images = good / "images"
+    (images / "b.png").rename(images / "b.PNG")
+    if not (images / "b.png").exists():  # not on a file system that ignores case
+        words = "not found, but b.PNG is; 1 of 3 images differ in upper and lower case"
+        assert f"b.png: {words}" in refusal(load_scene, good)
+    (images / "b.PNG").unlink()
+    (images / "c.png").unlink()
     message = refusal(load_scene, good)
-    assert str(good / "images" / "b.png") in message and "2 of the model's 3 images are missing" in message
-    (good / "images" / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    save_png(good / "images" / "c.png", pixels())
+    assert str(images / "b.png") in message
+    assert "2 of the model's 3 images are missing" in message
+    (images / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    save_png(images / "c.png", pixels())
     assert "b.png: not a readable image" in refusal(load_scene, good)
 
 
-@pytest.mark.parametrize("name", ["../x.png", "a/../../x.png", "/x.png", "..", "..\\x.png", "C:\\x.png", "C:x.png"])
+@pytest.mark.parametrize("name", "../x a/../../x /x .. ..\\x C:\\x C:x".split())
 def test_names_that_leave_the_folder_are_refused(tmp_path, name):
-    write_scene(tmp_path)
-    image = ColmapImage(1, name, 1, np.array([1.0, 0, 0, 0]), np.zeros(3))
-    write_model(tmp_path / "sparse" / "0", {1: PINHOLE}, {1: image}, ColmapPoints(np.ones((1, 3)), np.ones((1, 3), np.uint8), np.ones(1)))
-    message = refusal(load_scene, tmp_path)
+    name += ".png" * name.endswith("x")
+    message = refusal(load_scene, write_scene(tmp_path, first=name))
     assert repr(name) in message and "leads out of this folder" in message
 
 
-@pytest.mark.parametrize("size, folder, factor, hint", [
-    ((W // 2, H // 2), "images", 1, "is 32x24, but its camera 1 in the model is 64x48; pictures 2 times smaller belong in a folder images_2"),
-    ((W // 2, H // 2), "images", 2, "pictures 2 times smaller belong in a folder images_2, used with --data-factor 2"),
-    ((H, W), "images", 1, "is 48x64, but its camera 1 in the model is 64x48; the photograph is turned by 90 degrees"),
-    ((W - 1, H), "images", 1, "is 63x48, but its camera 1 in the model is 64x48; use the photographs that the cameras were made from"),
-    ((W // 2 + 2, H // 2), "images_2", 2, "is 34x24, but its camera 1 in the model is 64x48, so 32x24 in images_2; use"),
-])  # fmt: skip
-def test_sizes_that_do_not_fit_the_camera(tmp_path, size, folder, factor, hint):
-    message = refusal(load_scene, write_scene(tmp_path, size=size, folder=folder), factor)
+MODEL = "its camera 1 in the model is 64x48"
+OTHER_SIZES = [
+    ((32, 24), 1, f"is 32x24, but {MODEL}; pictures 2 times smaller belong in a folder images_2"),
+    ((32, 24), 2, "2 times smaller belong in a folder images_2, used with --data-factor 2"),
+    ((48, 64), 1, f"is 48x64, but {MODEL}; the photograph is turned by 90 degrees"),
+    ((63, 48), 1, f"is 63x48, but {MODEL}; use the photographs that the cameras were made from"),
+    ((34, 24), "2", f"is 34x24, but {MODEL}, so 32x24 in images_2; use"),
+]
+
+
+@pytest.mark.parametrize("size, factor, hint", OTHER_SIZES)
+def test_sizes_that_do_not_fit_the_camera(tmp_path, size, factor, hint):
+    folder = "images_2" if factor == "2" else "images"
+    message = refusal(load_scene, write_scene(tmp_path, size=size, folder=folder), int(factor))
     assert str(tmp_path / folder / "a.png") in message and hint in message
 
 
 def test_a_photograph_that_changes_after_opening(tmp_path):
     view = load_scene(write_scene(tmp_path)).views[0]
     save_png(view.path, pixels(0, 10, 20))
-    assert "is 10x20 and should be 64x48; it changed since the scene was opened" in refusal(view.load)
+    assert "is 10x20 and should be 64x48; it changed since the scene was opened" in refusal(
+        view.load
+    )
     view.path.unlink()
     assert "a.png: image not found" in refusal(view.load)
 
@@ -303,25 +338,26 @@ def test_a_photograph_that_changes_after_opening(tmp_path):
 
 
 def test_images_come_in_order_and_match_single_loads(tmp_path):
-    names = [f"{i:03d}.png" for i in range(40)]
-    distorted = ColmapCamera(1, "OPENCV", W, H, np.array([50.0, 60, 33, 22, -0.1, 0.02, 0.001, 0.002]))
+    names = [f"{i:03d}" for i in range(40)]
+    distorted = lens_of("OPENCV", 50, 60, 33, 22, -0.1, 0.02, 0.001, 0.002)
     scene = load_scene(write_scene(tmp_path, names, distorted), 2)
+    every = "40 of 40 photographs are"
     assert scene.notes == (
         "--data-factor 2 leaves photographs of 32x24 pixels; a smaller factor shows more",
-        "40 of 40 photographs are down-sampled on load, 000.png from 64x48 to 32x24",
-        "40 of 40 photographs are undistorted on load, 000.png by camera 1 (OPENCV)",
+        f"{every} down-sampled on load, 000.png from 64x48 to 32x24",
+        f"{every} undistorted on load, 000.png by camera 1 (OPENCV)",
     )
-    views = scene.views
     lens_module._maps.cache_clear()
-    together = list(load_images(views, progress=False))
+    together = list(load_images(scene.views, progress=False))
     assert len(together) == 40
-    for view, image in zip(views, together):
-        np.testing.assert_array_equal(image, view.load())
+    for view, image in zip(scene.views, together):
+        equal(image, view.load())
 
 
 @pytest.fixture
 def numbered():
-    """Stand-ins for views that load their own number, note it in `loaded`, and fail at number 30."""
+    """Stand-ins for views that load their own number, note it in `loaded`, and fail at number
+    30."""
     loaded, lock = [], threading.Lock()
 
     class Numbered:
@@ -376,11 +412,17 @@ def distort(model, k, x, y):
     r2 = x * x + y * y
     if "FISHEYE" in model:
         theta = np.arctan(np.sqrt(r2))
-        scale = theta * (1 + sum(c * theta ** (2 * i + 2) for i, c in enumerate(k))) / np.maximum(np.sqrt(r2), 1e-12)
+        scale = (
+            theta
+            * (1 + sum(c * theta ** (2 * i + 2) for i, c in enumerate(k)))
+            / np.maximum(np.sqrt(r2), 1e-12)
+        )
         return x * scale, y * scale
     k1, k2, p1, p2, k3, k4, k5, k6 = [*k, *[0] * (8 - len(k))]
     radial = (1 + k1 * r2 + k2 * r2**2 + k3 * r2**3) / (1 + k4 * r2 + k5 * r2**2 + k6 * r2**3)
-    return x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x), y * radial + 2 * p2 * x * y + p1 * (r2 + 2 * y * y)
+    return x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x), y * radial + 2 * p2 * x * y + p1 * (
+        r2 + 2 * y * y
+    )
 
 
 def undistorted(model, k, xd, yd):
@@ -397,8 +439,11 @@ def undistorted(model, k, xd, yd):
 
 
 def pattern(x, y):
-    """Colour seen along the ray (x, y, 1), 0..255: smooth, steep, and without the symmetries that would hide a shift."""
-    return 127 + 120 * np.stack([np.sin(9 * x + 2), np.sin(9 * y - 1), np.sin(7 * x + 7 * y)], axis=-1)
+    """Colour seen along the ray (x, y, 1), 0..255: smooth, steep, and without the symmetries that
+    would hide a shift."""
+    return 127 + 120 * np.stack(
+        [np.sin(9 * x + 2), np.sin(9 * y - 1), np.sin(7 * x + 7 * y)], axis=-1
+    )
 
 
 @pytest.mark.parametrize("model", LENSES)
@@ -409,7 +454,7 @@ def test_undistortion_of_an_analytic_pattern(tmp_path, model, factor):
     f, c, k = params[[0, focals - 1]], params[focals : focals + 2], params[focals + 2 :]
     v, u = np.mgrid[0:LENS_H, 0:LENS_W] + 0.5
     photo = pattern(*undistorted(model, list(k), (u - c[0]) / f[0], (v - c[1]) / f[1]))
-    write_scene(tmp_path, camera=ColmapCamera(1, model, LENS_W, LENS_H, params))
+    write_scene(tmp_path, camera=lens_of(model, *params, size=(LENS_W, LENS_H)))
     save_png(tmp_path / "images" / "a.png", np.rint(photo).astype(np.uint8))
 
     view = load_scene(tmp_path, factor).views[0]
@@ -418,46 +463,53 @@ def test_undistortion_of_an_analytic_pattern(tmp_path, model, factor):
     assert got.shape == (h, w, 3) and (view.camera.width, view.camera.height) == (w, h)
     v, u = np.mgrid[0:h, 0:w] + 0.5
 
-    def difference(dx, dy):  # from what the pinhole camera should see, if its principal point were off by (dx, dy) pixels
+    def difference(dx, dy):
+        """From what the pinhole camera should see, its principal point moved by that many
+        pixels."""
         return np.abs(got - pattern((u - K[0, 2] - dx) / K[0, 0], (v - K[1, 2] - dy) / K[1, 1]))
 
     right = difference(0, 0)
     assert right.mean() < 0.6  # rounding gives 0.25, the rest is interpolation
-    assert all(difference(*off).mean() > 4 * right.mean() for off in [(0.5, 0), (-0.5, 0), (0, 0.5), (0, -0.5)])
+    for off in ((0.5, 0), (-0.5, 0), (0, 0.5), (0, -0.5)):
+        assert difference(*off).mean() > 4 * right.mean()
     assert right.max() < 4  # no black border
 
 
 def test_a_distorted_model_without_distortion_is_left_alone(tmp_path):
-    camera = ColmapCamera(1, "OPENCV", W, H, np.array([50.0, 60, 33, 22, 0, 0, 0, 0]))
+    camera = lens_of("OPENCV", 50, 60, 33, 22, 0, 0, 0, 0)
     view = load_scene(write_scene(tmp_path, camera=camera)).views[0]
     assert view.lens is None
-    np.testing.assert_array_equal(view.camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
-    np.testing.assert_array_equal(view.load(), pixels(0))
+    equal(view.camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
+    equal(view.load(), pixels(0))
 
 
-@pytest.mark.parametrize("model", [m for m in CAMERA_MODELS if m not in LENSES and "PINHOLE" not in m])
+@pytest.mark.parametrize(
+    "model", [m for m in CAMERA_MODELS if m not in LENSES and "PINHOLE" not in m]
+)
 def test_other_lenses_name_the_command_that_undistorts(tmp_path, model):
-    camera = ColmapCamera(1, model, W, H, np.full(CAMERA_MODELS[model][2], 30.0))
+    camera = lens_of(model, *[30] * CAMERA_MODELS[model][2])
     message = refusal(load_scene, write_scene(tmp_path, camera=camera))
-    assert f"camera 1: lens model {model} is not supported" in message and "colmap image_undistorter" in message
+    assert f"camera 1: lens model {model} is not supported" in message
+    assert "colmap image_undistorter" in message
 
 
 def test_distortion_that_cannot_be_undone(tmp_path):
-    camera = ColmapCamera(1, "SIMPLE_RADIAL", W, H, np.array([20.0, 33, 22, -3]))  # folds the image over itself
+    camera = lens_of("SIMPLE_RADIAL", 20, 33, 22, -3)  # folds the image over itself
     message = refusal(lambda: load_scene(write_scene(tmp_path, camera=camera)).views[0].load())
-    assert "camera 1 (SIMPLE_RADIAL): its distortion cannot be undone" in message and "colmap image_undistorter" in message
+    assert "camera 1 (SIMPLE_RADIAL): its distortion cannot be undone" in message
+    assert "colmap image_undistorter" in message
 
 
-def test_fuzzed_lenses_load_or_give_a_user_error(tmp_path):
+def test_fuzzed_lenses_load_or_give_a_user_error():
     rng = np.random.default_rng(0)
-    write_scene(tmp_path)
-    photo, outcomes = pixels(), set()
-    names = sorted(LENSES)
+    photo, outcomes, names = pixels(), set(), sorted(LENSES)
     for _ in range(300):
         model = names[rng.integers(len(names))]
-        params = np.array(LENSES[model], float) * 10 ** rng.normal(0, rng.choice([0.1, 2, 20]), len(LENSES[model])) * rng.choice([1, 1, 1, -1])
+        params = np.array(LENSES[model], float)
+        params *= 10 ** rng.normal(0, rng.choice([0.1, 2, 20]), len(params))
+        params *= rng.choice([1, 1, 1, -1])
         params[: CAMERA_MODELS[model][1]] = np.abs(params[: CAMERA_MODELS[model][1]])
-        camera = ColmapCamera(1, model, W, H, np.clip(params, -1e38, 1e38))
+        camera = lens_of(model, *np.clip(params, -1e38, 1e38))
         try:
             lens = lens_module.Lens.of(camera, lens_module.intrinsics(camera), W, H)
             Camera(np.eye(4), lens.pinhole_K(), W, H)
@@ -468,10 +520,17 @@ def test_fuzzed_lenses_load_or_give_a_user_error(tmp_path):
     assert outcomes == {"loaded", "refused"}
 
 
-@pytest.mark.skipif(not BONSAI.is_dir(), reason=f"the bonsai scene is not at {BONSAI}; set HARDSPLAT_SHARED")
+@pytest.mark.skipif(
+    not BONSAI.is_dir(), reason=f"the bonsai scene is not at {BONSAI}; set HARDSPLAT_SHARED"
+)
 def test_real_scene():
     scene = load_scene(BONSAI)
-    assert scene.name == "bonsai" and len(scene.views) == 292 and len(scene.test) == 37 and len(scene.train) == 255
+    assert (
+        scene.name == "bonsai"
+        and len(scene.views) == 292
+        and len(scene.test) == 37
+        and len(scene.train) == 255
+    )
     assert scene.points.shape == (82737, 3) and scene.extent == pytest.approx(5.2577, abs=1e-3)
     view = scene.views[17]
     assert isinstance(view, View) and view.load().shape == (533, 800, 3)
