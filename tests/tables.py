@@ -1,7 +1,13 @@
-"""Tables of test cases as text, a case a line."""
+"""Tables of test cases as text, a case a line, and command lines."""
 
 
 def rows(text: str) -> list[tuple[str, ...]]:
     """Returns a tuple of cells for each line; " | " separates cells."""
     lines = (line.strip() for line in text.strip().splitlines())
     return [tuple(cell.strip() for cell in line.split(" | ")) for line in lines]
+
+
+def argv(*parts) -> list[str]:
+    """Returns the words of a command line: strings hold several, anything else is one."""
+    words = (part.split() if isinstance(part, str) else [str(part)] for part in parts)
+    return [word for some in words for word in some]
