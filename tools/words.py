@@ -8,7 +8,7 @@ Four rules are enforced:
 - banned phrases of BANNED, in code, help, errors, comments and documents
 - docstrings do not begin with Of, As, That or The same
 - sentences of docstrings, README and guides have at most 35 words
-- lines of Python and GLSL have at most 100 columns
+- lines of Python, GLSL and of prose in documents have at most 100 columns
 
 `--advice` also lists words of ADVICE, which are often, but not always, the wrong word.
 `--count` prints one line a file.
@@ -158,6 +158,17 @@ def columns(path: str, text: str) -> Iterator[Offence]:
             yield Offence(path, number, f"{len(line)} columns", line.strip()[:80])
 
 
+def prose_columns(path: str, text: str) -> Iterator[Offence]:
+    """Yields wide lines of Markdown but for tables, headings, pictures and code."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.strip()
+        fenced ^= bare.startswith("```")
+        exempt = fenced or bare.startswith(("|", "#", "![", "{"))
+        if len(line) > COLUMNS and not exempt:
+            yield Offence(path, number, f"{len(line)} columns", bare[:80])
+
+
 def tracked(places: tuple[str, ...]) -> list[str]:
     """Lists the files of git below the places, new ones that git does not ignore included."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *places]
@@ -177,6 +188,7 @@ def offences(places: tuple[str, ...], advice: bool = False) -> Iterator[Offence]
             yield from phrases(path, text, HINTS)
         if suffix == ".md":
             yield from long_sentences(path, text)
+            yield from prose_columns(path, text)
         if suffix == ".py":
             yield from docstrings(path, text)
         if suffix == ".py" or suffix in GLSL:
