@@ -66,7 +66,7 @@ ADVICE = {
     "aside": "off the clock", "lingering": "kept open", "begun": "started", "so many": "n",
     "apart": "separate", "anew": "again", "whatever": "any", "side by side": "contiguous",
     "beside": "with, next to", "asks for": "requests", "deep": "depth-supervised",
-    "outline": "proxy geometry", "who": "that", "wander": "drift", "drawn": "rendered",
+    "outline": "proxy geometry", "who": "that", "wander": "drift",
 }  # fmt: skip
 
 
