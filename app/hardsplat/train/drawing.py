@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
@@ -13,17 +14,18 @@ from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.recorder import Recordings
 from hardsplat.raster import BACKENDS
 from hardsplat.raster.options import Options
+from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sinks import Sink, adam
 from hardsplat.train.batch import Batches, PairRoom
+from hardsplat.train.capture import Capture
 from hardsplat.train.loss import term_sums_bytes
+from hardsplat.train.photos import Photos
 from hardsplat.train.refine import allocate_refine
 from hardsplat.train.step import Step
 from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.strategy import Strategy
 from hardsplat.variants.gradients import finds_statistics
-
-if TYPE_CHECKING:
-    from hardsplat.train.session import Session
 
 
 def sink_of(c: TrainConfig, depths: bool) -> Sink:
@@ -43,6 +45,25 @@ def has_timed_rows(device: Device, config: TrainConfig, lens: str) -> bool:
     return BACKENDS[config.rasterizer].first(device, options) != options
 
 
+@dataclass(frozen=True)
+class StepInputs:
+    """What the commands of a session's steps follow from, besides its parameters.
+
+    canvas: width and height, px. lens: a variant of LENSES. terms: the contract's LossTerms.
+    timed_rows: see Session.use.
+    """
+
+    device: Device
+    config: TrainConfig
+    canvas: tuple[int, int]
+    lens: str
+    capture: Capture
+    strategy: Strategy
+    photos: Photos
+    terms: np.ndarray
+    timed_rows: bool
+
+
 class Drawing:
     """The rasterizer of a session's parameters, and what more room for splats or another rasterizer replaces with it.
 
@@ -52,47 +73,65 @@ class Drawing:
 
     raster: Trainable
 
-    def __init__(self, session: Session, shared: dict[str, Buffer | Image], batches: Batches, pairs: PairRoom):
-        self._session, self._shared, self._batches = session, shared, batches
+    def __init__(
+        self,
+        inputs: StepInputs,
+        parameters: Parameters,
+        shared: dict[str, Buffer | Image],
+        batches: Batches,
+        pairs: PairRoom,
+    ):
+        self._parameters, self._shared, self._batches = parameters, shared, batches
         self._parts = Owned()
-        self._recorded = Recordings(session.device, {})
+        self._recorded = Recordings(inputs.device, {})
         try:
-            self._allocate()
+            self._allocate(inputs)
             pairs.make(self.raster, new=True)
-            self.record()
+            self.record(inputs)
         except BaseException:
             self.destroy()
             raise
 
-    def _allocate(self) -> None:
-        s, device, config = self._session, self._session.device, self._session.config
-        backend, options = BACKENDS[config.rasterizer], options_of(config, s.lens)
-        if not s.timed_rows:
+    def _allocate(self, inputs: StepInputs) -> None:
+        device, config, parameters = inputs.device, inputs.config, self._parameters
+        backend, options = BACKENDS[config.rasterizer], options_of(config, inputs.lens)
+        if not inputs.timed_rows:
             options = backend.first(device, options)
-        self.raster = self._parts.add(backend.rasterizer(device, s.parameters, s.width, s.height, options, sink=sink_of(config, s.capture.depths is not None)))
-        scratch: dict[str, Buffer | Image] = {**allocate_refine(device, s.parameters.capacity)}
+        sink = sink_of(config, inputs.capture.depths is not None)
+        raster = backend.rasterizer(device, parameters, *inputs.canvas, options, sink=sink)
+        self.raster = self._parts.add(raster)
+        scratch: dict[str, Buffer | Image] = {**allocate_refine(device, parameters.capacity)}
         self._scratch = scratch
         self._parts.add_all(scratch.values())
-        terms = s.terms(s.parameters.capacity)
-        self._shared["loss_terms"].upload(terms)
-        scratch["term_sums"] = self._parts.add(Buffer(device, term_sums_bytes(terms), "term_sums"))
+        self._shared["loss_terms"].upload(inputs.terms)
+        sums = Buffer(device, term_sums_bytes(inputs.terms), "term_sums")
+        scratch["term_sums"] = self._parts.add(sums)
 
     @property
     def outdated(self) -> bool:
         """Whether the rasterizer has other buffers than those that the commands were recorded with."""
         return self.raster.resources is not self._drawn_from
 
-    def record(self) -> None:
-        """Records the commands anew."""
-        s = self._session
+    def record(self, inputs: StepInputs) -> None:
+        """Records the commands again."""
+        strategy, photos = inputs.strategy, inputs.photos
         self._recorded.destroy()
         self._drawn_from = self.raster.resources
         self.resources = {**self._shared, **self.raster.resources, **self._scratch}
-        self._recorded = recorded = Recordings(s.device, self.resources)
-        step = Step(s.device, s.config, self.raster, s.capture, s.strategy, s.photos.pixel_bytes, s.photos.fetched)
+        self._recorded = recorded = Recordings(inputs.device, self.resources)
+        step = Step(
+            inputs.device,
+            inputs.config,
+            self.raster,
+            inputs.capture,
+            strategy,
+            photos.pixel_bytes,
+            photos.fetched,
+        )
         self.sizes = recorded(step.record_sizes)
-        self._batches.record(recorded, step.record, s.strategy.scores)
-        self.actions = {name: recorded(record) for name, record in step.actions(s.parameters.capacity).items()}
+        self._batches.record(recorded, step.record, strategy.scores)
+        actions = step.actions(self._parameters.capacity)
+        self.actions = {name: recorded(record) for name, record in actions.items()}
 
     def destroy(self) -> None:
         self._recorded.destroy()

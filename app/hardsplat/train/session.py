@@ -32,7 +32,7 @@ from hardsplat.train.capacity import Room
 from hardsplat.train.capture import Capture
 from hardsplat.train.copies import Allocate, fresh
 from hardsplat.train.depths import Depths
-from hardsplat.train.drawing import Drawing, has_timed_rows
+from hardsplat.train.drawing import Drawing, StepInputs, has_timed_rows
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
@@ -224,7 +224,7 @@ class Session(BatchedSession):
         self.config = replace(config, opacity_reg=self.config.opacity_reg, rasterizer=self.config.rasterizer)
         for name, told in schedules(self.config, self.extent, self.capture.frozen, self.photos.fetched).items():
             self._shared[name].upload(told)
-        self._drawn.record()
+        self._drawn.record(self._inputs())
 
     # -- running ---------------------------------------------------------------------------------------------------------------
 
@@ -338,11 +338,26 @@ class Session(BatchedSession):
         self._pairs.make(drawing.raster)
         if drawing.outdated:  # an evaluation may have made room too
             self.drain()
-            drawing.record()
+            drawing.record(self._inputs())
 
     def _draw(self) -> None:
         """Rasterizer and commands for the room that there is."""
-        self._drawing = Drawing(self, self._shared, self._batches, self._pairs)
+        self._drawing = Drawing(
+            self._inputs(), self.parameters, self._shared, self._batches, self._pairs
+        )
+
+    def _inputs(self) -> StepInputs:
+        return StepInputs(
+            self.device,
+            self.config,
+            (self.width, self.height),
+            self.lens,
+            self.capture,
+            self.strategy,
+            self.photos,
+            self.terms(self.parameters.capacity),
+            self.timed_rows,
+        )
 
     @property
     def _drawn(self) -> Drawing:
