@@ -47,7 +47,7 @@ class Nothing(Keeping):
         pass
 
     def leave(self, step: int) -> None:
-        self.run.measurements.measure(step)
+        self.measurements.measure(step)
 
 
 class Measuring(Training):
@@ -55,11 +55,11 @@ class Measuring(Training):
 
     def _prepare_folder(self, start: Checkpoint) -> None:
         self.log.restore(start.log)
-        self.keeping = Nothing(self, start)
+        self.keeping = Nothing(self.state, self.measurements, start)
         self.results.prepare = lambda seconds_left: None  # no report
 
     def _write_results(self) -> dict:
-        return self.metrics()
+        return self.state.metrics()
 
 
 def work(plan: Plan, data: Path, out: Path, queue: Path, lane: int, minutes: float) -> int:

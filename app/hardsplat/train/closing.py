@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
@@ -11,14 +10,12 @@ from hardsplat.metrics import last_evaluation
 from hardsplat.train.report import stage_table
 from hardsplat.train.results import REPORT
 from hardsplat.train.resume import resume_command
-
-if TYPE_CHECKING:
-    from hardsplat.train.trainer import Run
+from hardsplat.train.state import RunState
 
 
-def say_outcome(run: Run, metrics: dict) -> None:
+def say_outcome(run: RunState, metrics: dict) -> None:
     """metrics: what metrics.json holds."""
-    interrupted, folder = bool(run.stopping.asked), shlex.quote(str(run.folder))
+    interrupted, folder = bool(run.stop.asked), shlex.quote(str(run.folder))
     if metrics["steps"] < run.config.max_steps:
         tqdm.write(f"{'interrupted' if interrupted else 'stopped'} at step {metrics['steps']}: checkpoint and splats.ply saved; go on with {resume_command(run.folder)}")
         if interrupted:
@@ -30,5 +27,5 @@ def say_outcome(run: Run, metrics: dict) -> None:
     if interrupted and run.scene.test and not last:
         quality = f"interrupted, so not measured (hardsplat eval {folder} does it); "
     since = " since it went on" if run.config.resume or run.config.ckpt else ""
-    print(f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of training on {run.device.name}, {run.parts.total():.1f} s in all{since}")
+    print(f"{quality}{metrics['splats']} splats, {run.log.training_seconds:.1f} s of training on {run.device.name}, {run.clock.total():.1f} s in all{since}")
     print(f"result: {run.folder}  report: {run.folder / REPORT}\nlook around in it: hardsplat view {folder}")

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +14,9 @@ from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import DeviceLost
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.train.copies import Allocate, Copies
+from hardsplat.train.measuring import Measurements
 from hardsplat.train.resume import resume_command
-
-if TYPE_CHECKING:
-    from hardsplat.train.trainer import Run
+from hardsplat.train.state import RunState
 
 SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 
@@ -26,8 +24,9 @@ SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
 class Keeping:
     """The newest copy of a run's state that a lost device cannot take, and the files that the run makes. start: the state that it begins with."""
 
-    def __init__(self, run: Run, start: Checkpoint):
-        self.run, self.state, self._taken_at = run, start, time.monotonic()
+    def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
+        self.run, self.measurements = run, measurements
+        self.state, self._taken_at = start, time.monotonic()
         self._copies = Copies(run.results.background)
 
     def take(self) -> None:
@@ -58,7 +57,7 @@ class Keeping:
         if measure or ply:
             run.session.drain()
             if measure:
-                run.measurements.measure(step)
+                self.measurements.measure(step)
             if ply:
                 with run.aside("files"):
                     run.results.splats(run.session.values(), "splats.ply", f"splats_{step}.ply")
@@ -80,18 +79,18 @@ class Keeping:
         """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
         run, allocate = self.run, self._copies.begin()
         planes, first = run.session.values(allocate), next((run.scene.views[i].name for i in run.scene.test), None)
-        run.results.viewer(planes, None if run.stopping.asked else first)  # takes longest
+        run.results.viewer(planes, None if run.stop.asked else first)  # takes longest
         run.results.splats(planes, "splats.ply")
         self._take(allocate, planes)
         log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
         try:
             run.results.last_checkpoint(self.state, log, over=step == run.config.max_steps)
             run.results.plots(run.metrics())
-            run.measurements.measure(step, planes)
+            self.measurements.measure(step, planes)
         finally:
             self.state.log = run.log.history()
             log.set_result(self.state.log)
-        run.results.learnt(self.state, run.measurements.refined)
+        run.results.learnt(self.state, self.measurements.refined)
 
     def planes(self) -> dict[str, np.ndarray]:
         """The trained values of splats in the newest copy of the state."""

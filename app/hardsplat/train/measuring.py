@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -20,19 +20,24 @@ from hardsplat.train.camera_colors import COLORS, CameraColors
 from hardsplat.train.evaluate import Measured, evaluation_frame, measure_all, summary
 from hardsplat.train.intrinsics import focused_scene
 from hardsplat.train.learnt import measure_refined, uneven, unevenness
-
-if TYPE_CHECKING:
-    from hardsplat.train.trainer import Run
+from hardsplat.train.state import RunState
 
 
 class Measurements:
     """The held-out views of a run, measured on its device.
 
+    turn: called between views. measured: called with what metrics.json has of a measurement, and
+    with the first view.
     refined: cameras of the held-out views, as found by the last measurement of a run that refines poses; else none.
     """
 
-    def __init__(self, run: Run):
-        self.run = run
+    def __init__(
+        self,
+        run: RunState,
+        turn: Callable[[], None],
+        measured: Callable[[dict, Measured], None],
+    ):
+        self.run, self._turn, self._measured = run, turn, measured
         self.refined: list[Camera] = []
         self._busy = False
 
@@ -56,7 +61,7 @@ class Measurements:
         """Measures the held-out views. planes: the trained values of the splats, where these are the last: then all renders are kept, some for the report."""
         run, results, last = self.run, self.run.results, planes is not None
         shown: Measured | None = None
-        if run.scene.test and not run.stopping.asked:
+        if run.scene.test and not run.stop.asked:
             with run.aside("measuring"):
                 measures: list[Measured] = []
                 gains: list[Future[float]] = []
@@ -64,9 +69,9 @@ class Measurements:
                 how: dict[str, Any] = {"photos": results.photographs.held_out(), "pictures": last, "fitted": fitted, "colors": self._colors()}
                 try:
                     for m in measure_all(run.device, run.session.raster, self._scene().held_out, self._frame(), run.config.quiet, **how):
-                        if run.stopping.asked:
+                        if run.stop.asked:
                             break
-                        run.watchers.turn(run)
+                        self._turn()
                         measures.append(replace(m, target=None))
                         if shown is None:
                             shown = m
@@ -87,7 +92,7 @@ class Measurements:
         run, log = self.run, self.run.log
         result = {"step": step, "splats": run.session.count(), "training_seconds": log.training_seconds, **summary(measures)}
         log.evaluations[:] = [e for e in log.evaluations if e["step"] != step] + [result]  # a resumed run may measure again
-        run.watchers.measured(run, result, example)
+        self._measured(result, example)
         tqdm.write(f"step {step}: held-out PSNR {_decibels(result)}, SSIM {result['ssim']:.4f}, {result['splats']} splats, {log.training_seconds:.1f} s")
         if refined is not None:
             result["refined"] = self._measure_refined(refined)
@@ -97,7 +102,7 @@ class Measurements:
         run = self.run
         try:
             how = run.device, run.config, gaussians, self._scene(), run.session.raster, self._frame()
-            self.refined, result = measure_refined(*how, lambda: bool(run.stopping.asked), self._colors())
+            self.refined, result = measure_refined(*how, lambda: bool(run.stop.asked), self._colors())
         except OutOfMemory as error:
             tqdm.write(f"note: held-out views are measured from their own poses alone: {error}")
             return {}

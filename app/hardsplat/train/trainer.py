@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -39,12 +38,13 @@ from hardsplat.train.logs import log_of
 from hardsplat.train.measuring import Measurements
 from hardsplat.train.photographs import Photographs
 from hardsplat.train.photos import Photos
-from hardsplat.train.report import Log, check_folder, folder_of, make_folder, metrics_of, set_aside
+from hardsplat.train.report import Log, check_folder, folder_of, make_folder, set_aside
 from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import Results
 from hardsplat.train.resume import checkpoint_to_resume
 from hardsplat.train.session import Session
 from hardsplat.train.start import FirstSplats, known_depths, say_notes, training_cameras, views_of
+from hardsplat.train.state import RunState
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.unused import said_in_vain
@@ -94,7 +94,6 @@ class Run:
         self.parts, self._open = parts or Parts("load"), False
         self._stopped = self._warned = False  # stopped: by a watcher
         self._averages = config.average_steps > 0
-        self.measurements = Measurements(self)
         self.folder = folder_of(config)
         check_folder(self.folder)
         self.parts.begin("load")
@@ -154,7 +153,33 @@ class Run:
         views = replace(views, depths=known_depths(config, scene))
         self.session = Session(self.device, config, views, photos, self._on_batch, timed_rows=len(self._auto.names) < 2)
         self._open = True
+        self._describe()
         self._resolutions = Resolutions(list(views.cameras), images, config.resolution_schedule)
+
+    def _describe(self) -> None:
+        """What others are given of this run."""
+        self.state = RunState(
+            self.config,
+            self.scene,
+            self.folder,
+            self.device,
+            self.session,
+            self.log,
+            self.results,
+            self.parts,
+            self.stopping,
+            self._auto.trials,
+        )
+        self.measurements = Measurements(
+            self.state,
+            turn=lambda: self.watchers.turn(self),
+            measured=lambda result, example: self.watchers.measured(self, result, example),
+        )
+
+    def _configure(self, config: TrainConfig) -> None:
+        """Goes on by these settings, and saves them."""
+        self.config = self.state.config = config
+        self._save_config()
 
     def _prepare_folder(self, start: Checkpoint) -> None:
         """The result folder as the first step finds it. start: what the session begins with."""
@@ -165,7 +190,7 @@ class Run:
         self._save_config()
         self.log.restore(start.log)
         overfit.apply(self.session, config, self.log.overfit)
-        self.keeping = Keeping(self, start)
+        self.keeping = Keeping(self.state, self.measurements, start)
         self.results.begin()
 
     def _save_config(self) -> None:
@@ -181,7 +206,7 @@ class Run:
                     self._train()
                 bar.close()
                 metrics = self._write_results()
-                say_outcome(self, metrics)
+                say_outcome(self.state, metrics)
                 while self.watchers.lingering and not self.stopping.asked:
                     self.watchers.turn(self, wait=True)
         except UserError as error:  # memory, device or disk gave out: nothing that was trained may be lost
@@ -225,7 +250,7 @@ class Run:
         s.drain()
         if s.step == self.config.max_steps:
             s.take_averages()
-        with self.aside("files"):
+        with self.state.aside("files"):
             self.keeping.leave(s.step)
 
     def close(self) -> None:
@@ -238,12 +263,6 @@ class Run:
         if self._open:
             self._open = False
             self.session.destroy()
-
-    @contextmanager
-    def aside(self, part: str):
-        """With nothing in flight: time that is not training but another part of the run."""
-        with self.log.aside(), self.parts.within(part):
-            yield
 
     # -- what happens when ------------------------------------------------------------------------------------------------------
 
@@ -263,7 +282,7 @@ class Run:
         self.watchers.turn(self)
         if self.watchers.paused:
             self.session.drain()
-            with self.aside("paused"):
+            with self.state.aside("paused"):
                 while self.watchers.paused and not self._ending:
                     self.watchers.turn(self, wait=True)
 
@@ -300,12 +319,11 @@ class Run:
         if len(self._auto.names) < 2:
             return
         work = (self.log.splats[-1] if self.log.splats else self.keeping.state.splats) * (self.session.width * self.session.height / self._resolutions.divisor**2)
-        if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self.aside("auto"))):
+        if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self.state.aside("auto"))):
             trial = self._auto.trials[-1]
             timed = ", ".join(f"{name} {ms:.3g} ms" for name, ms in sorted(trial["ms"].items(), key=lambda item: item[1]))
             _log.info("rasterizer %s: a step with %d splats takes %s", chosen, trial["splats"], timed)
-            self.config = replace(self.config, rasterizer=chosen)
-            self._save_config()
+            self._configure(replace(self.config, rasterizer=chosen))
 
     def _refine(self, step: int) -> None:
         """What the strategy does after this step."""
@@ -326,9 +344,8 @@ class Run:
     def shorten(self, config: TrainConfig) -> None:
         """Goes on by these settings, which differ in steps alone. The saved ones say so too, since a resumed run must end there as well."""
         if config != self.config:
-            self.config = config
             self.session.reschedule(config)
-            self._save_config()
+            self._configure(config)
             if self.bar is not None:
                 self.bar.total = config.max_steps
 
@@ -341,13 +358,9 @@ class Run:
 
     def _write_results(self) -> dict:
         self.parts.begin("files")
-        metrics = self.metrics()
+        metrics = self.state.metrics()
         if not self.watchers.lingering:
             self.watchers.close()
             self.watchers = Watchers()
             self._free()  # while threads write files
         return self.results.finish(metrics, self.parts)
-
-    def metrics(self) -> dict:
-        """What metrics.json will hold, but for the seconds of the parts, as far as it is known by now."""
-        return metrics_of(self.folder, self.config, self.device, self.session, self.log, self._auto.trials)
