@@ -6,21 +6,12 @@ The photographs that were set apart are trained from then on like all others. He
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
-from tqdm import tqdm
 
+from hardsplat.config import TrainConfig
 from hardsplat.presets import of_length
-
-if TYPE_CHECKING:
-    from hardsplat.config import TrainConfig
-    from hardsplat.train.session import Session
-    from hardsplat.train.trainer import Run
-
-log = logging.getLogger("hardsplat")
 
 SET_APART = 6
 RAMP = 1.0  # dB around `overfit_gap` over which the weight grows from nothing to all of it: two runs that differ by their roundings must not go different ways
@@ -57,29 +48,7 @@ def judged(config: TrainConfig, step: int, apart: list[float], others: list[floa
     return {"step": step, "psnr_apart": apart_db, "psnr_others": others_db, "regularized": share > 0, "share": share, "psnrs": [apart, others]}
 
 
-def apply(session: Session, config: TrainConfig, judgement: dict) -> None:
-    """Regularizes the session's splats where the run was found to learn by heart."""
-    if judgement.get("regularized"):
-        session.regularize(config.overfit_opacity_reg * judgement.get("share", 1.0))
-
-
 def shortened(config: TrainConfig, step: int, views: int) -> TrainConfig:
     """The settings of a run that learns so many photographs by heart, after so many steps: at least as many follow."""
     steps = max(config.overfit_epochs * views, 2 * step)
     return replace(of_length(config, steps), overfit_check=config.overfit_check) if config.overfit_epochs and steps < config.max_steps else config
-
-
-def look(run: Run) -> None:
-    """Compares the photographs that were set apart with others, and regularizes splats where the others show much better."""
-    session, train = run.session, run.scene.train
-    others = views_to_compare(len(train))
-    session.drain()
-    psnrs = run.measurements.psnr([train[i] for i in (*session.apart, *others)])
-    run.log.overfit = found = judged(run.config, session.step, psnrs[: len(session.apart)], psnrs[len(session.apart) :])
-    what = f"photographs set apart show {found['psnr_apart']:.1f} dB in the median, others {found['psnr_others']:.1f}"
-    log.info("step %d: %s", session.step, what)
-    if found["regularized"]:
-        if found.get("share", 1.0) >= 0.5:
-            run.shorten(shortened(run.config, session.step, len(train)))
-        tqdm.write(f"note: step {session.step}: {what}: opacities are regularized from here on, up to step {run.config.max_steps} (--overfit-check 0: never)")
-    apply(session, run.config, found)

@@ -189,7 +189,7 @@ class Run:
             tqdm.write(f"note: the earlier run in {self.folder} is now in {earlier}")
         self._save_config()
         self.log.restore(start.log)
-        overfit.apply(self.session, config, self.log.overfit)
+        self._regularize(self.log.overfit)
         self.keeping = Keeping(self.state, self.measurements, start)
         self.results.begin()
 
@@ -245,7 +245,7 @@ class Run:
                 self._refine(s.step)
             self._average(s.step)
             if s.apart and s.step == self.config.overfit_check:
-                overfit.look(self)
+                self._check_overfit()
             self.keeping.keep(s.step)
         s.drain()
         if s.step == self.config.max_steps:
@@ -348,6 +348,31 @@ class Run:
             self._configure(config)
             if self.bar is not None:
                 self.bar.total = config.max_steps
+
+    def _check_overfit(self) -> None:
+        """Compares the photographs that were held for validation with others, and regularizes splats
+        where the others show much better."""
+        session, train = self.session, self.scene.train
+        n, others = len(session.apart), overfit.views_to_compare(len(train))
+        session.drain()
+        psnrs = self.measurements.psnr([train[i] for i in (*session.apart, *others)])
+        found = overfit.judged(self.config, session.step, psnrs[:n], psnrs[n:])
+        self.log.overfit = found
+        apart, other = found["psnr_apart"], found["psnr_others"]
+        what = f"photographs set apart show {apart:.1f} dB in the median, others {other:.1f}"
+        _log.info("step %d: %s", session.step, what)
+        if found["regularized"]:
+            if found.get("share", 1.0) >= 0.5:
+                self.shorten(overfit.shortened(self.config, session.step, len(train)))
+            then = f"from here on, up to step {self.config.max_steps} (--overfit-check 0: never)"
+            tqdm.write(f"note: step {session.step}: {what}: opacities are regularized {then}")
+        self._regularize(found)
+
+    def _regularize(self, judgement: dict) -> None:
+        """Gives opacities their weight in the loss, where the run was found to overfit."""
+        if judgement.get("regularized"):
+            weight = self.config.overfit_opacity_reg * judgement.get("share", 1.0)
+            self.session.regularize(weight)
 
     def _on_batch(self, result: BatchResult) -> None:
         self.log.batch(result, self.session.weights)
