@@ -82,7 +82,7 @@ def gpu(display):
 def on_device(device, monkeypatch):
     """Runs and evaluations take the session's device, whose pipelines are built already."""
     monkeypatch.setattr("hardsplat.train.trainer.open_device", lambda wanted: device)
-    monkeypatch.setattr("hardsplat.train.evaluate.open_device", lambda wanted: device)
+    monkeypatch.setattr("hardsplat.train.command.open_device", lambda wanted: device)
     return device
 
 

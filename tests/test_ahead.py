@@ -11,7 +11,7 @@ from hardsplat.gpu.pipelines import begin_all, build_all
 from hardsplat.gpu.shader import ShaderError
 from hardsplat.raster import BACKENDS
 from hardsplat.train.ahead import build_ahead
-from hardsplat.train.evaluate import Evaluator
+from hardsplat.train.measure import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session
 from hardsplat.train.views import Views

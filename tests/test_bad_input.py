@@ -208,5 +208,5 @@ def test_settings_beside_the_splats_are_damaged(error_of, ply):
 
 def test_results_of_evaluation_have_no_place(error_of, ply, scene, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.setattr("hardsplat.train.evaluate.open_device", lambda wanted: pytest.fail("too late"))
+    monkeypatch.setattr("hardsplat.train.command.open_device", lambda wanted: pytest.fail("too late"))
     assert str(tmp_path / "file") in error_of("eval", ply, "--data-dir", scene, "--result-dir", tmp_path / "file")

@@ -32,7 +32,7 @@ from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS
 from hardsplat.raster.sinks import STORE, adam
 from hardsplat.study.measure import Bench
-from hardsplat.train.evaluate import Evaluator
+from hardsplat.train.measure import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session
 from hardsplat.train.views import Views

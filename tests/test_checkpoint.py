@@ -21,7 +21,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
 from hardsplat.train import batch, keeping, measuring
 from hardsplat.train import session as sessions
-from hardsplat.train.evaluate import evaluate_run
+from hardsplat.train.command import evaluate_run
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.stop import StopRequest
 from hardsplat.train.trainer import Run, train

@@ -154,7 +154,7 @@ def test_doctor_prints_and_passes_on_the_exit_code(stand_in, capsys):
 
 
 def test_eval_passes_only_what_was_given(stand_in):
-    calls = stand_in("hardsplat.train.evaluate", "evaluate_run")
+    calls = stand_in("hardsplat.train.command", "evaluate_run")
     assert main(["eval", "results/garden"]) == 0
     assert main(["eval", "a.ply", "--data_dir", "s", "--result-dir", "r", "--device", "0"]) == 0
     assert calls == [(("results/garden",), {}), (("a.ply",), {"data_dir": "s", "result_dir": "r", "device": "0"})]

@@ -16,7 +16,7 @@ from hardsplat.io.colmap import read_model, write_model
 from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
-from hardsplat.train.evaluate import evaluate_run
+from hardsplat.train.command import evaluate_run
 from hardsplat.train.intrinsics import NAME, focused, focused_scene, load_intrinsics, save_intrinsics
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session

@@ -14,8 +14,9 @@ from hardsplat.errors import UserError
 from hardsplat.io.masks import MODES, cut_out
 from hardsplat.io.scene import load_scene
 from hardsplat.raster.frame import frame_data
-from hardsplat.train.evaluate import Evaluator, evaluate_run
+from hardsplat.train.command import evaluate_run
 from hardsplat.train.lpips import VARIANTS, Lpips
+from hardsplat.train.measure import Evaluator
 from hardsplat.train.trainer import train
 from tests.training import open_session, settings
 

@@ -15,7 +15,7 @@ from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import Scene, load_scene
 from hardsplat.presets import load_config
 from hardsplat.raster.frame import frame_data
-from hardsplat.train.evaluate import Evaluator
+from hardsplat.train.measure import Evaluator
 from hardsplat.train.photos import Photos
 from hardsplat.train.poses import MOST_SHIFT, MOST_TURN, moved, refined
 from hardsplat.train.session import Session

@@ -19,7 +19,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.presets import PRESETS, config_from_file, load_config
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.resolve import resolve
-from hardsplat.train.evaluate import evaluation_frame, measure_all
+from hardsplat.train.measure import evaluation_frame, measure_all
 from hardsplat.train.trainer import train
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.gathers import GATHERS

@@ -23,7 +23,8 @@ from hardsplat.presets import config_from_file, load_config
 from hardsplat.raster.parameters import Parameters
 from hardsplat.train.batch import timed_of
 from hardsplat.train.capacity import fitting
-from hardsplat.train.evaluate import Measured, evaluate_run, evaluation_frame, measure_all, summary
+from hardsplat.train.command import evaluate_run
+from hardsplat.train.measure import Measured, evaluation_frame, measure_all, summary
 from hardsplat.train.photos import Photos
 from hardsplat.train.report import Log, stage_table
 from hardsplat.train.resolution import energies, levels

@@ -16,7 +16,7 @@ from hardsplat.io.lens import Lens
 from hardsplat.io.masks import Masks, downsampled, masked
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import load_config
-from hardsplat.train.evaluate import evaluate_run
+from hardsplat.train.command import evaluate_run
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.trainer import train
 from tests.training import settings

@@ -8,7 +8,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scene import load_scene
-from hardsplat.train.evaluate import canvas_of
+from hardsplat.train.measure import canvas_of
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians

@@ -25,7 +25,7 @@ from tools.raytrace import World
 
 FIELD_OF_VIEW = 68.0  # degrees, horizontal
 FISHEYE_FIELD, FISHEYE = 150.0, Distortion(True, (0.02, -0.005, 0.0, 0.0))  # of a fisheye lens, with little more than the equidistant image
-HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/evaluate.py
+HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/command.py
 NOISE = 0.003  # of the courtyard's half width: about what structure from motion leaves
 
 

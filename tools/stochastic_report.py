@@ -21,7 +21,7 @@ from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import load_config
 from hardsplat.raster import fastest
-from hardsplat.train.evaluate import canvas_of
+from hardsplat.train.measure import canvas_of
 from hardsplat.train.photos import Photos
 from hardsplat.train.session import Session
 from hardsplat.train.trainer import initial_gaussians

@@ -25,7 +25,7 @@ from hardsplat.gpu.owned import Owned
 from hardsplat.gpu.probe import open_device
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import BACKENDS, rasterizer_named
-from hardsplat.raster.frame import camera_data, frame_data
+from hardsplat.raster.frame import camera_data, finished, frame_data
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.sinks import STORE
 from hardsplat.settings import RasterizerName, RasterizerOptions
@@ -36,17 +36,6 @@ __all__ = ["Camera", "Gaussians", "Renderer"]
 def _through(d_parameter: np.ndarray, slope: np.ndarray) -> np.ndarray:
     """Gradient of a value from that of its trained parameter; zero where that is, whatever the slope."""
     return np.divide(d_parameter, slope, out=np.zeros_like(d_parameter), where=d_parameter != 0, casting="unsafe")
-
-
-def finished(target: np.ndarray, background) -> tuple[np.ndarray, np.ndarray]:
-    """(image (H, W, 3) over its background, T (H, W)), float32, from a downloaded `target` (H, W, 4) of any format."""
-    if target.dtype.kind == "u":
-        target = target / np.float32(np.iinfo(target.dtype).max)
-    target = target.astype(np.float32, copy=False)
-    T = target[..., 3]
-    if not np.any(background):
-        return np.ascontiguousarray(target[..., :3]), T
-    return target[..., :3] + T[..., None] * np.asarray(background, np.float32), T
 
 
 class Renderer:

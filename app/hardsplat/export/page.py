@@ -18,7 +18,7 @@ from hardsplat.io.splats import load_splats
 from hardsplat.page.export import MIN_OPACITY, Shown, Written, write_page
 from hardsplat.page.pack import MOST_SPLATS
 from hardsplat.setting import direction
-from hardsplat.train.evaluate import BACKGROUNDS
+from hardsplat.train.measure import BACKGROUNDS
 from hardsplat.train.result import find_model, home_of
 
 log = logging.getLogger("hardsplat")

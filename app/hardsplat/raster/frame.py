@@ -36,3 +36,14 @@ def frame_data(sh_degree: int, background, near_plane: float, step: int = 0) -> 
     data["sh_degree"], data["background"], data["near_plane"] = sh_degree, background, near_plane
     data["step"] = step
     return data
+
+
+def finished(target: np.ndarray, background) -> tuple[np.ndarray, np.ndarray]:
+    """(image (H, W, 3) over its background, T (H, W)), float32, from a downloaded `target` (H, W, 4) of any format."""
+    if target.dtype.kind == "u":
+        target = target / np.float32(np.iinfo(target.dtype).max)
+    target = target.astype(np.float32, copy=False)
+    T = target[..., 3]
+    if not np.any(background):
+        return np.ascontiguousarray(target[..., :3]), T
+    return target[..., :3] + T[..., None] * np.asarray(background, np.float32), T

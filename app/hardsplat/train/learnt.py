@@ -18,11 +18,11 @@ from hardsplat.io.poses import save_poses
 from hardsplat.io.scene import Scene
 from hardsplat.raster.rasterizer import Rasterizer
 from hardsplat.train.camera_colors import CameraColors
-from hardsplat.train.evaluate import Measured, measure_all, summary
 from hardsplat.train.exposure import NAME, save_exposures
 from hardsplat.train.fitted import LEARNT, UNEVEN, gain
 from hardsplat.train.held_out import refine_held_out
 from hardsplat.train.intrinsics import focused_scene, save_intrinsics
+from hardsplat.train.measure import Measured, measure_all, summary
 from hardsplat.train.poses import moved
 
 

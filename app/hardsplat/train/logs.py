@@ -13,7 +13,7 @@ import numpy as np
 
 from hardsplat.errors import UserError
 from hardsplat.files import replacing
-from hardsplat.train.evaluate import Measured
+from hardsplat.train.measure import Measured
 from hardsplat.train.watch import Running, Watcher
 
 COLUMNS = ("step", "seconds", "loss", "psnr", "splats", "steps_per_second", "eval_psnr", "eval_ssim")  # of a record, in this order

@@ -17,9 +17,9 @@ from hardsplat.errors import OutOfMemory
 from hardsplat.gaussians import Gaussians
 from hardsplat.io.scene import Scene
 from hardsplat.train.camera_colors import COLORS, CameraColors
-from hardsplat.train.evaluate import Measured, evaluation_frame, measure_all, summary
 from hardsplat.train.intrinsics import focused_scene
 from hardsplat.train.learnt import measure_refined, uneven, unevenness
+from hardsplat.train.measure import Measured, evaluation_frame, measure_all, summary
 from hardsplat.train.state import RunState
 
 

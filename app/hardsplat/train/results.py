@@ -21,7 +21,7 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.images import over, save_png, to_uint8
 from hardsplat.parts import Parts
-from hardsplat.train.evaluate import BACKGROUNDS, Measured
+from hardsplat.train.measure import BACKGROUNDS, Measured
 from hardsplat.train.photographs import Photographs
 from hardsplat.train.report import write_json
 

@@ -18,7 +18,7 @@ from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.scene import Scene
 from hardsplat.io.splats import is_antialiased, load_splats, open_splats
 from hardsplat.train.background import Background
-from hardsplat.train.evaluate import canvas_of
+from hardsplat.train.measure import canvas_of
 from hardsplat.train.result import find_model
 from hardsplat.train.views import Views
 

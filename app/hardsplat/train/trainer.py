@@ -31,10 +31,10 @@ from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.closing import say_outcome
-from hardsplat.train.evaluate import Measured
 from hardsplat.train.intrinsics import check_lenses
 from hardsplat.train.keeping import Keeping
 from hardsplat.train.logs import log_of
+from hardsplat.train.measure import Measured
 from hardsplat.train.measuring import Measurements
 from hardsplat.train.photographs import Photographs
 from hardsplat.train.photos import Photos

@@ -17,7 +17,7 @@ from hardsplat.io.scene import Scene
 from hardsplat.raster.hardware import TIMED
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.setting import setting_of
-from hardsplat.train.evaluate import BACKGROUNDS
+from hardsplat.train.measure import BACKGROUNDS
 from hardsplat.train.watch import Running, Watcher
 from hardsplat.view import window
 from hardsplat.view.controls import Controls

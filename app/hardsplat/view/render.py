@@ -24,7 +24,7 @@ from hardsplat.io.video import CODECS
 from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import frame_data
-from hardsplat.train.evaluate import BACKGROUNDS
+from hardsplat.train.measure import BACKGROUNDS
 from hardsplat.train.result import find_model, run_of
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.pictures import PICTURES
