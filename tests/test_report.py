@@ -20,7 +20,7 @@ from hardsplat.report.maker import Maker
 from hardsplat.report.page import PARTS, comparison, comparison_name, pictures, plot, spread, view_of, write_comparison
 from hardsplat.report.run import _speed, write_report
 from hardsplat.report.stages import by_stage
-from hardsplat.train.report import Log
+from hardsplat.train.log import Log
 from hardsplat.train.trainer import Run, train
 from tests.browser import luminances, open_page, parts
 from tests.training import settings

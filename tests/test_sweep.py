@@ -352,7 +352,7 @@ def test_bad_folders_are_said_before_anything_is_trained(scene, tmp_path, monkey
 
 
 def test_an_unwritable_folder(scene, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("hardsplat.train.report.os.access", lambda path, mode: False)  # root may write anywhere
+    monkeypatch.setattr("hardsplat.results.folder.os.access", lambda path, mode: False)  # root may write anywhere
     assert main(["sweep", str(scene), "--result-dir", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err == f"hardsplat: error: cannot write to the folder {tmp_path / 'out'}; choose another --result-dir\n"
 

@@ -24,9 +24,9 @@ from hardsplat.raster.parameters import Parameters
 from hardsplat.train.batch import timed_of
 from hardsplat.train.capacity import fitting
 from hardsplat.train.command import evaluate_run
+from hardsplat.train.log import Log, stage_table
 from hardsplat.train.measure import Measured, evaluation_frame, measure_all, summary
 from hardsplat.train.photos import Photos
-from hardsplat.train.report import Log, stage_table
 from hardsplat.train.resolution import energies, levels
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians
@@ -267,7 +267,7 @@ def test_stage_table():
 
 def test_time_aside_is_neither_training_nor_idle(monkeypatch):
     clock = iter([0.0, 10.0, 15.0, 17.0])  # begin, aside, back, end
-    monkeypatch.setattr("hardsplat.train.report.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("hardsplat.train.log.time.perf_counter", lambda: next(clock))
     log = Log(started=0.0)
     with log.training():
         with log.aside():

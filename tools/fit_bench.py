@@ -27,7 +27,7 @@ from hardsplat.fit.session import FitSession
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.images import over
 from hardsplat.report import charts
-from hardsplat.train.report import make_folder, write_json
+from hardsplat.results.folder import make_folder, write_json
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 
 PARTS = ("variants", "blobs", "pixels", "quality")

@@ -33,9 +33,9 @@ from hardsplat.io.scene import load_scene
 from hardsplat.io.splats import load_splats
 from hardsplat.presets import load_config
 from hardsplat.raster.resolve import name_of, resolve
+from hardsplat.results.folder import write_json
 from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss
 from hardsplat.train.photos import pack
-from hardsplat.train.report import write_json
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.formats import FORMATS

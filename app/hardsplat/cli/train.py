@@ -72,8 +72,8 @@ def opening(wanted):
 @contextmanager
 def reading(config, parts):
     """The photographs, which threads decode while this one imports what trains."""
+    from hardsplat.results.folder import check_folder, folder_of
     from hardsplat.train.photographs import Photographs
-    from hardsplat.train.report import check_folder, folder_of
 
     parts.begin("load")
     check_folder(folder_of(config))

@@ -27,8 +27,9 @@ from hardsplat.io.exr import read_exr
 from hardsplat.io.images import over, read_upright, save_png, to_uint8
 from hardsplat.lock import FolderLock
 from hardsplat.progress import Bar
+from hardsplat.results.folder import check_folder, make_folder, set_aside, write_json
 from hardsplat.train.batch import LONGEST_BATCH, BatchResult
-from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, write_json
+from hardsplat.train.log import stage_medians
 from hardsplat.train.stop import StopRequest
 from hardsplat.version import __version__
 

@@ -27,10 +27,11 @@ from hardsplat.presets import SAVED_NAME, save_config
 from hardsplat.progress import Bar
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
+from hardsplat.results.folder import check_folder, make_folder, set_aside, write_json
 from hardsplat.train.batch import BatchResult
 from hardsplat.train.keeping import SNAPSHOT_SECONDS
+from hardsplat.train.log import stage_medians, stage_table
 from hardsplat.train.photos import Photos
-from hardsplat.train.report import check_folder, make_folder, set_aside, stage_medians, stage_table, write_json
 from hardsplat.train.stop import StopRequest
 from hardsplat.version import __version__
 

@@ -29,12 +29,12 @@ from hardsplat.io.splats import load_splats
 from hardsplat.paths import CHECKOUT
 from hardsplat.progress import Bar
 from hardsplat.raster import BACKENDS, fastest
+from hardsplat.results.folder import make_folder, set_aside, write_json
 from hardsplat.study.axes import OPTIONS, blending_of
 from hardsplat.study.measure import Bench, Measurement
 from hardsplat.study.plots import write_plots
 from hardsplat.study.sizes import count_of, resized
 from hardsplat.study.tables import markdown
-from hardsplat.train.report import make_folder, set_aside, write_json
 from hardsplat.train.result import find_model
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.version import __version__

@@ -19,13 +19,13 @@ from hardsplat.errors import UserError
 from hardsplat.io.scene import load_scene
 from hardsplat.metrics import last_evaluation
 from hardsplat.report.page import write_page
+from hardsplat.results.folder import make_folder
 from hardsplat.study import executors, run_file
 from hardsplat.study.bench import commit
 from hardsplat.study.plan import Job, plan
 from hardsplat.study.sweep_page import page_values
 from hardsplat.study.sweep_plots import write_plots
 from hardsplat.study.sweep_tables import markdown, write_csv
-from hardsplat.train.report import make_folder
 from hardsplat.version import __version__
 
 

@@ -7,7 +7,7 @@ import shlex
 from tqdm import tqdm
 
 from hardsplat.metrics import last_evaluation
-from hardsplat.train.report import stage_table
+from hardsplat.train.log import stage_table
 from hardsplat.train.results import REPORT
 from hardsplat.train.resume import resume_command
 from hardsplat.train.state import RunState

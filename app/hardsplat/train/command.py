@@ -19,11 +19,11 @@ from hardsplat.presets import SAVED_NAME
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.frame import frame_data
 from hardsplat.raster.parameters import Parameters
+from hardsplat.results.folder import check_folder, make_folder, write_json
 from hardsplat.train.camera_colors import CameraColors
 from hardsplat.train.intrinsics import focused_scene, load_intrinsics
 from hardsplat.train.lpips import Lpips
 from hardsplat.train.measure import BACKGROUNDS, Measured, canvas_of, measure_all, summary
-from hardsplat.train.report import check_folder, make_folder, write_json
 from hardsplat.train.result import find_model, home_of, run_of
 
 

@@ -21,9 +21,9 @@ from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.io.images import over, save_png, to_uint8
 from hardsplat.parts import Parts
+from hardsplat.results.folder import write_json
 from hardsplat.train.measure import BACKGROUNDS, Measured
 from hardsplat.train.photographs import Photographs
-from hardsplat.train.report import write_json
 
 if TYPE_CHECKING:
     from hardsplat.report.apart import Apart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
 from hardsplat.io.scene import Scene
 from hardsplat.parts import Parts
-from hardsplat.train.report import Log, metrics_of
+from hardsplat.train.log import Log
 from hardsplat.train.results import Results
 from hardsplat.train.session import Session
 from hardsplat.train.stop import StopRequest
+from hardsplat.version import __version__
 
 
 @dataclass
@@ -42,7 +44,40 @@ class RunState:
             yield
 
     def metrics(self) -> dict:
-        """What metrics.json will hold, but for the seconds of the parts, as far as it is known by now."""
-        return metrics_of(
-            self.folder, self.config, self.device, self.session, self.log, self.trials
-        )
+        """All numbers of the run as far as they are known by now, in a stable schema: metrics.json,
+        but for the seconds of its parts."""
+        config, session, log, physical = self.config, self.session, self.log, self.device.physical
+        stages = log.stage_means()
+        return {
+            "hardsplat": __version__,
+            "scene": str(config.data_dir or self.folder.name),
+            "device": {
+                "name": self.device.name,
+                "driver": physical.driver,
+                "kind": physical.kind,
+                "host": platform.platform(),
+            },
+            "rasterizer": config.rasterizer,
+            "auto": list(self.trials),
+            "variants": session.raster.rows.names,
+            "steps": session.step,
+            "splats": session.count(),
+            "seconds": {"startup": log.startup_seconds, "training": log.training_seconds},
+            "steps_per_second": session.step / log.training_seconds
+            if log.training_seconds
+            else None,
+            "clipped_steps": session.clipped_steps,
+            "gpu_idle": log.gpu_idle,
+            "stage_ms": stages,
+            "step_ms": sum(stages.values()),
+            "memory_bytes": session.memory(),
+            "evaluations": log.evaluations,
+            "overfit": log.overfit,
+            "curve": {
+                "step": log.steps,
+                "loss": log.losses,
+                "psnr": log.psnrs,
+                "splats": log.splats,
+                "seconds": log.seconds,
+            },
+        }

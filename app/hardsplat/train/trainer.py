@@ -26,6 +26,7 @@ from hardsplat.progress import Bar
 from hardsplat.raster import running
 from hardsplat.raster.choose import wanted as may_time
 from hardsplat.raster.sinks import moments_of
+from hardsplat.results.folder import check_folder, folder_of, make_folder, set_aside
 from hardsplat.train import averaging, overfit
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
@@ -33,12 +34,12 @@ from hardsplat.train.batch import LONGEST_BATCH, BatchResult
 from hardsplat.train.closing import say_outcome
 from hardsplat.train.intrinsics import check_lenses
 from hardsplat.train.keeping import Keeping
+from hardsplat.train.log import Log
 from hardsplat.train.logs import log_of
 from hardsplat.train.measure import Measured
 from hardsplat.train.measuring import Measurements
 from hardsplat.train.photographs import Photographs
 from hardsplat.train.photos import Photos
-from hardsplat.train.report import Log, check_folder, folder_of, make_folder, set_aside
 from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import Results
 from hardsplat.train.resume import checkpoint_to_resume

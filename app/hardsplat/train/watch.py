@@ -11,8 +11,8 @@ from typing import Protocol
 from hardsplat.config import TrainConfig
 from hardsplat.gpu.context import Device
 from hardsplat.io.scene import Scene
+from hardsplat.train.log import Log
 from hardsplat.train.measure import Measured
-from hardsplat.train.report import Log
 from hardsplat.train.session import Session
 
 

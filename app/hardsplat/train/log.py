@@ -1,44 +1,16 @@
-"""What a run remembers of itself, and what becomes of it: metrics.json, loss.png, the table of stages."""
+"""What a run remembers of its batches and measurements, and the table of its stages."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardsplat.config import TrainConfig, scene_folder
-from hardsplat.errors import UserError
-from hardsplat.files import replacing
-from hardsplat.version import __version__
+from hardsplat.train.batch import BatchResult
 
-if TYPE_CHECKING:
-    from hardsplat.train.batch import BatchResult
-
-OF_A_RUN = (
-    "config.toml",
-    "metrics.json",
-    "metrics.jsonl",
-    "metrics.csv",
-    "tensorboard",
-    "loss.png",
-    "report.html",
-    "splats.ply",
-    "splats_[0-9]*.ply",
-    "eval.json",
-    "exposures.json",
-    "poses",
-    "renders",
-    "ckpts",
-)
-SIGNS = ("metrics.json", "splats.ply", "ckpts")
 KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations", "overfit")  # what a resumed run goes on with
 
 
@@ -134,82 +106,3 @@ def stage_table(stages: dict[str, float]) -> str:
     lines = [*stages.items(), ("whole step", whole)]
     width = max(len(name) for name, _ in lines)
     return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines)])
-
-
-def folder_of(config: TrainConfig) -> Path:
-    """The result folder of a run whose scene has a folder."""
-    return Path(config.result_dir or Path("results") / scene_folder(config.data_dir).name)
-
-
-def check_folder(path: Path) -> None:
-    """Raises UserError where `make_folder` would, as far as that can be known without making anything."""
-    there = next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
-    if not there.is_dir():
-        raise UserError(f"cannot make the folder {path}: {there} is no folder; choose another --result-dir")
-    if not os.access(there, os.W_OK | os.X_OK):
-        raise UserError(f"cannot write to the folder {there}; choose another --result-dir")
-
-
-def make_folder(path: Path) -> None:
-    """Raises UserError where nothing can be written, before time is spent on what should go there."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the folder {path}: {error.strerror}; choose another --result-dir") from None
-    if not os.access(path, os.W_OK | os.X_OK):
-        raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
-
-
-def set_aside(folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str] = SIGNS) -> Path | None:
-    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where.
-
-    files: patterns of all that a run leaves. signs: those without which there was none.
-    """
-    if not any(path for name in signs for path in folder.glob(name)):
-        return None
-    number = 1
-    while (folder / f"earlier_{number}").exists():
-        number += 1
-    earlier = folder / f"earlier_{number}"
-    try:
-        earlier.mkdir()
-        for name in files:
-            for path in folder.glob(name):
-                path.rename(earlier / path.name)
-    except OSError as error:
-        raise UserError(f"cannot move the earlier run in {folder} into {earlier.name}: {error.strerror}; choose another --result-dir") from None
-    return earlier
-
-
-def write_json(path: Path, table: dict) -> None:
-    """Raises UserError when the file cannot be written."""
-    try:
-        with replacing(path) as partial:
-            partial.write_text(json.dumps(table, indent=1) + "\n")
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
-
-
-def metrics_of(folder: Path, config, device, session, log, trials: Sequence[dict] = ()) -> dict:
-    """All numbers of a run, in a stable schema, as metrics.json holds them; `seconds` get their `parts` when the run is at its end. trials: see app/hardsplat/train/auto.py."""
-    stages = log.stage_means()
-    return {
-        "hardsplat": __version__,
-        "scene": str(config.data_dir or folder.name),
-        "device": {"name": device.name, "driver": device.physical.driver, "kind": device.physical.kind, "host": platform.platform()},
-        "rasterizer": config.rasterizer,
-        "auto": list(trials),
-        "variants": session.raster.rows.names,
-        "steps": session.step,
-        "splats": session.count(),
-        "seconds": {"startup": log.startup_seconds, "training": log.training_seconds},
-        "steps_per_second": session.step / log.training_seconds if log.training_seconds else None,
-        "clipped_steps": session.clipped_steps,
-        "gpu_idle": log.gpu_idle,
-        "stage_ms": stages,
-        "step_ms": sum(stages.values()),
-        "memory_bytes": session.memory(),
-        "evaluations": log.evaluations,
-        "overfit": log.overfit,
-        "curve": {"step": log.steps, "loss": log.losses, "psnr": log.psnrs, "splats": log.splats, "seconds": log.seconds},
-    }

@@ -1,0 +1,84 @@
+"""The folder that a run leaves its files in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from hardsplat.config import TrainConfig, scene_folder
+from hardsplat.errors import UserError
+from hardsplat.files import replacing
+
+OF_A_RUN = (
+    "config.toml",
+    "metrics.json",
+    "metrics.jsonl",
+    "metrics.csv",
+    "tensorboard",
+    "loss.png",
+    "report.html",
+    "splats.ply",
+    "splats_[0-9]*.ply",
+    "eval.json",
+    "exposures.json",
+    "poses",
+    "renders",
+    "ckpts",
+)
+SIGNS = ("metrics.json", "splats.ply", "ckpts")
+
+
+def folder_of(config: TrainConfig) -> Path:
+    """The result folder of a run whose scene has a folder."""
+    return Path(config.result_dir or Path("results") / scene_folder(config.data_dir).name)
+
+
+def check_folder(path: Path) -> None:
+    """Raises UserError where `make_folder` would, as far as that can be known without making anything."""
+    there = next(p for p in (path.absolute(), *path.absolute().parents) if os.path.lexists(p))
+    if not there.is_dir():
+        raise UserError(f"cannot make the folder {path}: {there} is no folder; choose another --result-dir")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to the folder {there}; choose another --result-dir")
+
+
+def make_folder(path: Path) -> None:
+    """Raises UserError where nothing can be written, before time is spent on what should go there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {path}: {error.strerror}; choose another --result-dir") from None
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"cannot write to the folder {path}; choose another --result-dir")
+
+
+def set_aside(folder: Path, files: Sequence[str] = OF_A_RUN, signs: Sequence[str] = SIGNS) -> Path | None:
+    """Moves what an earlier run left in a result folder into earlier_1 (or the next number that is free) below it, and says where.
+
+    files: patterns of all that a run leaves. signs: those without which there was none.
+    """
+    if not any(path for name in signs for path in folder.glob(name)):
+        return None
+    number = 1
+    while (folder / f"earlier_{number}").exists():
+        number += 1
+    earlier = folder / f"earlier_{number}"
+    try:
+        earlier.mkdir()
+        for name in files:
+            for path in folder.glob(name):
+                path.rename(earlier / path.name)
+    except OSError as error:
+        raise UserError(f"cannot move the earlier run in {folder} into {earlier.name}: {error.strerror}; choose another --result-dir") from None
+    return earlier
+
+
+def write_json(path: Path, table: dict) -> None:
+    """Raises UserError when the file cannot be written."""
+    try:
+        with replacing(path) as partial:
+            partial.write_text(json.dumps(table, indent=1) + "\n")
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
