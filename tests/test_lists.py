@@ -9,12 +9,15 @@ from hardsplat.api import Renderer
 from hardsplat.errors import UserError
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import listed
+from hardsplat.raster.hardware import rows_of
+from hardsplat.raster.options import Stochastic
 from hardsplat.raster.rows import HardwareOptions, Rows
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.formats import FORMATS
 from tests.drawing import PARAMETERS, compare, gaussians_of
 from tests.goldens import random_scene, relative_l2
 from tests.test_hardware import TOLERANCE, in_range
+from tests.training import open_session, settings
 
 SIZE = (61, 47)  # no multiple of a block
 NONE = 0xFFFFFFFF
@@ -123,10 +126,12 @@ def test_what_lists_do_not_go_with(device):
         ("--blending lists goes with --ordering lists, not with interlock", dict(ordering="interlock", blending="lists")),
         (f"--cells 64 goes with --ordering {waiting}", dict(ordering="lists", shape="box", cells="64")),
         (f"--cells 64 goes with --ordering {waiting}", dict(blending="lists", shape="box", cells="64")),
-        ("--blending lists goes with exact gradients: leave --gradient order-free out, or use --blending fixed", dict(gradient="order-free", blending="lists")),
     ):
         with pytest.raises(UserError, match=message):
             Renderer(device, **options)
+    exact = "goes with exact gradients: leave --gradient stochastic out, or use --blending fixed"
+    with pytest.raises(UserError, match=f"--blending lists {exact}"):
+        rows_of(device, HardwareOptions(stochastic=Stochastic(), blending="lists"))
 
 
 def test_what_makes_images_where_nobody_says(device, waiting):
@@ -142,3 +147,39 @@ def test_what_makes_images_where_nobody_says(device, waiting):
     begun = {blending: Rows.first(device, HardwareOptions(blending=blending)).names for blending in ("lists", "fixed")}
     assert {blending: (names["block"], names["reduction"]) for blending, names in begun.items()} == {"lists": ("4x2", "atomic"), "fixed": ("2x2", "hybrid")}
     assert chosen(ordering=waiting) == (waiting, "fixed") and chosen(blending="programmable") == (waiting, "programmable") and chosen(cells="64")[0] == waiting
+
+
+class Unordered:
+    """Capabilities without any order of fragments."""
+
+    def __init__(self, real):
+        self.real = real
+
+    def __contains__(self, name):
+        return name not in ("interlock", "raster_order") and name in self.real
+
+    def missing(self, needs):
+        return [n for n in needs if n not in self]
+
+
+def trained(device, config, steps):
+    """(mean squared error of the last steps, rows) of a training."""
+    batches = []
+    session = open_session(device, config, batches)
+    session.run(steps)
+    session.drain()
+    names = dict(session.raster.rows.names)
+    session.destroy()
+    squared = np.concatenate([batch.records["mse"] for batch in batches])
+    return squared[-16:].mean(), names
+
+
+def test_a_device_that_orders_nothing_trains(device, scene, monkeypatch):
+    """By exact gradients from lists; the error comes down as far as with those of fragments that wait."""
+    config = settings(scene, rasterizer="hardware", sh_degree=1, strategy="mcmc", init_opa=0.5)
+    by_order, _ = trained(device, config, 100)
+    monkeypatch.setattr(device, "capabilities", Unordered(device.capabilities))
+    by_lists, names = trained(device, config, 100)
+    assert names["ordering"] == "lists"
+    first, _ = trained(device, config, 1)
+    assert abs(by_lists - by_order) < 0.02 * (first - by_order), (first, by_order, by_lists)

@@ -133,10 +133,10 @@ def test_the_run_itself_is_timed(on_device, steps_take, scene, tmp_path, ms, cho
         (dict(rasterizer="hardware", format="unorm8", ordering="lists"), []),
         (dict(rasterizer="hardware", tile_threshold=3, reduction="atomic", hybrid_threshold=3), ["hybrid_threshold", "tile_threshold"]),
         (dict(rasterizer="tiled", ordering="lists", format="unorm8"), ["format", "ordering"]),
-        (dict(gradient_samples="4", gradient_pairs=2), ["gradient_pairs", "gradient_samples"]),
-        (dict(gradient="order-free", gradient_samples="4", ordering="lists"), ["ordering"]),
-        (dict(gradient="order-free", ordering="raster_order", blending="programmable"), []),
-        (dict(gradient="stochastic", gradient_pairs=2, gradient_samples="4", block="1x1"), ["block", "gradient_samples"]),
+        (dict(gradient_pairs=2), ["gradient_pairs"]),
+        (dict(gradient="stochastic", ordering="lists"), ["ordering"]),
+        (dict(gradient="stochastic", ordering="raster_order", blending="programmable"), []),
+        (dict(gradient="stochastic", gradient_pairs=2, block="1x1"), ["block"]),
     ],
 )
 def test_settings_that_a_run_does_not_look_at(named, in_vain):

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.browser import NAMES
-from tests.swiftshader import DRAWS
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = "libvk_swiftshader.so"
@@ -45,7 +44,7 @@ def test_the_doctor_says_ready(environment):
 
 
 def test_gradients_are_those_of_the_oracle(environment):
-    """With the validation layers on; limits as in test_hardware.py. The mean of estimates comes nearer as their number grows."""
+    """With the validation layers on; limits as in test_hardware.py."""
     found = json.loads(run(environment, "-m", "tests.swiftshader").splitlines()[-1])
     print(found)
     assert "SwiftShader" in found["device"] and not found["pushes"]
@@ -53,5 +52,3 @@ def test_gradients_are_those_of_the_oracle(environment):
         image, worst = found[draw]
         assert image <= 1e-4 and worst <= 1e-3, found
     assert max(found["rejected"].values()) <= 1e-3, found
-    one, mean = found["order-free"]
-    assert 0.6 < mean * DRAWS**0.5 / one < 1.6, found

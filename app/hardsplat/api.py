@@ -144,7 +144,7 @@ class Renderer:
         self._drawn = camera
 
     def backward(self, d_image: np.ndarray) -> dict[str, np.ndarray]:
-        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image. Order-free ones are estimates, another every time.
+        """Gradients of sum(d_image * image) for the last forward(); may be called again with another d_image.
 
         d_image: (H, W, 3), or (C, H, W, 3) where forward() was given a sequence of C cameras; gradients are then summed over them.
         Returns means (N, 3), quats (N, 4), scales (N, 3), opacities (N,), sh (N, K, 3): of the linear scales and of

@@ -16,7 +16,6 @@ from hardsplat.gpu.passes import ComputePass, DrawPass
 from hardsplat.mesh.passes import LOSSES as MESH_LOSSES
 from hardsplat.mesh.passes import mesh_passes
 from hardsplat.raster import hardware, tensors, tile_passes
-from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.projection import Perspective, Projection
 from hardsplat.raster.show import FIT_SCREEN_PASS, SCREEN_PASS, show_pass
 from hardsplat.raster.sinks import STORE, STORE_ROWS, adam
@@ -24,7 +23,6 @@ from hardsplat.raster.sort import sort_passes
 from hardsplat.raster.stochastic import Perturbed
 from hardsplat.raster.tile_lists import sorted_lists
 from hardsplat.raster.tile_rows import TiledRows
-from hardsplat.raster.weighed import Weighed
 from hardsplat.train.averaging import averaging_pass
 from hardsplat.train.depths import DEPTH_PASS
 from hardsplat.train.exposure import centre_pass, exposure_passes
@@ -103,11 +101,6 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
     for reduction, atomics, quads, gather in itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), GATHERS.values()):
         if reduction.any_number:
             yield from hardware.all_passes(perturbed, replace(rows, reduction=reduction, atomics=atomics, quads=quads, gather=gather), 1, 1, 1, 1)
-    for reduction, atomics, samples in itertools.product(REDUCTIONS.values(), ATOMICS.values(), (1, 2)):
-        if not reduction.quads:
-            yield from OrderFree(replace(rows, reduction=reduction, atomics=atomics, block=BLOCKS["1x1"], samples=samples), 1, 1, 1).passes()
-    for format, reduction, atomics, quads in itertools.product(FORMATS.values(), REDUCTIONS.values(), ATOMICS.values(), QUADS.values()):
-        yield from Weighed(replace(rows, state_format=format, reduction=reduction, atomics=atomics, quads=quads, samples=1), 1, 1, 1, 1).passes()
     for shape, (format, blending, ordering) in itertools.product(SHAPES.values(), forward):
         yield from hardware.all_passes(analytic, replace(rows, shape=shape, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1)
     for shape, cells in itertools.product((row for row in SHAPES.values() if row.upright), CELLS.values()):

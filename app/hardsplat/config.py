@@ -15,7 +15,6 @@ from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.cells import CELLS
-from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.formats import FORMATS, STATE_FORMATS
 from hardsplat.variants.gathers import GATHERS
@@ -116,9 +115,6 @@ class Rasterizing:
         "is faster, and gradients of what is hardly seen are missing",
         max=0.5,
     )
-    least_weight: float = option(
-        0.0, "order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing", max=0.1
-    )
     tile_backward: str = variant(TILE_BACKWARDS, "tiled: how gradients are found and summed", auto="the first that runs here")
     tile_threshold: int = option(8, "tiled, distwar: contributing lanes of 32 from which a sum replaces atomics", unit="lanes", min=1)
     deterministic: bool = option(False, "every run of one seed on one device leaves the same splats, bit by bit: tiled, gradients gathered")
@@ -159,16 +155,9 @@ class Learning:
     )
     gradient: str = option(
         "auto",
-        "analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic",
+        "analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic",
         choices=("auto", *GRADIENTS),
     )
-    gradient_estimate: str = option(
-        "auto",
-        "order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights",
-        choices=("auto", *ESTIMATES),
-    )
-    gradient_samples: str = option("auto", "order-free: samples of a pixel", shown="2; pairs: as many as the device draws", choices=("auto", "1", "2", "4", "8"))
-    gradient_draws: int = option(1, "order-free: how often the samples are drawn in a step", unit="times", min=1, max=64)
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
     gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
     gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
@@ -313,6 +302,3 @@ def check_gradient(config: TrainConfig) -> None:
         raise UserError(f"--gradient stochastic finds no gradients of exposures, cameras and depths: add {flag} or --gradient analytic")
     if config.strategy in ("adaptive", "budget") and not finds_statistics(config.gradient):
         raise UserError(f"--gradient {config.gradient} finds no gradients of positions on screen, by which the adaptive strategy grows: add --strategy mcmc or --strategy none")
-    if config.strategy == "adaptive" and config.gradient == "order-free" and config.gradient_estimate == "pairs":
-        why = "by the noise of its samples the adaptive strategy would take every splat for one that must grow"
-        raise UserError(f"--gradient-estimate pairs: {why}: leave it out, or add --strategy budget")

@@ -77,7 +77,7 @@ def purposes() -> dict[str, tuple[str, ...]]:
             *("pair_tiles", "pair_tiles_alt", "pair_splats", "pair_splats_alt", "pair_digits", "pair_records", "pair_subgroups", "pair_keys"),
         ),
         "target": ("target", "target_minus", "layers", "shown", "values", "palette", "screen", "overlay", "glyphs", "text"),
-        "state": ("state", "blocks", "unfinished", "nearest", "next", "sample_depths", "sample_ranks", "samples", "fragment_lists", "fragments"),
+        "state": ("state", "blocks", "unfinished", "fragment_lists", "fragments"),
         "gradients": (
             *("d_splats2d", "d_blobs", "seen", "d_colors", "directions", "d_image", "camera_sums", "kept_colors", "d_depths", "mean_steps", "splat_differences"),
             *(name for kind in kinds for name in trained.gradients(kind, stored=True)),

@@ -133,9 +133,6 @@ class TrainSettings(TypedDict, total=False):
     least_transmittance: float
     """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
 
-    least_weight: float
-    """order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
-
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""
 
@@ -211,17 +208,8 @@ class TrainSettings(TypedDict, total=False):
     moments: Literal["auto", "bfloat16", "float32"]
     """Adam: how its moments are stored; bfloat16: in half the memory, rounded at random, steps a few percent less exact; auto: so, where the device stores 16 bits (default: auto)"""
 
-    gradient: Literal["auto", "analytic", "order-free", "stochastic"]
-    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
-
-    gradient_estimate: Literal["auto", "weights", "pairs"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
-
-    gradient_samples: Literal["auto", "1", "2", "4", "8"]
-    """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""
-
-    gradient_draws: int
-    """order-free: how often the samples are drawn in a step (default: 1 times)"""
+    gradient: Literal["auto", "analytic", "stochastic"]
+    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
 
     gradient_pairs: int
     """stochastic: pairs of perturbed images a step, whose estimates are averaged (default: 1 pairs)"""
@@ -525,23 +513,11 @@ class RasterizerOptions(TypedDict, total=False):
     least_transmittance: float
     """transmittance in front of a depth segment below which its backward pass leaves pixels out; more than the default is faster, and gradients of what is hardly seen are missing (default: 0.0001)"""
 
-    least_weight: float
-    """order-free: opacity times that transmittance below which a splat is left out: faster, and gradients of what is hardly seen are missing (default: 0.0)"""
-
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
 
-    gradient: Literal["auto", "analytic", "order-free", "stochastic"]
-    """analytic; order-free: from opaque samples, on any device that draws; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
-
-    gradient_estimate: Literal["auto", "weights", "pairs"]
-    """order-free: weights: every fragment has a gradient, which samples weigh; pairs: the splats that samples see have one; auto: weights (default: auto)"""
-
-    gradient_samples: Literal["auto", "1", "2", "4", "8"]
-    """order-free: samples of a pixel (default: 2; pairs: as many as the device draws)"""
-
-    gradient_draws: int
-    """order-free: how often the samples are drawn in a step (default: 1 times)"""
+    gradient: Literal["auto", "analytic", "stochastic"]
+    """analytic; stochastic: from two perturbed images, its defaults are in configs/stochastic.toml; auto: analytic (default: auto)"""
 
     tile_backward: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather"]
     """tiled: how gradients are found and summed; auto: the first that runs here (default: auto)"""

@@ -1,7 +1,6 @@
 // What a splat's outline starts from, whichever stage makes it: which splat it is, how far out its edges lie, what its fragments get.
 #include "contract/splats.glsl"
 #include "contract/sort.glsl"
-#include "contract/samples.glsl"
 #define VARYING out
 #include "draw/varyings.glsl"
 
@@ -12,9 +11,7 @@ layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
 layout(constant_id = 5) const uint BLOCK_H = 1u;
 layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
-layout(constant_id = 12) const float LEAST_WEIGHT = 0.0;  // of a splat where it is seen, below which it is left out; see samples/unfinished.frag
-layout(constant_id = 13) const bool SAMPLED = false;  // fragments are of samples anywhere in a pixel
-layout(constant_id = 14) const bool RANKED = false;   // fragments bear ranks, not splats
+layout(constant_id = 14) const bool RANKED = false;  // fragments bear ranks, not splats
 #include "draw/segments.glsl"
 
 BUFFER_counts(readonly)
@@ -35,12 +32,9 @@ struct Drawn {
 // color_of(color): what is drawn of a splat's colour
 #include <color>
 
-// For draws that test depths: they grow with ranks, or tell the transmittance from which on a splat is seen by LEAST_WEIGHT.
-float depth_of(Drawn d) { return LEAST_WEIGHT > 0.0 ? min(LEAST_WEIGHT / colors2d[d.splat].a, 1.0) : float(d.rank) * DEPTH_STEP; }
-
 vec4 clip(vec2 px, Drawn d) {
     vec2 at = (within(px, d) + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);
-    return vec4(at * 2.0 - 1.0, depth_of(d), 1.0);
+    return vec4(at * 2.0 - 1.0, 0.0, 1.0);
 }
 
 // Who a fragment says it is of.
@@ -49,15 +43,14 @@ uint name_of(Drawn d) { return RANKED ? d.rank : d.splat; }
 // The rows of fragments above those of a segment.
 float top_of(uint segment) { return float(segment * CANVAS_HEIGHT / BLOCK_H); }
 
-// A block is drawn where its centre is inside: edges reach as far out as its outermost pixel centres lie from it. A sample belongs to its pixel's centre, which
-// may lie anywhere in its block.
-vec2 reach() { return SAMPLED ? vec2(BLOCK_W, BLOCK_H) - 0.5 : 0.5 * vec2(BLOCK_W - 1u, BLOCK_H - 1u); }
+// A block is drawn where its centre is inside: edges reach as far out as its outermost pixel centres lie from it.
+vec2 reach() { return 0.5 * vec2(BLOCK_W - 1u, BLOCK_H - 1u); }
 
 // Half axes of the oriented box around the ellipse, px.
 void box_axes(Splat2D s, out vec2 axis1, out vec2 axis2) {
     axis1 = s.axis1;
     axis2 = s.axis2;
-    if (SAMPLED || BLOCK_W * BLOCK_H > 1u) {
+    if (BLOCK_W * BLOCK_H > 1u) {
         vec2 e1 = normalize(axis1), e2 = normalize(axis2);
         axis1 += e1 * dot(reach(), abs(e1));
         axis2 += e2 * dot(reach(), abs(e2));

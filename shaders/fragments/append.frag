@@ -11,7 +11,7 @@ BUFFER_counts(restrict)
 BUFFER_fragment_lists(restrict)
 BUFFER_fragments(writeonly)
 #include <claim>
-#include "samples/block.glsl"
+#include "fragments/block.glsl"
 
 // The largest value in the rectangle of a block's pixel centres, or a little more. d: from the first of them to the mean; size: of the rectangle, px.
 float most_in(vec2 d, vec2 size, vec3 conic) {

@@ -7,7 +7,7 @@ BUFFER_frame(readonly)
 BUFFER_fragment_lists(writeonly)
 SAMPLED_layers
 #include "draw/layers.glsl"
-#include "samples/block.glsl"
+#include "fragments/block.glsl"
 
 void main() {
     uvec2 block = gl_GlobalInvocationID.xy;

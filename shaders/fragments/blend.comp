@@ -13,7 +13,7 @@ BUFFER_splats2d(readonly)
 BUFFER_colors2d(readonly)
 BUFFER_fragment_lists(readonly)
 BUFFER_fragments(readonly)
-#include "samples/block.glsl"
+#include "fragments/block.glsl"
 
 void main() {
     uvec2 block = gl_GlobalInvocationID.xy;

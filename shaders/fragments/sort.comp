@@ -6,7 +6,7 @@ layout(local_size_x = 8, local_size_y = 8) in;
 layout(constant_id = 8) const uint SEGMENTS = 1u;
 BUFFER_fragment_lists(restrict)
 BUFFER_fragments(restrict)
-#include "samples/block.glsl"
+#include "fragments/block.glsl"
 
 const uint MOST_VISITS = 1u << 26;
 

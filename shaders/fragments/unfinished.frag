@@ -3,6 +3,6 @@
 #include "contract/fragments.glsl"
 layout(constant_id = 9) const float LEAST = 1e-4;
 BUFFER_fragment_lists(readonly)
-#include "samples/block.glsl"
+#include "fragments/block.glsl"
 
 void main() { gl_FragDepth = fragment_lists[place_of(uvec2(gl_FragCoord.xy), 0u)].seen < LEAST ? 0.0 : 1.0; }

@@ -10,7 +10,6 @@ const uint DRAW_SIGNS = 64u;  // + 256 for each pair of perturbed images
 const uint DRAW_VERTEX = 256u;
 const uint DRAW_TEXEL = 257u;
 const uint DRAW_TICKET = 258u;
-const uint DRAW_SAMPLES = 0x80000000u;  // + the pixel, 65536 y + x
 
 // pcg4d of Jarzynski & Olano, "Hash Functions for GPU Rendering" (JCGT 9(3), 2020). key: seed, step, item, draw.
 uvec4 random_bits(uvec4 key) {

@@ -28,7 +28,6 @@ from hardsplat.contract.picture import PICTURE
 from hardsplat.contract.pose import POSE
 from hardsplat.contract.probe import PROBE
 from hardsplat.contract.refine import REFINE
-from hardsplat.contract.samples import SAMPLES
 from hardsplat.contract.sort import SORT
 from hardsplat.contract.splats import SPLATS
 from hardsplat.contract.stochastic import STOCHASTIC
@@ -55,7 +54,7 @@ __all__ = [
     "layout",
 ]
 
-_SCENES = (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, CELLS, FRAGMENTS, SAMPLES, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
+_SCENES = (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, CELLS, FRAGMENTS, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
 SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)}
 CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
 FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}

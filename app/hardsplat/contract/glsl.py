@@ -79,9 +79,6 @@ def _buffer(b: BufferSpec) -> Iterator[str]:
 
 def _image(i: ImageSpec) -> Iterator[str]:
     yield f"// {i.name}: {i.note}"
-    if i.numbers:
-        yield f"#define NUMBERS_{i.name}(type) layout(set = 0, binding = {i.binding}) uniform type {i.name};"
-        return
     yield f"#define SAMPLED_{i.name} layout(set = 0, binding = {i.binding}) uniform texture2D {i.name};"
     yield f"#define STORE_{i.name} layout(set = 0, binding = {i.binding}) uniform writeonly image2D {i.name};"
     yield f"#define LOADSTORE_{i.name}(format) layout(set = 0, binding = {i.binding}, format) uniform coherent image2D {i.name};"

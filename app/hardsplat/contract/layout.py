@@ -86,15 +86,11 @@ class BufferSpec:
 
 @dataclass(frozen=True)
 class ImageSpec:
-    """An image of 4 channels. Shaders open it as SAMPLED_ (texelFetch), STORE_, LOADSTORE_ in a named format, or INPUT_ (subpassLoad).
-
-    numbers: an image of one unsigned number a sample, which shaders open as NUMBERS_(type), utexture2DMS or, with one sample a pixel, utexture2D.
-    """
+    """An image of 4 channels. Shaders open it as SAMPLED_ (texelFetch), STORE_, LOADSTORE_ in a named format, or INPUT_ (subpassLoad)."""
 
     binding: int
     name: str
     note: str
-    numbers: bool = False
 
 
 @dataclass(frozen=True)

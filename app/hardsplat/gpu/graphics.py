@@ -22,7 +22,7 @@ def render_pass_of(device: Device, owner: DrawPass):
     general = vk.VK_IMAGE_LAYOUT_GENERAL
     attachment = vk.VkAttachmentDescription(
         format=owner.format,
-        samples=owner.samples,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
         loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if owner.clear is None else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
         storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
         stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
@@ -33,7 +33,7 @@ def render_pass_of(device: Device, owner: DrawPass):
     kept = owner.depth is not None and owner.depth.clear is None
     depth = vk.VkAttachmentDescription(
         format=DEPTH_FORMAT,
-        samples=owner.samples,
+        samples=vk.VK_SAMPLE_COUNT_1_BIT,
         loadOp=vk.VK_ATTACHMENT_LOAD_OP_LOAD if kept else vk.VK_ATTACHMENT_LOAD_OP_CLEAR,
         storeOp=vk.VK_ATTACHMENT_STORE_OP_STORE,
         stencilLoadOp=vk.VK_ATTACHMENT_LOAD_OP_DONT_CARE,
@@ -68,7 +68,7 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
     mode = vk.VK_POLYGON_MODE_FILL_RECTANGLE_NV if owner.rectangle else vk.VK_POLYGON_MODE_FILL
     raster = vk.VkPipelineRasterizationStateCreateInfo(polygonMode=mode, cullMode=vk.VK_CULL_MODE_NONE, lineWidth=1.0)
     viewport = vk.VkPipelineViewportStateCreateInfo(viewportCount=1, scissorCount=1)
-    samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=owner.samples)
+    samples = vk.VkPipelineMultisampleStateCreateInfo(rasterizationSamples=vk.VK_SAMPLE_COUNT_1_BIT)
     vertices = vk.VkPipelineVertexInputStateCreateInfo()
     test = owner.depth or DepthTest("", "less")
     tested = vk.VkPipelineDepthStencilStateCreateInfo(depthTestEnable=True, depthWriteEnable=test.writes, depthCompareOp=_COMPARE[test.passes])

@@ -21,14 +21,12 @@ _IMAGE_USAGE = (
 DEPTH_FORMAT = vk.VK_FORMAT_D32_SFLOAT
 
 
-def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str, samples: int) -> None:
-    """Raises OutOfMemory for a size, UserError for a format or a number of samples, that the device's images of our usage cannot have."""
+def _check_image(device: Device, width: int, height: int, format: int, usage: int, texel_bytes: int, name: str) -> None:
+    """Raises OutOfMemory for a size, UserError for a format, that the device's images of our usage cannot have."""
     try:
         limits = vk.vkGetPhysicalDeviceImageFormatProperties(device.physical.handle, format, vk.VK_IMAGE_TYPE_2D, vk.VK_IMAGE_TILING_OPTIMAL, usage, 0)
     except vk.VkErrorFormatNotSupported:
         raise UserError(f"{device.name} has no images of VkFormat {format} for {name}; choose another --format or --state-format") from None
-    if not limits.sampleCounts & samples:
-        raise UserError(f"{device.name} has no images of VkFormat {format} with {samples} samples a pixel for {name}")
     side = min(device.max_image, limits.maxExtent.width, limits.maxExtent.height)
     if max(width, height) > side:
         raise OutOfMemory(f"a {width}x{height} image is larger than {device.name} allows ({side} a side)", "pixels")
@@ -39,13 +37,13 @@ def _check_image(device: Device, width: int, height: int, format: int, usage: in
 class Image:
     """A 2D colour image that can be drawn to, stored to, sampled and read as input attachment; always in the layout GENERAL.
 
-    format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels. samples: of a pixel, one for an image that is down- or uploaded.
+    format: a VkFormat number; texel: numpy dtype of one channel as downloaded; 4 channels.
     """
 
     usage, aspect, channels = _IMAGE_USAGE, vk.VK_IMAGE_ASPECT_COLOR_BIT, 4
 
-    def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str, samples: int = 1):
-        _check_image(device, width, height, format, self.usage, samples * self.channels * np.dtype(texel).itemsize, name, samples)
+    def __init__(self, device: Device, width: int, height: int, format: int, texel, name: str):
+        _check_image(device, width, height, format, self.usage, self.channels * np.dtype(texel).itemsize, name)
         self.device, self.width, self.height, self.format, self.texel, self.name = device, width, height, format, np.dtype(texel), name
         info = vk.VkImageCreateInfo(
             imageType=vk.VK_IMAGE_TYPE_2D,
@@ -53,7 +51,7 @@ class Image:
             extent=vk.VkExtent3D(width, height, 1),
             mipLevels=1,
             arrayLayers=1,
-            samples=samples,
+            samples=vk.VK_SAMPLE_COUNT_1_BIT,
             tiling=vk.VK_IMAGE_TILING_OPTIMAL,
             usage=self.usage,
             initialLayout=vk.VK_IMAGE_LAYOUT_UNDEFINED,
@@ -142,5 +140,5 @@ class DepthImage(Image):
 
     usage, aspect, channels = vk.VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT, vk.VK_IMAGE_ASPECT_DEPTH_BIT, 1
 
-    def __init__(self, device: Device, width: int, height: int, name: str, samples: int = 1):
-        super().__init__(device, width, height, DEPTH_FORMAT, np.float32, name, samples)
+    def __init__(self, device: Device, width: int, height: int, name: str):
+        super().__init__(device, width, height, DEPTH_FORMAT, np.float32, name)

@@ -74,7 +74,7 @@ class DrawPass(_Pass):
 
     attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
     blend: a row of hardsplat.variants.blending. in_order: the fragment shader reads the attachment as input, in rasterization order.
-    samples: of every pixel of its images. depth: what it tests depth against.
+    depth: what it tests depth against.
     """
 
     name: str
@@ -87,7 +87,6 @@ class DrawPass(_Pass):
     clear: tuple[float, float, float, float] | None = None
     blend: bool = False
     in_order: bool = False
-    samples: int = 1
     depth: DepthTest | None = None
     geometry: str | None = None
     outline: Mapping[str, str] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hardsplat import contract
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
@@ -28,19 +27,16 @@ from hardsplat.raster.choose import choose
 from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
 from hardsplat.raster.listed import FragmentLists, Listed
 from hardsplat.raster.ordered import Ordered
-from hardsplat.raster.orderfree import OrderFree
 from hardsplat.raster.parameters import Parameters, pairs_wanted
 from hardsplat.raster.projection import Perspective, Projection, for_images
 from hardsplat.raster.rasterizer import Drawn
 from hardsplat.raster.resolve import Variant, runnable
-from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, order_free_rows, stochastic_rows
+from hardsplat.raster.rows import SEGMENTS, HardwareOptions, Rows, stochastic_rows
 from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import ranking_lanes
-from hardsplat.raster.weighed import Weighed
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.cells import CELLS
-from hardsplat.variants.estimates import ESTIMATES
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.pictures import PICTURES
@@ -48,10 +44,6 @@ from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 
 log = logging.getLogger("hardsplat")
-MOST_RANKED = int(contract.CONSTANTS["NOTHING"])  # splats that samples tell apart
-# Order-free gradients have less noise with more depth segments, each of which takes some 33 bytes a pixel. Where nobody says how many, their pixels are at most these (about
-# half a GiB), but there are at least so many segments.
-SEGMENT_PIXELS, FEWEST_SEGMENTS = 1 << 24, 16
 # What 'auto' times, in this order, those that differ most first: rows that draw the same but for rounding. Formats are left out, which are a choice of accuracy; blending follows
 # from the ordering.
 TIMED: dict[str, Mapping[str, Variant]] = {"ordering": ORDERINGS, "shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "cells": CELLS}
@@ -70,14 +62,13 @@ class Backward(Protocol):
 
 def _exact(options: HardwareOptions) -> HardwareOptions:
     """These options with exact gradients."""
-    return replace(options, stochastic=None, gradient="auto", gradient_estimate="auto", gradient_samples="auto", gradient_draws=1, least_weight=0.0)
+    return replace(options, stochastic=None, gradient="auto")
 
 
 def _drawn_for_estimates(device: Device, options: HardwareOptions) -> HardwareOptions:
     """The options of the images that gradients are estimated from. Raises UserError where they name images from lists."""
     if options.blending_row and options.blending_row.listed:
-        gradient = "stochastic" if options.stochastic else options.gradient
-        raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient {gradient} out, or use --blending fixed")
+        raise UserError(f"--blending {options.blending} goes with exact gradients: leave --gradient stochastic out, or use --blending fixed")
     exact = _exact(options)
     return replace(exact, blending=str(Rows.first(device, exact, by_unit=True).names["blending"]))
 
@@ -96,10 +87,6 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
         raise UserError(f"--segments {options.segments}: canvases of depth segments are for the blending unit; use --blending fixed, not {options.blending}")
     if options.stochastic:
         return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, _drawn_for_estimates(device, options), backward=False))
-    if options.gradient == "order-free":
-        return order_free_rows(device, options, _forward_of(device, options, _drawn_for_estimates(device, options)))
-    if backward and options.least_weight:
-        raise UserError(f"--least-weight {options.least_weight:g} is for order-free gradients: add --gradient order-free, or leave it out")
     options = _exact(options) if backward else replace(_exact(options), segments=options.segments or SEGMENTS[0])
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
     cells = knobs.pop("cells", ())
@@ -110,18 +97,8 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     return Rows.first(device, choose(device, "hardware", options, lambda o: Rows.first(device, o).names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
 
-def _forward_of(device: Device, options: HardwareOptions, exact: HardwareOptions) -> Rows:
-    """The rows of the forward pass of order-free gradients."""
-    estimate = ESTIMATES.get(options.gradient_estimate, ESTIMATES["weights"])
-    reduction = "auto" if estimate.multisampled else options.reduction
-    return rows_of(device, replace(exact, block="auto", reduction=reduction, segments=options.segments or (1 if _in_order(options) else estimate.segments)), backward=False)
-
-
 def backward_of(rows: Rows, width: int, height: int, segments: int, threshold: int, scores: bool = False) -> Backward:
     """The way from d_image to d_splats2d, with `scores` also those of SCORES."""
-    if rows.estimate:
-        draws = int(rows.names.get("gradient_draws", 1))
-        return OrderFree(rows, width, height, draws, scores) if rows.estimate.multisampled else Weighed(rows, width, height, segments, threshold, scores, draws)
     return (Listed if rows.ordering.listed else Ordered)(rows, width, height, segments, threshold, scores)
 
 
@@ -139,17 +116,16 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
 
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
     """These options with the first rows that run here in the place of those that would be timed. Raises UserError for what the device cannot run."""
-    if options.gradient != "order-free":
-        names = Rows.first(device, _exact(options), by_unit=bool(options.stochastic)).names
-        rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
-        options = replace(options, **rows)
+    names = Rows.first(device, _exact(options), by_unit=bool(options.stochastic)).names
+    rows: dict[str, Any] = {knob: names[knob] for knob in TIMED}
+    options = replace(options, **rows)
     rows_of(device, options)
     return options
 
 
 def sources(device: Device, options: HardwareOptions) -> set[Source]:
     """The shaders of a rasterizer with these options, which name every row that matters."""
-    rows = rows_of(device, options) if options.gradient == "order-free" else Rows.first(device, options)
+    rows = Rows.first(device, options)
     return {source for p in all_passes(Perspective(1, STORE, lanes=ranking_lanes(device)), rows, 1, 1, 1, rows.segments) for source in p.sources()}
 
 
@@ -163,10 +139,9 @@ def plan(
 ) -> tuple[Projection, Rows, int, int, int, int]:
     """What `all_passes` needs to know of a rasterizer. Raises UserError for options that the device cannot run."""
     rows = rows_of(device, options, backward=sink is not None)
-    roomy = max(FEWEST_SEGMENTS, SEGMENT_PIXELS // (width * height))
-    segments = segments_of(device, rows, min(rows.segments, roomy) if rows.estimate and not options.segments else rows.segments, height)
+    segments = segments_of(device, rows, rows.segments, height)
     rows.names["segments"] = segments
-    if rows.ordering.listed and segments == 1 and not rows.estimate:
+    if rows.ordering.listed and segments == 1:
         rows.names.pop("state_format", None)  # there is no state between draws
     threshold = max(1, options.hybrid_threshold * device.subgroup_size // 32)
     projection = projection or stochastic.projection(device, sh_planes, sink, options.antialiased, options.stochastic, options.lens)
@@ -191,8 +166,6 @@ class HardwareRasterizer:
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         self._said = False  # that there is no room for all pairs
-        if self.rows.estimate and parameters.capacity > MOST_RANKED:
-            raise OutOfMemory(f"order-free gradients tell {MOST_RANKED} splats apart, not {parameters.capacity}", "splats")
         try:
             self._allocate(parameters.capacity)
         except OutOfMemory:

@@ -9,14 +9,12 @@ import numpy as np
 
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.samples import sample_counts
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.resolve import V, ahead, name_of, resolve
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
 from hardsplat.variants.cells import CELLS, Cells
-from hardsplat.variants.estimates import ESTIMATES, Estimate
 from hardsplat.variants.formats import FORMATS, STATE_FORMATS, Format
 from hardsplat.variants.gathers import GATHERS, Gather
 from hardsplat.variants.ordering import ORDERINGS, Ordering
@@ -43,14 +41,10 @@ class HardwareOptions(Options):
     cells: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
     least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
-    least_weight: float = 0.0  # order-free: opacity times that transmittance, below which a splat is left out
     antialiased: bool = False  # opacities times the compensation of the dilation
     lens: str = "pinhole"  # or "distorted", which takes cameras of both kinds
     stochastic: Stochastic | None = None  # gradients from perturbed images
     gradient: str = "auto"  # auto: analytic; stochastic: see above
-    gradient_estimate: str = "auto"  # order-free: a row of ESTIMATES
-    gradient_samples: str = "auto"  # order-free: samples of a pixel; auto: those of the estimate, pairs as many as the device draws, up to 8
-    gradient_draws: int = 1  # order-free: how often the samples are drawn in a step
 
     @property
     def blending_row(self) -> Blending | None:
@@ -73,11 +67,8 @@ class Rows:
     shape: Shape = SHAPES["quad"]
     cells: Cells = CELLS["none"]
     gather: Gather | None = None  # of stochastic gradients
-    estimate: Estimate | None = None  # of order-free gradients
-    samples: int = 0  # of a pixel, of order-free gradients
     segments: int = 1
     least_transmittance: float = 1e-4
-    least_weight: float = 0.0
     names: dict[str, str | int] = field(default_factory=dict, compare=False)
 
     def layered(self, segments: int) -> bool:
@@ -158,37 +149,6 @@ def stochastic_rows(device: Device, options: HardwareOptions, wanted: str, forwa
     reduction = forward.reduction if forward.reduction.any_number else REDUCTIONS["hybrid"]
     names = _used(forward, () if gather.draws else ("reduction", "atomics")) | {"gather": name_of(GATHERS, gather)}
     return replace(forward, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)
-
-
-def order_free_rows(device: Device, options: HardwareOptions, forward: Rows) -> Rows:
-    """Those of a forward pass alone, and of a backward pass whose draws need no order."""
-    estimate = ESTIMATES["weights"] if options.gradient_estimate == "auto" else resolve(device, "estimate", ESTIMATES, options.gradient_estimate, "--gradient-estimate")
-    block = resolve(device, "block of pixels", BLOCKS, estimate.block if options.block == "auto" else options.block, "--block")
-    names: dict[str, str | int] = {"block": name_of(BLOCKS, block), "gradient": "order-free", "gradient_estimate": name_of(ESTIMATES, estimate)}
-    if estimate.multisampled:
-        samples = _multisamples(device, options, block)
-        rows = {name: row for name, row in REDUCTIONS.items() if not row.quads}  # of a pixel, whose neighbours are of other splats
-        reduction = resolve(device, "reduction of samples", rows, options.reduction, "--reduction")
-    else:
-        samples = estimate.samples if options.gradient_samples == "auto" else int(options.gradient_samples)
-        reduction = forward.reduction
-        names["state_format"] = forward.names["state_format"]
-    names["reduction"] = name_of(REDUCTIONS, reduction)
-    names |= {"gradient_draws": options.gradient_draws, "gradient_samples": str(samples)}
-    names = _used(forward) | names
-    return replace(forward, estimate=estimate, samples=samples, block=block, reduction=reduction, least_weight=options.least_weight, names=names)
-
-
-def _multisamples(device: Device, options: HardwareOptions, block: Block) -> int:
-    """Samples of a pixel, of those that the device draws for a fragment."""
-    there = [n // block.pixels for n in sample_counts(device) if n >= block.pixels]
-    wanted = options.gradient_samples
-    if not there:
-        raise UserError(f"--block {options.block}: {device.name} draws {sample_counts(device)[-1]} samples for {block.pixels} pixels; use --block 1x1")
-    if wanted not in ("auto", *map(str, there)):
-        blocks = f" with --block {options.block}" if block.pixels > 1 else ""
-        raise UserError(f"--gradient-samples {wanted}: {device.name} draws {' or '.join(map(str, there))} samples a pixel{blocks}; use --gradient-estimate weights")
-    return there[-1] if wanted == "auto" else int(wanted)
 
 
 def _used(forward: Rows, unused: tuple[str, ...] = ()) -> dict[str, str | int]:

@@ -110,7 +110,7 @@ class Perturbed(Perspective):
 def projection(device: Device, sh_planes: int, sink: Sink | None, antialiased: bool, estimator: Stochastic | None, lens: str = "pinhole", in_order: bool = True) -> Perspective:
     """Of 3D splats, with gradients as the options of a rasterizer say. lens: a variant of LENSES. in_order: sorted by depth, as those with stochastic gradients always are."""
     if estimator and sink and (missing := device.capabilities.missing(GRADIENTS["stochastic"].needs)):
-        raise UserError(f"--gradient stochastic: {device.name} lacks {', '.join(missing)}; use --gradient order-free")
+        raise UserError(f"--gradient stochastic: {device.name} lacks {', '.join(missing)}; use --gradient analytic")
     lanes = ranking_lanes(device)
     if estimator and sink:
         return Perturbed(sh_planes, sink, antialiased, lens, lanes=lanes, estimator=estimator)

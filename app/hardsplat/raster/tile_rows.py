@@ -38,10 +38,6 @@ class TiledRows:
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
         if options.stochastic and options.stochastic.gather == "draw":
             raise UserError("--gather draw: takes the graphics pipeline; use --gather rows with --rasterizer tiled")
-        if options.gradient == "order-free":
-            raise UserError(
-                "--gradient order-free: draws samples through the graphics pipeline; use --rasterizer hardware, or leave --gradient out: tiles need no order of fragments"
-            )
         backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")  # the forward pass has the same needs
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         if options.stochastic:

@@ -9,12 +9,10 @@ from hardsplat.variants.reductions import REDUCTIONS
 def unused(config: TrainConfig) -> set[str]:
     """Options of rasterizers and gradients that this run does not look at."""
     estimator = {"gather", "gradient_pairs", "gradient_hold", *(q.perturbation for q in trained.QUANTITIES.values() if q.perturbation)}
-    estimated = config.gradient in ("stochastic", "order-free")
-    out = {"tile_backward", "tile_threshold"} if estimated else set()
-    out |= {"state_format", "block"} if config.gradient == "stochastic" else set()
+    estimated = config.gradient == "stochastic"
+    out = {"tile_backward", "tile_threshold", "state_format", "block"} if estimated else set()
     out |= {"ordering"} if estimated and config.blending in ("auto", "fixed") else set()
-    out |= estimator if config.gradient != "stochastic" else set()
-    out |= {"gradient_estimate", "gradient_samples", "gradient_draws"} if config.gradient != "order-free" else set()
+    out |= estimator if not estimated else set()
     if config.rasterizer == "auto":
         return out
     out |= of_others(config.rasterizer)

@@ -31,11 +31,6 @@ class Format:
     resolved: str = ""  # format of images, where it is another than that of the canvases which the blending unit blends on
     blends_only: bool = False  # for such canvases alone: a shader does not blend on it, and no state has it
 
-    @property
-    def seen(self) -> str:
-        """The file that fills <seen> of order-free draws, packed like <state>."""
-        return self.packing.replace("draw/state_", "samples/seen_")
-
 
 _HALVES = "draw/state_float16.glsl"
 _UNORM16 = ("unorm16_images",)

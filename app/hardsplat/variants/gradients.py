@@ -12,7 +12,6 @@ class Gradient:
 
 GRADIENTS = {
     "analytic": Gradient(True, (), "the derivative of the image, splat by splat"),
-    "order-free": Gradient(True, (), "the derivative, estimated from samples that see one opaque splat and the next: no order of fragments (Xu et al. 2026)"),
     "stochastic": Gradient(False, ("perturbing_buffers",), "two perturbed images, compared: no derivative and no order of fragments, more steps (Deliot et al. 2024)"),
 }
 
