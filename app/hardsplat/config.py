@@ -126,9 +126,6 @@ class Rasterizing:
 class Learning:
     """model, loss and Adam"""
 
-    resolution_schedule: int = option(
-        0, "steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start", unit="steps", scales=0
-    )
     average_steps: int = option(1_250, "the run ends with the average of splats over so many of its last steps; 0: with the last step", unit="steps", scales=0)
     sh_degree: int = option(3, "spherical-harmonic degree of colour", max=3)
     sh_degree_interval: int = option(1_250, "steps after which the next degree joins", unit="steps", min=1, scales=1)
@@ -159,17 +156,8 @@ class Learning:
         choices=("auto", *GRADIENTS),
     )
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
-    gradient_hold: int = option(1, "stochastic: steps in a row, of different views, that share their signs", unit="steps", min=1)
     gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
-    means_perturbation: float = option(0.1, "stochastic: what means move by", unit="of the splat's shorter half axis on screen", min=1e-6, max=10)
-    quats_perturbation: float = option(0.02, "stochastic: what quaternions move by", min=1e-6, max=10)
-    scales_perturbation: float = option(0.05, "stochastic: what log scales move by", min=1e-6, max=10)
-    opacities_perturbation: float = option(0.1, "stochastic: what logit opacities move by", min=1e-6, max=10)
-    sh0_perturbation: float = option(0.1, "stochastic: what the constant colour band moves by", min=1e-6, max=10)
-    shN_perturbation: float = option(0.05, "stochastic: what the higher colour bands move by", min=1e-6, max=10)
-    adam_every: int = option(1, "Adam: steps whose gradients are summed for one update, from --adam-every-since on; the higher colour bands keep --shN-every", unit="steps", min=1)
-    adam_every_since: int = option(15_000, "Adam: step from which on gradients are summed, if splats neither come nor go any more", unit="steps", scales=0)
-    adam_every_rate: float = option(3.0, "Adam: rates of an update by summed gradients over those of a step", min=1e-3, max=1000)
+    perturbation: float = option(1.0, "stochastic: sizes of all perturbations over those in the table of what is trained", min=1e-3, max=100)
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 
 
@@ -230,19 +218,10 @@ class Densifying:
     reset_opa: float = option(0.01, "most opacity that a reset leaves", min=0.001, max=0.999)
     grow_absolute: float = option(3e-4, "budget: mean absolute gradient of the 2D position above which a splat may be split", unit="NDC")
     grow_least: float = option(7.5e-5, "budget: the same where those are fewer than there is room for; 0: none with less", unit="NDC")
-    grow_weight: str = option("edges", "budget: what candidates are drawn by", choices=("edges", "errors", "gradient", "alike", "product"))
     score_every: int = option(10, "budget: steps from one that draws scores to the next", unit="steps", min=1)
-    stats_kept: float = option(0.5, "budget: share of the scores that a densification leaves", max=1)
-    split_offset: float = option(1.35, "budget: children of a split stand so far from its mean", unit="of its longest scale", max=10)
-    split_long: float = option(0.55, "budget: children's longest scale over their parent's", min=1e-3, max=1)
-    split_short: float = option(0.893, "budget: children's other scales over their parent's", min=1e-3, max=1)
-    split_opacity: float = option(0.6, "budget: children's opacity over their parent's", min=1e-3, max=0.999)
-    grow_noise: float = option(0.0, "budget: noise of the means, over that of mcmc", max=1e6)
     overfit_check: int = option(
         3_750, "budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are", unit="steps", scales=300
     )
-    overfit_gap: float = option(3.0, "budget: by so much the others' median must be above that of those for opacities to be regularized from there on", unit="dB", max=100)
-    overfit_opacity_reg: float = option(0.01, "budget: weight of the mean opacity in the loss where photographs are learnt by heart", max=1e6)
     overfit_epochs: int = option(120, "budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never", unit="steps")
     prune_to: float = option(1.0, "budget: share of the grown splats that is left of them, those that show most", min=0.001, max=1)
     prune_to_iter: int = option(20_000, "budget: step at which so few are left; pruning begins at refine_stop_iter", unit="steps", scales=0)
@@ -262,9 +241,6 @@ class TrainConfig(Scene, Run, Rasterizing, Learning, Capture, Densifying):
             object.__setattr__(self, name, checked(name, getattr(self, name), name, FIELDS))
         if self.resume and self.ckpt:
             raise UserError("--resume and --ckpt exclude each other: the newest checkpoint, or the named one")
-        if self.adam_every > 1 and (self.visible_adam or self.strategy == "mcmc" or self.grow_noise):
-            other = "--no-visible-adam" if self.visible_adam else "--strategy budget" if self.strategy == "mcmc" else "--grow-noise 0"
-            raise UserError(f"--adam-every {self.adam_every} sums gradients of splats that all move at once, without noise: add {other} or --adam-every 1")
         if self.mask_mode == "opacity":
             if self.background == "white":
                 raise UserError("--mask-mode opacity takes --background random, not white: leave out one of the two")

@@ -27,19 +27,16 @@ class Need:
     addressed: bool = False
 
 
-def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tuple[str, ...] = (), sums: bool = False) -> dict[str, Need]:
+def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tuple[str, ...] = ()) -> dict[str, Need]:
     """What one splat takes in training, by name: planes, projection, sort, densification.
 
     moment_bytes: of a number of the Adam moments. estimates: pairs of perturbed images a step, 0 with analytic gradients. without: buffers that are not there.
-    sums: gradients are summed over steps.
     """
     out = {}
     for q in trained.of("splat"):
         planes, item = q.planes(sh_degree), 4 * q.width
         out[q.name] = Need(planes * item, item, True)
         out[q.moments] = Need(2 * planes * q.width * moment_bytes, q.width * moment_bytes, True)
-        if sums and q.sum in trained.sums():
-            out[q.sum] = Need(planes * item, item, True)
         if q.gradient == "plane" and not estimates:
             out[q.d] = Need(planes * item, item, True)
     sizes = _PER_SPLAT | {"pairs of images": float(estimates), "terms": float(sum(term.of in trained.values("splat") for term in LOSS_TERMS.values()))}
@@ -69,7 +66,7 @@ def purposes() -> dict[str, tuple[str, ...]]:
     kinds = trained.ORDER
     return {
         "parameters": (*(name for kind in kinds for name in trained.values(kind)), "blobs"),
-        "optimizer": (*(name for kind in kinds for name in trained.moments(kind)), *trained.averages(), *trained.sums(), "adam_blobs"),
+        "optimizer": (*(name for kind in kinds for name in trained.moments(kind)), *trained.averages(), "adam_blobs"),
         "projected splats": tuple(f"{name}{which}" for name in ("splats2d", "colors2d") for which in ("", "_minus", "_cover")),
         "sort": ("keys", "keys_alt", "order", "order_alt", "digit_counts", "digit_totals"),
         "tiles": (

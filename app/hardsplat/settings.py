@@ -148,9 +148,6 @@ class TrainSettings(TypedDict, total=False):
     cap_max: int
     """most splats, which budget grows to; 0: what fits (budget: by the photographs; mcmc: 1 000 000) (default: what fits)"""
 
-    resolution_schedule: int
-    """steps after which photographs have full resolution, through levels that their spectra ask for; 0: full from the start (default: 0 steps)"""
-
     average_steps: int
     """the run ends with the average of splats over so many of its last steps; 0: with the last step (default: 1250 steps)"""
 
@@ -214,38 +211,11 @@ class TrainSettings(TypedDict, total=False):
     gradient_pairs: int
     """stochastic: pairs of perturbed images a step, whose estimates are averaged (default: 1 pairs)"""
 
-    gradient_hold: int
-    """stochastic: steps in a row, of different views, that share their signs (default: 1 steps)"""
-
     gather: Literal["auto", "rows", "draw"]
     """stochastic: how differences are summed over a splat's pixels; auto: the first (default: auto)"""
 
-    means_perturbation: float
-    """stochastic: what means move by (default: 0.1 of the splat's shorter half axis on screen)"""
-
-    quats_perturbation: float
-    """stochastic: what quaternions move by (default: 0.02)"""
-
-    scales_perturbation: float
-    """stochastic: what log scales move by (default: 0.05)"""
-
-    opacities_perturbation: float
-    """stochastic: what logit opacities move by (default: 0.1)"""
-
-    sh0_perturbation: float
-    """stochastic: what the constant colour band moves by (default: 0.1)"""
-
-    shN_perturbation: float
-    """stochastic: what the higher colour bands move by (default: 0.05)"""
-
-    adam_every: int
-    """Adam: steps whose gradients are summed for one update, from --adam-every-since on; the higher colour bands keep --shN-every (default: 1 steps)"""
-
-    adam_every_since: int
-    """Adam: step from which on gradients are summed, if splats neither come nor go any more (default: 15000 steps)"""
-
-    adam_every_rate: float
-    """Adam: rates of an update by summed gradients over those of a step (default: 3.0)"""
+    perturbation: float
+    """stochastic: sizes of all perturbations over those in the table of what is trained (default: 1.0)"""
 
     visible_adam: bool
     """Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move (default: False)"""
@@ -337,38 +307,11 @@ class TrainSettings(TypedDict, total=False):
     grow_least: float
     """budget: the same where those are fewer than there is room for; 0: none with less (default: 7.5e-05 NDC)"""
 
-    grow_weight: Literal["edges", "errors", "gradient", "alike", "product"]
-    """budget: what candidates are drawn by (default: edges)"""
-
     score_every: int
     """budget: steps from one that draws scores to the next (default: 10 steps)"""
 
-    stats_kept: float
-    """budget: share of the scores that a densification leaves (default: 0.5)"""
-
-    split_offset: float
-    """budget: children of a split stand so far from its mean (default: 1.35 of its longest scale)"""
-
-    split_long: float
-    """budget: children's longest scale over their parent's (default: 0.55)"""
-
-    split_short: float
-    """budget: children's other scales over their parent's (default: 0.893)"""
-
-    split_opacity: float
-    """budget: children's opacity over their parent's (default: 0.6)"""
-
-    grow_noise: float
-    """budget: noise of the means, over that of mcmc (default: 0.0)"""
-
     overfit_check: int
     """budget: step up to which six training photographs are set apart, to see by them whether the others are learnt by heart; 0: none are (default: 3750 steps)"""
-
-    overfit_gap: float
-    """budget: by so much the others' median must be above that of those for opacities to be regularized from there on (default: 3.0 dB)"""
-
-    overfit_opacity_reg: float
-    """budget: weight of the mean opacity in the loss where photographs are learnt by heart (default: 0.01)"""
 
     overfit_epochs: int
     """budget: the run is shortened to so many steps for each photograph where those are learnt by heart; 0: never (default: 120 steps)"""

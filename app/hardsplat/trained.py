@@ -46,8 +46,9 @@ class Quantity:
 
     width: numbers of an item in a plane, 1 to 4. planes: how many planes there are at an SH degree. first: value of new items, where nothing else says it.
     activation: what turns the trained numbers into what they stand for. gradient: `plane`, written by a pass; `sh`, d_colors times the basis, computed when it is
-    needed; `none`, only terms of the loss move it. joins: the SH degree from which a plane is in use. perturbation: setting of the size of its perturbations with
-    stochastic gradients, None where they leave it alone. properties: names of its numbers in PLY files, plane by plane; `{}` stands for a running number.
+    needed; `none`, only terms of the loss move it. joins: the SH degree from which a plane is in use. perturbation: what its numbers move by
+    with stochastic gradients, of means a share of the shorter half axis on screen; 0 where they leave it alone. properties:
+    names of its numbers in PLY files, plane by plane; `{}` stands for a running number.
     chosen: a setting and the values with which the quantity is trained; with others it rests. None: always trained. centred: its mean over all items is kept at 0.
     """
 
@@ -60,7 +61,7 @@ class Quantity:
     first: float = 0.0
     gradient: Literal["plane", "sh", "none"] = "plane"
     joins: Callable[[int], int] = from_start
-    perturbation: str | None = None
+    perturbation: float = 0.0
     properties: tuple[str, ...] = ()
     chosen: tuple[str, tuple[object, ...]] | None = None
     centred: bool = False
@@ -90,11 +91,6 @@ class Quantity:
         """Name of its averages over steps, as passes declare them."""
         return f"average_{self.name}"
 
-    @property
-    def sum(self) -> str:
-        """Name of the sum of its gradients since its last update, as passes declare it."""
-        return f"sum_{self.name}"
-
 
 def _degree_of(plane: int) -> int:
     """The SH degree from which plane k of shN, coefficient k + 1, is in use."""
@@ -110,11 +106,11 @@ _PPISP = Rate("ppisp_lr", last="ppisp_lr_final", warm_up="ppisp_warm_up")
 QUANTITIES: dict[str, Quantity] = {
     q.name: q
     for q in (
-        Quantity("means", "splat", 3, Rate("means_lr", last="means_lr_final", per_extent=True), perturbation="means_perturbation", properties=("x", "y", "z")),
-        Quantity("quats", "splat", 4, Rate("quats_lr"), "normalize", perturbation="quats_perturbation", properties=("rot_0", "rot_1", "rot_2", "rot_3")),
-        Quantity("log_scales", "splat", 3, Rate("scales_lr"), "exp", perturbation="scales_perturbation", properties=("scale_0", "scale_1", "scale_2")),
-        Quantity("logit_opacities", "splat", 1, Rate("opacities_lr"), "sigmoid", perturbation="opacities_perturbation", properties=("opacity",)),
-        Quantity("sh0", "splat", 3, Rate("sh0_lr"), gradient="sh", perturbation="sh0_perturbation", properties=("f_dc_0", "f_dc_1", "f_dc_2")),
+        Quantity("means", "splat", 3, Rate("means_lr", last="means_lr_final", per_extent=True), perturbation=0.1, properties=("x", "y", "z")),
+        Quantity("quats", "splat", 4, Rate("quats_lr"), "normalize", perturbation=0.02, properties=("rot_0", "rot_1", "rot_2", "rot_3")),
+        Quantity("log_scales", "splat", 3, Rate("scales_lr"), "exp", perturbation=0.05, properties=("scale_0", "scale_1", "scale_2")),
+        Quantity("logit_opacities", "splat", 1, Rate("opacities_lr"), "sigmoid", perturbation=0.1, properties=("opacity",)),
+        Quantity("sh0", "splat", 3, Rate("sh0_lr"), gradient="sh", perturbation=0.1, properties=("f_dc_0", "f_dc_1", "f_dc_2")),
         Quantity(
             "shN",
             "splat",
@@ -123,7 +119,7 @@ QUANTITIES: dict[str, Quantity] = {
             planes=lambda degree: (degree + 1) ** 2 - 1,
             gradient="sh",
             joins=_degree_of,
-            perturbation="shN_perturbation",
+            perturbation=0.05,
             properties=("f_rest_{}",),
         ),
         # Exposure and colour, see shaders/exposure: every number is 0 where the image stays as it is. Of a camera's numbers the fourth is shared by red, green
@@ -203,11 +199,6 @@ def moments(kind: Of = "splat") -> tuple[str, ...]:
 def averages(kind: Of = "splat") -> tuple[str, ...]:
     """Names of the averages over steps, as passes declare them."""
     return tuple(q.average for q in of(kind))
-
-
-def sums(kind: Of = "splat") -> tuple[str, ...]:
-    """Names of the sums of gradients, as passes declare them: of quantities of splats without updates of their own."""
-    return tuple(q.sum for q in of(kind) if kind == "splat" and not q.rate.every)
 
 
 def gradients(kind: Of = "splat", stored: bool = False) -> tuple[str, ...]:

@@ -2,9 +2,8 @@
 // splat) and so never stored: 24 in each of four words, whose low bits are the weakest of the hash.
 #include "random.glsl"
 
-layout(constant_id = 11) const uint HOLD = 1u;  // steps that share their signs
 
-uvec4 sign_bits(uint pair, uint g) { return random_bits(uvec4(frame.seed, frame.step / HOLD, g, DRAW_SIGNS + 256u * pair)); }
+uvec4 sign_bits(uint pair, uint g) { return random_bits(uvec4(frame.seed, frame.step, g, DRAW_SIGNS + 256u * pair)); }
 
 // The sign of number n of a splat, as NUMBER_means and the like count them.
 float sign_of(uvec4 bits, uint n) { return (bits[n / 24u] >> (8u + n % 24u) & 1u) == 0u ? 1.0 : -1.0; }

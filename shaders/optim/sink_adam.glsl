@@ -8,9 +8,7 @@ BUFFER_rates(readonly)
 BUFFER_term_sums(writeonly)
 layout(buffer_reference, scalar, buffer_reference_align = 16) restrict buffer any_value_plane { vec4 at[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) restrict buffer any_moment_plane { FOUR_MOMENTS at[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 16) restrict buffer any_sum_plane { vec4 at[]; };
 
-layout(constant_id = 26) const bool SUMS = false;  // gradients may be summed over steps, by planes that have a sum
 const uint MOST_TERMS = max(PARAMETER_TERMS_END - FIRST_PARAMETER_TERM, 1u);
 
 // Sums over the workgroup of the terms that the plane's quantity has.
@@ -47,10 +45,6 @@ Stored stored_of(Plane plane, uint i) {
 
 void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, float rate, Stored before, vec4 gradient) {
     vec4 d = d_parameter_terms(plane, before.value, items);
-    if (SUMS && frame.summed > 1u && plane.sum != uvec2(0u)) {  // the parameters were the same in all these steps, and so were their own terms
-        d = float(frame.summed) * d + any_sum_plane(plane.sum).at[i];
-        any_sum_plane(plane.sum).at[i] = vec4(0.0);
-    }
     d += gradient;
     Stored after = before;
     adam(after.value, after.first, after.second, d, rate);
@@ -64,19 +58,10 @@ void take_step(Plane plane, uint plane_index, uint i, uvec4 item, uint items, fl
     any_moment_plane(plane.second).at[i] = stored(mix(before.second, after.second, taken), noise.zw);
 }
 
-// A step between two updates.
-void add_up(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
-    if (any(visible(item, items))) any_sum_plane(plane.sum).at[i] += gradients_of(plane, plane_index, i, item, items);
-}
-
 // It begins to read what is its own, which comes from farther away, before it asks for the gradients; and all that is read comes before anything is written.
 void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
     float rate = rates[plane_index];
     if (rate == 0.0) return;  // it rests, moments too
-    if (SUMS && rate < 0.0) {
-        add_up(plane, plane_index, i, item, items);
-        return;
-    }
     Stored before = stored_of(plane, i);
     take_step(plane, plane_index, i, item, items, rate, before, gradients_of(plane, plane_index, i, item, items));
 }
@@ -84,11 +69,6 @@ void sink(Plane plane, uint plane_index, uint i, uvec4 item, uint items) {
 void sink_two(Plane plane, uint plane_index, uint i, uvec4 item, uint k, uvec4 item_k, uint items) {
     float rate = rates[plane_index];
     if (rate == 0.0) return;
-    if (SUMS && rate < 0.0) {
-        add_up(plane, plane_index, i, item, items);
-        add_up(plane, plane_index, k, item_k, items);
-        return;
-    }
     Stored before = stored_of(plane, i), before_k = stored_of(plane, k);
     vec4 gradient = gradients_of(plane, plane_index, i, item, items), gradient_k = gradients_of(plane, plane_index, k, item_k, items);
     take_step(plane, plane_index, i, item, items, rate, before, gradient);
@@ -96,5 +76,5 @@ void sink_two(Plane plane, uint plane_index, uint i, uvec4 item, uint k, uvec4 i
 }
 
 void end_sink(Plane plane, uint plane_index) {
-    if (!SUMS || rates[plane_index] >= 0.0) store_terms(plane, plane_index, terms_here);
+    store_terms(plane, plane_index, terms_here);
 }

@@ -33,12 +33,6 @@ float rate_of(RatePlan plan, uint step, uint sh_degree) {
 void main() {
     uint step = frame.step, sh_degree = min(step / step_settings.sh_degree_interval, step_settings.max_sh_degree), t = gl_LocalInvocationID.x;
     float rate = t < rate_plans.length() ? rate_of(rate_plans[t], step, sh_degree) : 0.0;
-    uint every = step_settings.summed_every, since = step_settings.summed_since, updates = step + 1u;
-    bool sums = every > 1u && step >= since;
-    if (sums) {
-        updates = since + (step - since) / every + 1u;
-        if (t < step_settings.splat_planes && rate_plans[t].every <= 1u) rate *= (step - since) % every == every - 1u ? step_settings.summed_rate : -1.0;
-    }
     if (t < rate_plans.length()) rates[t] = rate;
     list_moved(t < step_settings.splat_planes && rate != 0.0);
     if (t > 0u) return;
@@ -50,9 +44,8 @@ void main() {
     frame.near_plane = step_settings.near_plane;
     frame.seed = step_settings.seed;
     frame.sh_degree = sh_degree;
-    frame.summed = sums ? every : 1u;
     frame.view = scheduled.x;
     frame.camera = view.number;
-    frame.bias1 = one_minus_power(1.0 - step_settings.beta1, updates);
-    frame.bias2 = one_minus_power(1.0 - step_settings.beta2, updates);
+    frame.bias1 = one_minus_power(1.0 - step_settings.beta1, step + 1u);
+    frame.bias2 = one_minus_power(1.0 - step_settings.beta2, step + 1u);
 }

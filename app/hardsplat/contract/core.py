@@ -40,7 +40,6 @@ CORE = Subsystem(
             Field("bias1", "float", "Adam: 1 - beta1^n at update n, counted from 1"),
             Field("bias2", "float", "Adam: 1 - beta2^n at update n"),
             Field("seed", "uint", "seed of the run"),
-            Field("summed", "uint", "Adam: steps whose gradients an update takes"),
         ),
         "Counts": (
             Field("splats", "uint", "splats alive"),

@@ -22,7 +22,6 @@ SPLATS = Subsystem(
             Field("second", "uvec2", "address of the second moments of Adam"),
             Field("gradient", "uvec2", "address of dL/d parameter, as laid out as the parameter; 0 where it is computed when it is needed"),
             Field("average", "uvec2", "address of the parameter's average over steps; 0 where none is kept"),
-            Field("sum", "uvec2", "address of the sum of the gradients of steps since the last update; 0 where none is kept"),
             Field("width", "uint", "numbers of an item, 1 to 4"),
             Field("quantity", "uint", "which quantity it belongs to"),
             Field("source", "uint", "where its gradient comes from, one of the GRADIENT_ constants"),

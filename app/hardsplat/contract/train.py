@@ -16,9 +16,6 @@ TRAIN = Subsystem(
             Field("beta1", "float", "Adam: decay of the first moments"),
             Field("beta2", "float", "Adam: decay of the second moments"),
             Field("splat_planes", "uint", "planes of splats, the first ones of rate_plans"),
-            Field("summed_every", "uint", "steps from one update to the next, with their gradients summed, from step summed_since on"),
-            Field("summed_since", "uint", "see summed_every"),
-            Field("summed_rate", "float", "rates of such updates over those of the step"),
             Field("fetched", "uint", "1 where `photos` has the photograph of the step alone"),
         ),
         "AdamSettings": (
@@ -47,7 +44,7 @@ TRAIN = Subsystem(
         BufferSpec(82, "views", "Camera", ("views",), "training cameras"),
         BufferSpec(83, "schedule", "uvec2", ("steps",), "(view, first element of its photograph) of step s at s % HISTORY"),
         BufferSpec(84, "rate_plans", "RatePlan", ("planes",), "how the learning rate of each plane goes on"),
-        BufferSpec(85, "rates", "float", ("planes",), "learning rate of each plane in this step; 0 where the plane rests, negative where its gradients are summed alone"),
+        BufferSpec(85, "rates", "float", ("planes",), "learning rate of each plane in this step; 0 where the plane rests"),
         BufferSpec(86, "moved_planes", "PlaneList", (1,), "planes of splats whose rate is not 0", single=True),
     ),
     uses=("core",),

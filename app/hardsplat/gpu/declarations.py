@@ -55,7 +55,6 @@ _ANY = {
     "any_value": trained.values,
     "any_moment": trained.moments,
     "any_average": trained.averages,
-    "any_sum": trained.sums,
     "any_gradient": lambda kind: trained.gradients(kind, stored=True),
 }
 

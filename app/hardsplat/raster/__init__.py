@@ -68,11 +68,11 @@ def rasterizer_named(word: str) -> RasterizerName:
     raise UserError(f"rasterizer {word}: there is no such one; choose from {', '.join(BACKENDS)}")
 
 
-def training_needs(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0, statistics: tuple[str, ...] = (), sums: bool = False) -> dict[str, Need]:
-    """What one splat takes in training, by name. estimates, sums: as of hardsplat.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
+def training_needs(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0, statistics: tuple[str, ...] = ()) -> dict[str, Need]:
+    """What one splat takes in training, by name. estimates: as of hardsplat.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
     backend = BACKENDS[rasterizer]
     without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
-    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without, sums), **backend.needs}
+    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without), **backend.needs}
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,9 @@ class Stochastic(Options):
 
     gather: str = "auto"
     gradient_pairs: int = 1
-    gradient_hold: int = 1
     perturbations: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, config) -> Self:
-        sizes = tuple((q.name, float(getattr(config, q.perturbation))) for q in trained.of("splat") if q.perturbation)
-        return cls(config.gather, config.gradient_pairs, config.gradient_hold, sizes)
+        sizes = tuple((q.name, q.perturbation * config.perturbation) for q in trained.of("splat") if q.perturbation)
+        return cls(config.gather, config.gradient_pairs, sizes)

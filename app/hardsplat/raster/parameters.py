@@ -47,7 +47,7 @@ class Parameters:
 
     moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host reads and writes them as float32 all the same.
     items: how many photographs and cameras there are; the scene is always one. follow: buffers of the contract, one element a splat, that grow with the splats.
-    shared: other APIs may have the memory of planes, see `buffers`. sums: gradients of splats are summed over steps. Raises OutOfMemory with nothing allocated.
+    shared: other APIs may have the memory of planes, see `buffers`. Raises OutOfMemory with nothing allocated.
     """
 
     def __init__(
@@ -60,9 +60,8 @@ class Parameters:
         items: Mapping[Of, int] | None = None,
         follow: Iterable[str] = (),
         shared: bool = False,
-        sums: bool = False,
     ):
-        self.device, self.sh_degree, self._shared, self.summed = device, sh_degree, shared, sums
+        self.device, self.sh_degree, self._shared = device, sh_degree, shared
         self._moments = MOMENT_FORMATS[moments] if moments else None
         self._gradients, self._items = gradients, {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
         self._planes: dict[str, _Planes] = {}
@@ -94,8 +93,6 @@ class Parameters:
         yield "value"
         if self._moments:
             yield from ("first", "second")
-            if self.summed and quantity.sum in trained.sums(quantity.of):
-                yield "sum"
         if self._gradients == "all" or (self._gradients == "written" and quantity.gradient == "plane"):
             yield "gradient"
 
@@ -104,7 +101,7 @@ class Parameters:
         return quantity.width * (self._moments.nbytes if self._moments and role in ("first", "second") else 4)
 
     def _allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
-        name = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average, "sum": quantity.sum}.get(role, quantity.moments)
+        name = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}.get(role, quantity.moments)
         return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "", shared=self._shared)
 
     def _tell(self) -> None:
@@ -238,8 +235,8 @@ class Parameters:
         """The planes and roles of `means`, `adam_means` or `d_means`."""
         for planes in self._planes.values():
             q = planes.quantity
-            if name in (q.name, q.d, q.moments, q.average, q.sum):
-                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second"), q.average: ("average",), q.sum: ("sum",)}[name]
+            if name in (q.name, q.d, q.moments, q.average):
+                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second"), q.average: ("average",)}[name]
         raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
 
     def buffers(self, name: str) -> list[Buffer]:
@@ -304,8 +301,8 @@ class Parameters:
             self.write(quantity.moments, np.zeros((2, quantity.planes(self.sh_degree), n, quantity.width), np.float32))
 
     def forget(self, moments: bool = True) -> None:
-        """No statistics, no sums, and with `moments` no momentum."""
-        roles = ("first", "second", "sum") if moments else ("sum",)
+        """No statistics, and with `moments` no momentum."""
+        roles = ("first", "second") if moments else ()
         kept = [buffer for planes in self._planes.values() for role in roles for buffer in planes.buffers.get(role, ())]
         clear_all([*kept, *self._follow.values()])
 

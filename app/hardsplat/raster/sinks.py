@@ -39,7 +39,7 @@ class Sink:
     cameras: bool = False
     depths: bool = False
     rows: bool = False
-    own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments", "gradients" or "sums"
+    own: tuple[str, ...] = field(default=())  # what it finds and leaves of each kind of items: "values", "moments" or "gradients"
 
 
 # Backward draws that find no gradients but what densification goes by, each with its constants and what is bound in the place of other resources: of means, the sum of
@@ -50,7 +50,7 @@ STORE = Sink(True, {"sink": "optim/sink_store.glsl"}, own=("gradients",))
 STORE_ROWS = replace(STORE, rows=True)
 
 
-def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, cameras: bool = False, depths: bool = False, sums: bool = False) -> Sink:
+def adam(moments: str = "float32", visible_only: bool = False, grows: bool = True, scores: bool = False, cameras: bool = False, depths: bool = False) -> Sink:
     """The sink that takes a step of Adam. moments: a variant of MOMENT_FORMATS."""
     slots = {"sink": "optim/sink_adam.glsl", "moments": MOMENT_FORMATS[moments].slot}
     return Sink(
@@ -63,7 +63,7 @@ def adam(moments: str = "float32", visible_only: bool = False, grows: bool = Tru
         scores=scores,
         cameras=cameras,
         depths=depths,
-        own=("values", "moments", *(("sums",) if sums else ())),
+        own=("values", "moments"),
     )
 
 
@@ -78,7 +78,7 @@ def moments_of(device: Device, wanted: str) -> str:
 
 
 def _owned(sink: Sink, kind: Of) -> tuple[str, ...]:
-    names = {"values": trained.values(kind), "moments": trained.moments(kind), "gradients": trained.gradients(kind, stored=True), "sums": trained.sums(kind)}
+    names = {"values": trained.values(kind), "moments": trained.moments(kind), "gradients": trained.gradients(kind, stored=True)}
     return tuple(name for what in sink.own for name in names[what] if not (sink.rows and name == trained.QUANTITIES["shN"].d))
 
 
@@ -95,7 +95,7 @@ def splats_pass(sink: Sink, gradient: str, reads: tuple[str, ...], spec: Mapping
         reads=tuple(dict.fromkeys(("frame", "counts", "seen", *listed, *reads, *sink.reads, *owned))),
         writes=(*owned, *sink.writes),
         apart=sink.writes,
-        spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **({} if sink.stores else {"SUMS": "sums" in sink.own}), **spec},
+        spec={"LOCAL_SIZE": LANES, "VISIBLE_ONLY": sink.visible_only, **spec},
         slots={**_slots(sink, "splat"), "gradient": gradient, "items": "optim/items_splats.glsl", "list": f"optim/list_{'all' if sink.stores else 'moved'}.glsl"},
     )
 

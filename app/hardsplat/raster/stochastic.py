@@ -57,7 +57,7 @@ class Perturbed(Perspective):
 
     def _perturb_passes(self) -> list[ComputePass]:
         """One for each pair."""
-        spec = {"SH_PLANES": self.sh_planes, "ANTIALIASED": self.antialiased, "HOLD": self.estimator.gradient_hold}
+        spec = {"SH_PLANES": self.sh_planes, "ANTIALIASED": self.antialiased}
         projected = tuple(f"{name}{which}" for name in ("splats2d", "colors2d") for which in ("", "_minus", "_cover"))
         return [
             ComputePass(
@@ -73,7 +73,7 @@ class Perturbed(Perspective):
 
     def _estimate_pass(self, sink: Sink) -> ComputePass:
         """splat_differences -> gradients of all parameters -> the sink."""
-        spec = {"PAIRS": self.estimator.gradient_pairs, "HOLD": self.estimator.gradient_hold}
+        spec = {"PAIRS": self.estimator.gradient_pairs}
         return splats_pass(sink, "optim/gradient_stochastic.glsl", ("mean_steps", "splat_differences"), spec)
 
     def gather_passes(self) -> list[ComputePass]:

@@ -21,7 +21,7 @@ def roomy(n: int) -> int:
 def fitting(device: Device, config: TrainConfig, photos: Photos) -> int:
     """Most splats that this device holds in training, or --cap-max if that is fewer."""
     estimates = config.gradient_pairs if config.gradient == "stochastic" else 0
-    each = training_needs(config.rasterizer, config.sh_degree, config.moments, estimates, STRATEGIES[config.strategy].follows, config.adam_every > 1)
+    each = training_needs(config.rasterizer, config.sh_degree, config.moments, estimates, STRATEGIES[config.strategy].follows)
     limit = most_splats(each, device.memory_bytes, device.max_buffer, device.max_allocation, photos.device_bytes)
     return min(limit, config.cap_max) if config.cap_max else limit
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.camera import Camera
 from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.memory import Buffer
@@ -27,7 +26,8 @@ class Depths:
     def __init__(self, device: Device, known: Sequence[np.ndarray], weight: float, steps: int, extent: float, photos: Photos):
         if photos.streamed:
             raise UserError("--depth-lambda needs the photographs on the device, where they do not fit: raise --data-factor")
-        self._known, self._photos = [np.minimum(k * np.float32(extent), _LARGEST).astype(np.float16) for k in known], photos
+        self._photos = photos
+        known = [np.minimum(k * np.float32(extent), _LARGEST).astype(np.float16) for k in known]
         pixels = photos.pixels
         self.buffers = {
             "depth_settings": Buffer(device, contract.itemsize("depth_settings"), "depth_settings"),
@@ -37,11 +37,7 @@ class Depths:
         settings = np.zeros((), contract.dtype("DepthSettings"))
         settings["weight"], settings["last"], settings["until"], settings["extent"] = weight, weight * LAST, steps, extent
         self.buffers["depth_settings"].upload(settings)
-        self._upload(self._known)
-
-    def show(self, views: Sequence[Camera]) -> None:
-        """Those of views at another size: each known pixel goes to the one it falls into."""
-        self._upload([_scattered(known, view.height, view.width) for known, view in zip(self._known, views, strict=True)])
+        self._upload(known)
 
     def _upload(self, maps: Sequence[np.ndarray]) -> None:
         flat = np.zeros(self.buffers["disparities"].nbytes // 2, np.float16)
@@ -51,15 +47,6 @@ class Depths:
         self.buffers["disparities"].upload(flat)
         counts = np.array([np.count_nonzero(known) for known in maps])
         self.buffers["depth_shares"].upload((1 / np.maximum(counts, 1)).astype(np.float32))
-
-
-def _scattered(known: np.ndarray, height: int, width: int) -> np.ndarray:
-    if known.shape == (height, width):
-        return known
-    y, x = np.nonzero(known)
-    out = np.zeros((height, width), known.dtype)
-    np.maximum.at(out, (y * height // known.shape[0], x * width // known.shape[1]), known[y, x])
-    return out
 
 
 def record_depth_loss(recorder: Recorder, run: Mapping[str, Pipeline], width: int, height: int) -> None:

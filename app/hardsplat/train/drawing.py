@@ -31,7 +31,7 @@ from hardsplat.variants.gradients import finds_statistics
 def sink_of(c: TrainConfig, depths: bool) -> Sink:
     """Where the gradients of a training go. depths: its loss has a term of depth."""
     strategy, has_statistics = STRATEGIES[c.strategy], finds_statistics(c.gradient)
-    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths, c.adam_every > 1)
+    return adam(c.moments, c.visible_adam, strategy.statistics and has_statistics, strategy.scores and has_statistics, c.pose_opt or c.intrinsics_opt, depths)
 
 
 def options_of(config: TrainConfig, lens: str) -> Options:

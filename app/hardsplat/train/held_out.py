@@ -30,7 +30,7 @@ def refine_held_out(device: Device, config: TrainConfig, gaussians: Gaussians, s
     config = replace(
         config, pose_opt=True, intrinsics_opt=False, depth_lambda=0.0,
         strategy="none", max_steps=STEPS_A_VIEW * len(views), pose_lr=RATE, pose_lr_final=LAST_RATE, pose_warm_up=1, ppisp_warm_up=1,
-        ppisp_lr=0.01, ppisp_lr_final=0.001, sh_degree=gaussians.sh_degree, sh_degree_interval=1, resolution_schedule=0, resume=False, ckpt=None,
+        ppisp_lr=0.01, ppisp_lr_final=0.001, sh_degree=gaussians.sh_degree, sh_degree_interval=1, resume=False, ckpt=None,
     )  # fmt: skip
     cameras = [view.camera for view in views]
     canvas = max(c.width for c in cameras), max(c.height for c in cameras)

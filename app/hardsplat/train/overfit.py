@@ -14,7 +14,9 @@ from hardsplat.config import TrainConfig
 from hardsplat.presets import of_length
 
 SET_APART = 6
-RAMP = 1.0  # dB around `overfit_gap` over which the weight grows from nothing to all of it: two runs that differ by their roundings must not go different ways
+GAP = 3.0  # dB: by so much the others' median must be above that of the validation views
+OPACITY_REG = 0.01  # weight of the mean opacity in the loss of an overfitted run
+RAMP = 1.0  # dB around GAP over which the weight grows from nothing to all of it: two runs that differ by their roundings must not go different ways
 FEWEST = 4 * SET_APART  # photographs, of which so many can be spared
 
 
@@ -44,7 +46,7 @@ def judged(config: TrainConfig, step: int, apart: list[float], others: list[floa
     """
     apart_db, others_db = float(np.median(apart)), float(np.median(others))
     gap = others_db - apart_db
-    share = min(max((gap - config.overfit_gap) / RAMP + 0.5, 0.0), 1.0)
+    share = min(max((gap - GAP) / RAMP + 0.5, 0.0), 1.0)
     return {"step": step, "psnr_apart": apart_db, "psnr_others": others_db, "regularized": share > 0, "share": share, "psnrs": [apart, others]}
 
 

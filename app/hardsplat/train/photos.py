@@ -64,7 +64,7 @@ class Photos:
             except OutOfMemory:
                 self._whole.destroy()
                 raise
-            self.show(images)
+            self._put(images)
         elif self.streamed:
             self._stride = max(pixels)
             self._ring = min(ring, device.max_buffer // self._bytes(self._stride))
@@ -74,7 +74,7 @@ class Photos:
             self.buffer = Buffer(device, self._bytes(ring * self._stride), "photos", host=True)
         else:
             self.buffer = Buffer(device, total, "photos")
-            self.show(images)
+            self._put(images)
 
     @property
     def buffers(self) -> dict[str, Buffer]:
@@ -101,16 +101,13 @@ class Photos:
     def _upload(self, words: np.ndarray, pixel: int) -> None:
         (self._whole or self.buffer).upload(words, offset=pixel * self.pixel_bytes)
 
-    def show(self, images: list[np.ndarray]) -> None:
-        """Puts others, none larger than the one it replaces, in the place of these; no step may be in flight."""
-        if self.streamed:
-            self.images = images
-            return
+    def _put(self, images: list[np.ndarray]) -> None:
         if self._whole:
             with ThreadPoolExecutor() as copiers:
                 list(copiers.map(self._upload, map(self._words, images), self._starts.tolist()))
         else:
-            upload_all((self.buffer, start * self.pixel_bytes, self._words(image)) for start, image in zip(self._starts.tolist(), images))
+            starts = (start * self.pixel_bytes for start in self._starts.tolist())
+            upload_all((self.buffer, start, self._words(i)) for start, i in zip(starts, images))
 
     def place(self, step: int, view: int) -> int:
         if not self.streamed:

@@ -24,7 +24,6 @@ NOISE = ComputePass(
     writes=("means",),
 )
 THINNINGS = 5  # turns of the budget strategy in which splats are thinned out
-WEIGHTS = ("edges", "errors", "gradient", "alike", "product")
 
 
 def splat_planes() -> tuple[str, ...]:
@@ -100,15 +99,11 @@ def refine_settings(config: TrainConfig, extent: float) -> np.ndarray:
     settings = np.zeros((), contract.dtype("RefineSettings"))
     for name in ("grow_grad2d", "grow_scale3d", "prune_opa", "prune_scale3d", "prune_screen", "reset_every", "reset_opa", "min_opacity"):
         settings[name] = getattr(config, name)
-    noise = config.noise_lr * (config.grow_noise if config.strategy == "budget" else 1.0)
-    settings["extent"], settings["noise_lr"] = extent, noise / extent**2
+    settings["extent"], settings["noise_lr"] = extent, config.noise_lr / extent**2
     settings["budget"], settings["first_step"], settings["last_step"] = config.cap_max or 1_000_000, config.refine_start_iter, config.refine_stop_iter
-    settings["grow_absolute"], settings["weight_by"] = config.grow_absolute, WEIGHTS.index(config.grow_weight)
+    settings["grow_absolute"] = config.grow_absolute
     settings["grow_least"] = min(config.grow_least, config.grow_absolute) or config.grow_absolute
     settings["thinned"] = config.prune_to ** (1 / THINNINGS)
-    for name in ("split_offset", "split_long", "split_short", "split_opacity"):
-        settings[name] = getattr(config, name)
-    settings["stats_kept"] = config.stats_kept if config.strategy == "budget" else 0.0
     return settings
 
 

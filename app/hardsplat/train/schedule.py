@@ -92,15 +92,12 @@ def step_settings(
     sh_degree_interval: int = 1,
     near_plane: float = 0.0,
     fetched: bool = False,
-    summed: tuple[int, int, float] = (1, 0, 1.0),
 ) -> np.ndarray:
-    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans. fetched: see Photos.
-    summed: steps from one update of Adam to the next, over which gradients are summed, from which step on, and rates of such updates over those of the step."""
+    """The contract's StepSettings struct. beta1, beta2: Adam's decays. splat_planes: planes of splats, the first ones of rate_plans. fetched: see Photos."""
     data = np.zeros((), contract.dtype("StepSettings"))
     data["seed"], data["background_mode"], data["near_plane"] = seed, BACKGROUND_MODES.index(background), near_plane
     data["max_sh_degree"], data["sh_degree_interval"], data["splat_planes"] = sh_degree, sh_degree_interval, splat_planes
     data["beta1"], data["beta2"], data["fetched"] = beta1, beta2, fetched
-    data["summed_every"], data["summed_since"], data["summed_rate"] = summed
     return data
 
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from hardsplat import contract, trained
-from hardsplat.camera import Camera
 from hardsplat.config import TrainConfig, check_gradient
 from hardsplat.errors import OutOfMemory, UserError
 from hardsplat.footprint import STATISTICS, by_purpose
@@ -143,7 +142,7 @@ class Session(BatchedSession):
         except OutOfMemory as error:
             raise OutOfMemory(f"{n} splats do not fit: {error}", error.grows_with) from None
         self.parameters.forget(moments=checkpoint.fresh)
-        rest = {*others, *STATISTICS, *trained.averages(), *(() if self.parameters.summed else trained.sums())} - {*self.strategy.follows}
+        rest = {*others, *STATISTICS, *trained.averages()} - {*self.strategy.follows}
         if trained.averages()[0] in checkpoint.buffers and averaging.is_open(self.config, self.strategy, checkpoint.step):
             self.parameters.begin_averages(n)
             rest -= {*trained.averages()}
@@ -165,7 +164,6 @@ class Session(BatchedSession):
 
     def _kept(self) -> list[str]:
         names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
-        names += trained.sums() if self.parameters.summed else ()
         return [*names, *(trained.averages() if self.parameters.averaged else ()), *self.strategy.follows]
 
     def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
@@ -190,14 +188,6 @@ class Session(BatchedSession):
     def gaussians(self) -> Gaussians:
         self.drain()
         return self.parameters.download()
-
-    def show(self, views: list[Camera], images: list[np.ndarray]) -> None:
-        """Trains on the same views at another size, none larger than at first, from the next step on."""
-        self.drain()
-        self._shared["views"].upload(packed_cameras(views, self.numbers))
-        self.photos.show(images)
-        if self.capture.depths:
-            self.capture.depths.show(views)
 
     def regularize(self, opacity: float) -> None:
         """Gives the mean opacity this weight in the loss, from the next step on."""
@@ -313,7 +303,7 @@ class Session(BatchedSession):
         self._release()
         c, capacity = self.config, self.room.first(self.config, n)
         gradients: Gradients = "none" if self.estimates else "written"
-        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows, sums=c.adam_every > 1)
+        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
         self._draw()
 
     def _grow(self, wanted: int, n: int) -> None:

@@ -17,7 +17,7 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sort import SORT_PASSES
 from hardsplat.train import photos
-from hardsplat.train.averaging import averaging_pass, record_average, settled_after
+from hardsplat.train.averaging import averaging_pass, record_average
 from hardsplat.train.batch import HISTORY
 from hardsplat.train.capture import Capture
 from hardsplat.train.loss import allocate_loss, loss_passes, record_loss
@@ -25,7 +25,6 @@ from hardsplat.train.photos import fetch_pass, record_fetch
 from hardsplat.train.refine import refine_settings
 from hardsplat.train.resort import record_resort, resort_passes
 from hardsplat.train.schedule import adam_settings, rate_plans, record_begin, record_end, step_settings
-from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.strategies.strategy import Record, Strategy
 from hardsplat.variants.formats import FORMATS
 
@@ -34,9 +33,8 @@ def schedules(config: TrainConfig, extent: float, frozen: bool, fetched: bool = 
     """What steps go by that follows from the length of the run, by contract name. extent: of the scene, world units. frozen: splats stay as they are.
     fetched: see Photos."""
     c, planes = config, trained.plane_count("splat")
-    summed = c.adam_every, settled_after(c, STRATEGIES[c.strategy], c.adam_every_since), c.adam_every_rate
     return {
-        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane, fetched, summed),
+        "step_settings": step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane, fetched),
         "rate_plans": rate_plans(c, extent, frozen),
         "refine_settings": refine_settings(c, extent),
     }

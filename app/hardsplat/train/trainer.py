@@ -40,7 +40,6 @@ from hardsplat.train.measure import Measured
 from hardsplat.train.measuring import Measurements
 from hardsplat.train.photographs import Photographs
 from hardsplat.train.photos import Photos
-from hardsplat.train.resolution import Resolutions
 from hardsplat.train.results import Results
 from hardsplat.train.resume import checkpoint_to_resume
 from hardsplat.train.session import Session
@@ -155,7 +154,6 @@ class Run:
         self.session = Session(self.device, config, views, photos, self._on_batch, timed_rows=len(self._auto.names) < 2)
         self._open = True
         self._describe()
-        self._resolutions = Resolutions(list(views.cameras), images, config.resolution_schedule)
 
     def _describe(self) -> None:
         """What others are given of this run."""
@@ -232,7 +230,6 @@ class Run:
             self._watch()
             if self._ending:
                 break
-            self._resize(s.step)
             stop = self._next_stop(s.step)
             self._choose(stop)
             if s.step < stop:
@@ -303,23 +300,16 @@ class Run:
         """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
         c = self.config
         stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
-        stops.append(self._resolutions.next_change(step, c.max_steps))
         stops += [c.overfit_check] if self.session.apart and step < c.overfit_check else []
         stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
         stops.append(averaging.next_sample(c, self.session.strategy, step))
         return min(*stops, self.session.strategy.next_due(c, step))
 
-    def _resize(self, step: int) -> None:
-        """Photographs and cameras of the size that --resolution-schedule has at this step."""
-        changed = self._resolutions.at(step)
-        if changed:
-            self.session.show(*changed)
-
     def _choose(self, stop: int) -> None:
         """Asks, where it is time to, which rasterizer is the fastest: the steps that tell it are steps of the run."""
         if len(self._auto.names) < 2:
             return
-        work = (self.log.splats[-1] if self.log.splats else self.keeping.state.splats) * (self.session.width * self.session.height / self._resolutions.divisor**2)
+        work = (self.log.splats[-1] if self.log.splats else self.keeping.state.splats) * self.session.width * self.session.height
         if self._auto.due(work) and (chosen := self._auto.choose(self.session, stop - self.session.step, work, lambda: self.state.aside("auto"))):
             trial = self._auto.trials[-1]
             timed = ", ".join(f"{name} {ms:.3g} ms" for name, ms in sorted(trial["ms"].items(), key=lambda item: item[1]))
@@ -372,7 +362,7 @@ class Run:
     def _regularize(self, judgement: dict) -> None:
         """Gives opacities their weight in the loss, where the run was found to overfit."""
         if judgement.get("regularized"):
-            weight = self.config.overfit_opacity_reg * judgement.get("share", 1.0)
+            weight = overfit.OPACITY_REG * judgement.get("share", 1.0)
             self.session.regularize(weight)
 
     def _on_batch(self, result: BatchResult) -> None:

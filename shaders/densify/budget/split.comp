@@ -16,6 +16,9 @@ BUFFER_counts(readonly)
 #include "densify/planes.glsl"
 #include "densify/budget/statistics.glsl"
 
+// Of a child: distance from its parent's mean in its longest standard deviations; scales along that axis and the others, and opacity, over its parent's.
+const float OFFSET = 1.35, LONG = 0.55, SHORT = 0.893, OPACITY = 0.6;
+
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats || !flagged(g)) return;
@@ -26,12 +29,12 @@ void main() {
     vec3 log_scale = log_scales(g), longest = vec3(1.0, 0.0, 0.0);
     if (log_scale.y > log_scale.x) longest = vec3(0.0, 1.0, 0.0);
     if (log_scale.z > max(log_scale.x, log_scale.y)) longest = vec3(0.0, 0.0, 1.0);
-    vec3 mean = means(g), away = rotation(normalize(quats(g))) * (longest * exp(log_scale)) * refine_settings.split_offset;
-    float opacity = refine_settings.split_opacity / (1.0 + exp(-logit_opacities(g)));
+    vec3 mean = means(g), away = rotation(normalize(quats(g))) * (longest * exp(log_scale)) * OFFSET;
+    float opacity = OPACITY / (1.0 + exp(-logit_opacities(g)));
     for (uint child = 0u; child < 2u; ++child) {
         uint place = child == 0u ? g : added;
         means(place) = child == 0u ? mean + away : mean - away;
-        log_scales(place) = log_scale + log(mix(vec3(refine_settings.split_short), vec3(refine_settings.split_long), longest));
+        log_scales(place) = log_scale + log(mix(vec3(SHORT), vec3(LONG), longest));
         logit_opacities(place) = log(opacity / (1.0 - opacity));
         zero_moments(place);
         forget_statistics(place);

@@ -2,11 +2,11 @@
 #include "contract/refine.glsl"
 BUFFER_score_stats(restrict)
 
+const float KEPT = 0.5;  // share of the scores that a refinement leaves
+
 void forget_statistics(uint g) { score_stats[g] = ScoreStat(0.0, 0.0, 0.0, 0.0, 0.0); }
 
 void move_statistics(uint from, uint to) {
-    float share = refine_settings.stats_kept;
     ScoreStat s = score_stats[from];
-    if (share == 0.0) forget_statistics(to);  // whatever they are
-    else score_stats[to] = ScoreStat(share * s.grad, share * s.views, share * s.edges, share * s.errors, share * s.blended);
+    score_stats[to] = ScoreStat(KEPT * s.grad, KEPT * s.views, KEPT * s.edges, KEPT * s.errors, KEPT * s.blended);
 }

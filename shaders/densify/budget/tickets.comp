@@ -13,21 +13,14 @@ BUFFER_score_stats(readonly)
 BUFFER_tickets(writeonly)
 BUFFER_ticket_counts(restrict)
 
-const uint EDGES = 0u, ERRORS = 1u, GRADIENT = 2u, ALIKE = 3u, PRODUCT = 4u;
 const float CLASSES_AN_OCTAVE = 32.0, OCTAVES_BEHIND = 32.0;
-
-float weight_of(ScoreStat s) {
-    uint by = refine_settings.weight_by;
-    float sum = by == EDGES ? s.edges : by == ERRORS ? s.errors : by == GRADIENT ? s.grad : by == PRODUCT ? sqrt(s.edges * s.errors) : s.views;
-    return sum / s.views;
-}
 
 void main() {
     uint g = group_index() * GROUP + gl_LocalInvocationID.x;
     if (g >= counts.splats) return;
     ScoreStat stat = score_stats[g];
     bool strong = stat.grad >= refine_settings.grow_absolute * stat.views, grows = stat.views > 0.0 && (strong || stat.grad >= refine_settings.grow_least * stat.views);
-    float weight = grows ? weight_of(stat) : 0.0;
+    float weight = grows ? stat.edges / stat.views : 0.0;
     uint ticket = NO_TICKET;
     if (weight > 0.0) {
         float drawn = -log(1.0 - random_uniform(uvec4(frame.seed, frame.step, g, DRAW_TICKET)).x) / weight;

@@ -39,8 +39,6 @@ def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]
         found[q.moments] = 2, *found[q.name]
         if q.of == "splat":
             found[q.average] = found[q.name]
-        if q.sum in trained.sums():
-            found[q.sum] = found[q.name]
     return found | {name: (1, items["splat"], contract.itemsize(name) // 4) for name in STATISTICS}
 
 
@@ -66,7 +64,7 @@ class Checkpoint:
         """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items: how many photographs and cameras there are."""
         counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": len(gaussians)}
         # zeros take no memory until they are written to
-        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items() if name not in {*STATISTICS, *trained.averages(), *trained.sums()}}
+        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items() if name not in {*STATISTICS, *trained.averages()}}
         for q in trained.QUANTITIES.values():
             if q.of != "splat":
                 buffers[q.name] += np.float32(q.first)

@@ -24,7 +24,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, THINNINGS, pruning_passes, record_noise, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
+from hardsplat.train.refine import GROUP, RANKS, SCAN, THINNINGS, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
@@ -62,7 +62,6 @@ class Budget(Refining):
             ComputePass("densify survey", "densify/budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
             *pruning_passes(moments, "score_stats", "densify/budget/statistics.glsl", ages=True),
             reset_pass(moments),
-            NOISE,
         )
 
     def recordings(self) -> Mapping[str, Record]:
@@ -94,10 +93,6 @@ class Budget(Refining):
 
     def opacity_reg(self, config: TrainConfig, step: int) -> float:
         return config.prune_opacity_reg if config.refine_stop_iter <= step < max(thinnings(config), default=0) else 0.0
-
-    def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], config: TrainConfig) -> None:
-        if config.grow_noise:
-            record_noise(recorder, run)
 
     def record_scores(self, recorder: Recorder, run: Mapping[str, Pipeline], raster: Rasterizer) -> None:
         recorder.run(run["weigh pixels"], threads=(raster.width, raster.height))
