@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hardsplat.train.resolution import energies, levels
 from PIL import Image
 
 from hardsplat import contract, trained
@@ -27,7 +28,6 @@ from hardsplat.train.command import evaluate_run
 from hardsplat.train.log import Log, stage_table
 from hardsplat.train.measure import Measured, evaluation_frame, measure_all, summary
 from hardsplat.train.photos import Photos
-from hardsplat.train.resolution import energies, levels
 from hardsplat.train.session import Session
 from hardsplat.train.start import initial_gaussians
 from hardsplat.train.trainer import train
