@@ -136,6 +136,16 @@ def test_slots_must_be_filled_and_used(shaders):
         shader.expand(Source.of("p.comp", {"order": "empty.glsl", "reduce": "empty.glsl"}))
 
 
+def test_a_slot_with_a_default_may_stay_empty(shaders):
+    """A module without the file is the same as one that never heard of it."""
+    shaders("copy.comp", COPY.replace("void main", "#include <more>\n#ifndef FILLED_more\n#endif\nvoid main"))
+    shaders("plain.comp", COPY)
+    shaders("more.glsl", "#error it is in")
+    assert shader.compile_source(Source.of("copy.comp", {"more": ""})) == shader.compile_source(Source.of("plain.comp"))
+    with pytest.raises(ShaderError, match="it is in"):
+        shader.compile_source(Source.of("copy.comp", {"more": "more.glsl"}))
+
+
 def test_a_file_enters_once(shaders):
     files = ("common.glsl", "contract/core.glsl", "common.glsl")
     shaders("p.comp", "".join(f'#include "{file}"\n' for file in files))

@@ -31,6 +31,9 @@ struct Drawn {
 
 // color_of(color): what is drawn of a splat's colour
 #include <color>
+#ifndef FILLED_color
+vec3 color_of(vec3 color) { return min(color, vec3(LARGEST)); }
+#endif
 
 vec4 clip(vec2 px, Drawn d) {
     vec2 at = (within(px, d) + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);

@@ -11,6 +11,10 @@ BUFFER_counts(restrict)
 BUFFER_fragment_lists(restrict)
 BUFFER_fragments(writeonly)
 #include <claim>
+#ifndef FILLED_claim
+// A place for a fragment.
+uint claim(bool wanted) { return wanted ? atomicAdd(counts.pairs_wanted, 1u) : 0u; }
+#endif
 #include "fragments/block.glsl"
 
 // The largest value in the rectangle of a block's pixel centres, or a little more. d: from the first of them to the mean; size: of the rectangle, px.

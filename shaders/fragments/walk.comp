@@ -10,6 +10,9 @@
 #include <atomics>
 #include <reduce>
 #include <turn>
+#ifndef FILLED_turn
+uint next_rank(uint own) { return own; }  // each lane goes through its own list
+#endif
 layout(local_size_x = 8, local_size_y = 8) in;
 layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold
 layout(constant_id = 8) const uint SEGMENTS = 1u;

@@ -7,7 +7,7 @@ BUFFER_ssim_grads(readonly)
 #include "ssim.glsl"
 #include "loss/pixel.glsl"
 #include "contract/d_pixel_terms.glsl"
-#include <seen>
+#include "loss/seen.glsl"
 
 shared vec2 pairs[max(3 * SSIM_LOADS, int(SEEN_PAIRS))];  // of each derivative two pixels side by side
 #include <result>

@@ -10,7 +10,7 @@ BUFFER_loss_sums(writeonly)
 #include "loss/pixel.glsl"
 #include "loss/sum.glsl"
 #include "loss/store_sums.glsl"
-#include <seen>
+#include "loss/seen.glsl"
 
 const int ROUNDS = (SSIM_LOADS + int(GROUP) - 1) / int(GROUP), PITCH = SSIM_TILE.x + 1;  // odd: no bank conflict
 shared vec4 pairs[SSIM_LOADS];  // (x, y) of two pixels side by side

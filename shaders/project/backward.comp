@@ -28,7 +28,15 @@ BUFFER_directions(writeonly)
 // d_means(g), d_quats(g), d_log_scales(g), kept_direction(g)
 #include <directions>
 #include <stats>
+#ifndef FILLED_stats
+#define Stats bool
+bool stats_of(uint g) { return false; }
+void add_stats(uint g, bool stat, vec2 d_mean2d, float radius) {}
+#endif
 #include <depth>
+#ifndef FILLED_depth
+vec3 d_mean_of_depth(uint g) { return vec3(0.0); }
+#endif
 
 shared uint visible[GROUP], found;
 #include <listing>

@@ -24,6 +24,10 @@ BUFFER_keys(writeonly)
 // sh_of(k, g)
 #include <colors>
 #include <kept>
+#ifndef FILLED_kept
+void keep_nothing(uint g) {}
+void keep(uint g, vec3 color, mat3 d_direction) {}
+#endif
 
 vec3 color;
 mat3 d_direction = mat3(0.0);  // of red, green and blue: here, where the coefficients are read, and not again in the backward pass

@@ -9,6 +9,11 @@ vec2 centre;  // of the lane's first pixel
 vec4 state[PER_LANE];  // sum T_i alpha_i c_i, and T
 #include <share>
 #include <checkpoint>
+#ifndef FILLED_checkpoint
+void before_chunk(uint i) {}
+void begin_buckets() {}
+void end_buckets() {}
+#endif
 
 bool finished() {
     bool all_finished = true;

@@ -14,7 +14,13 @@ BUFFER_frame(restrict)
 BUFFER_rates(writeonly)
 #include <moved>
 #include <pose>
+#ifndef FILLED_pose
+Camera posed(Camera view, uint photograph) { return view; }  // cameras stand where the scene says
+#endif
 #include <intrinsics>
+#ifndef FILLED_intrinsics
+Camera focused(Camera view) { return view; }  // lenses are what the scene says
+#endif
 
 const uint WHITE = 1u, RANDOM = 2u;
 

@@ -92,7 +92,7 @@ def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width:
     across, down = _grid(width, height, pixels)
     spec = {"TILES_X": across, "TILES_Y": down, "LOCAL_SIZE": _threads(row, lanes, pixels), "LANES": lanes, "TILE_PIXELS": pixels}
     slots = {"walk": row.walk, "share": "fit/share.glsl"}
-    drawing = {**slots, "alpha": PICTURES["image"].alpha, "checkpoint": "tiled/checkpoint_none.glsl"}
+    drawing = {**slots, "alpha": PICTURES["image"].alpha}
     summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
     summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
     reads = ("counts", "tile_splats", "tile_reaches")

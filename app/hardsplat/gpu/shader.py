@@ -1,7 +1,9 @@
 """GLSL to SPIR-V: resolves includes and slots, calls glslang's executable, keeps the result under a hash of the expanded source.
 
-`#include "file.glsl"` looks in shaders/include, then shaders/, then among the headers that `hardsplat.contract` writes; each file enters once. `#include <slot>` enters the
-file that the caller names for that slot: a variant is another file in the slot, never a maze of `#if`.
+`#include "file.glsl"` looks in shaders/include, then shaders/, then among the headers that
+`hardsplat.contract` writes; each file enters once. `#include <slot>` enters the file that the caller
+names for that slot: a variant is another file in the slot, never a maze of `#if`. A filled slot
+defines FILLED_slot; a file that asks for FILLED_slot has a default, so that the slot may stay empty.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class ShaderError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """What a SPIR-V module is made from. `slots` and `macros` are sorted tuples of pairs so that a Source can be a key."""
+    """What a SPIR-V module is made from. `slots` and `macros` are sorted tuples of pairs so that a
+    Source can be a key; a slot without a file is left out."""
 
     path: str
     slots: tuple[tuple[str, str], ...] = ()
@@ -40,7 +43,8 @@ class Source:
 
     @classmethod
     def of(cls, path: str, slots: Mapping[str, str] | None = None, macros: Mapping[str, str] | None = None) -> Source:
-        return cls(path, tuple(sorted((slots or {}).items())), tuple(sorted((macros or {}).items())))
+        filled = sorted((name, file) for name, file in (slots or {}).items() if file)
+        return cls(path, tuple(filled), tuple(sorted((macros or {}).items())))
 
     @property
     def stage(self) -> str:
@@ -73,7 +77,8 @@ def expand(source: Source) -> str:
             return
         seen.add(label)
         yield f'#line 1 "{label}"'
-        for number, line in enumerate(text_of(label).splitlines(), 1):
+        text = text_of(label)
+        for number, line in enumerate(text.splitlines(), 1):
             match = _INCLUDE.match(line)
             if not match:
                 yield line
@@ -81,6 +86,9 @@ def expand(source: Source) -> str:
             name, slot = match.groups()
             if slot is not None:
                 if slot not in slots:
+                    if f"FILLED_{slot}" in text:
+                        yield ""
+                        continue
                     raise ShaderError(f"{label}:{number}: slot <{slot}> was not filled; filled: {sorted(slots) or 'none'}")
                 unused.discard(slot)
                 name = slots[slot]
@@ -88,6 +96,7 @@ def expand(source: Source) -> str:
             yield f'#line {number + 1} "{label}"'
 
     head = ["#version 460", "#extension GL_GOOGLE_cpp_style_line_directive : require"]
+    head += [f"#define FILLED_{slot}" for slot in sorted(slots)]
     head += [f"#define {name} {value}" for name, value in source.macros]
     body = list(lines(find(source.path, "pass")))
     if unused:

@@ -32,7 +32,7 @@ def macros(rows: Rows, format: Format) -> dict[str, str]:
     return {} if rows.ordering.attachment else {"STATE_FORMAT": format.qualifier}
 
 
-def outline(shape: Shape, cells: Cells = CELLS["none"], color: str = "draw/color_plain.glsl") -> dict:
+def outline(shape: Shape, cells: Cells = CELLS["none"], color: str = "") -> dict:
     """What a draw of splats takes from their shape. cells: in which it takes them. color: file that fills <color>."""
     draw = shape.draw
     return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot, "drawn": cells.slot, "color": color}, rectangle=shape.rectangle)

@@ -71,7 +71,7 @@ class FragmentLists:
             reads=("counts", "splats2d", "colors2d", "order", "fragment_lists"),
             writes=("counts", "fragment_lists", "fragments"),
             spec={**canvas_of(rows, across * block.width, down * block.height, self.segments), **self.spec, "WIDTH": self.width, "HEIGHT": self.height, "RANKED": True},
-            slots={"claim": f"fragments/claim_{_lanes(rows)}.glsl"},
+            slots={"claim": "fragments/claim_together.glsl" if _together(rows) else ""},
         )
         lists = ("fragment_lists", "fragments")
         sort = ComputePass("list sort", "fragments/sort.comp", lists, lists, {**self.spec, "SEGMENTS": self.segments})
@@ -131,7 +131,12 @@ class Listed(Segmented):
             reads=("order", "splats2d", "colors2d", "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
             writes=("d_splats2d",),
             spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest},
-            slots={**slots, **({"quads": QUADS["plain"].slot} if rows.reduction.quads else {}), "state": rows.state_format.packing, "turn": f"fragments/turn_{_lanes(rows)}.glsl"},
+            slots={
+                **slots,
+                "quads": QUADS["plain"].slot if rows.reduction.quads else "",
+                "state": rows.state_format.packing,
+                "turn": "fragments/turn_together.glsl" if _together(rows) else "",
+            },
         )
         return [*([] if self.lists.blends else self.lists.passes()), begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(walk, self.scores)]
 
@@ -147,6 +152,6 @@ class Listed(Segmented):
         recorder.run(run[f"draw backward{score}"], threads=(across, down * self.segments))
 
 
-def _lanes(rows: Rows) -> str:
+def _together(rows: Rows) -> bool:
     """Whether lanes of a subgroup work together, which they do where sums are taken over them."""
-    return "together" if rows.reduction.needs else "alone"
+    return bool(rows.reduction.needs)

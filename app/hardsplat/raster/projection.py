@@ -128,7 +128,7 @@ class Perspective(Plain):
         gradients, stats = trained.gradients("splat"), ("grow_stats",) if sink.grows else ()
         own = tuple(trained.QUANTITIES[name].d for name in GEOMETRY)
         cameras, listing = (("camera_sums",), "in_order") if sink.cameras else ((), "any")
-        depths, depth = (("d_depths",), "gradient") if sink.depths else ((), "none")
+        depths = ("d_depths",) if sink.depths else ()
         return [
             ComputePass(
                 name="project backward",
@@ -137,9 +137,9 @@ class Perspective(Plain):
                 writes=("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
                 spec={"ANTIALIASED": self.antialiased, "LOCAL_SIZE": BACKWARD_LANES},
                 slots={
-                    "stats": f"project/stats_{'grow' if sink.grows else 'none'}.glsl",
+                    "stats": "project/stats_grow.glsl" if sink.grows else "",
                     "listing": f"project/listing_{listing}.glsl",
-                    "depth": f"depth/{depth}.glsl",
+                    "depth": "depth/gradient.glsl" if sink.depths else "",
                     "lens": LENSES[self.lens].slot,
                     "given": _given(self._rows),
                     "directions": f"project/directions_{'apart' if self._rows else 'planes'}.glsl",
@@ -195,7 +195,8 @@ def _given(rows: bool) -> str:
 
 def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True, lens: str = "pinhole", rows: bool = False) -> ComputePass:
     """kept: a backward pass of the image may follow. lens: a variant of LENSES. rows: see Sink."""
-    slots = {"kept": f"project/kept_{('apart' if rows else 'planes') if kept else 'none'}.glsl", "lens": LENSES[lens].slot, "given": _given(rows)}
+    where = f"project/kept_{'apart' if rows else 'planes'}.glsl" if kept else ""
+    slots = {"kept": where, "lens": LENSES[lens].slot, "given": _given(rows)}
     slots["colors"] = f"project/colors_{'rows' if rows else 'planes'}.glsl"
     return ComputePass(
         name="project",

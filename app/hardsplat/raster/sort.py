@@ -37,14 +37,14 @@ def digit_passes(
     bits: int = _BITS,
     counted: bool = False,
     counts_next: bool = False,
-    arrived: str = "sort/arrived_nothing.glsl",
+    arrived: str = "",
     noted: tuple[str, ...] = (),
     **spec,
 ) -> list[ComputePass]:
     """The passes of one of `digits` digits of so many bits. bind: resources for the buffers of the sort. Even digits go from keys to keys_alt, odd ones back; the last one
     leaves the order in `order`.
     counted: somebody counted this digit. counts_next: its last pass counts the next one. command, lanes: as of sort_passes.
-    arrived: what notes in the buffers `noted` where keys went."""
+    arrived: what notes in the buffers `noted` where keys went, if anything does."""
     names = {each: (bind or {}).get(each, each) for each in (*_SWAP, "digit_counts")}
     turned = {"keys": digit % 2 == 1, "order": (digits - digit) % 2 == 1}
     named = {each: names[_SWAP[each] if each in _SWAP and turned[each.removesuffix("_alt")] else each] for each in names}

@@ -63,7 +63,7 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     lists = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
     stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
     slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
-    slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else "tiled/checkpoint_none.glsl"
+    slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else ""
     count = count_pass(around.in_order)
     draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
     reads = (*lists, *(stored or ("tile_order",)))

@@ -43,7 +43,7 @@ def seen_by(name: str, cameras: int = 2) -> Seen:
     """name: a variant of EXPOSURES. cameras: how many there are; the only one has no response, which is kept at a mean of 0."""
     row = EXPOSURES[name]
     if not row.slot:
-        return Seen({"seen": "exposure/none.glsl"}, "loss/result_derivative.glsl")
+        return Seen({}, "loss/result_derivative.glsl")
     slots, spec = {"seen": "exposure/seen.glsl", "exposure": row.slot}, {"RESPONDS": cameras > 1} if row.responds else {}
     return Seen(slots, "exposure/result.glsl", spec, tuple(q.name for q in row.quantities), ("exposure_sums",))
 

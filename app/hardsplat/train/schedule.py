@@ -19,7 +19,7 @@ _END = ComputePass(name="end step", shader="train/end_step.comp", reads=("frame"
 _END_FIT = ComputePass(name="end step", shader="train/end_fit_step.comp", reads=("frame",), writes=("frame",))
 
 
-def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), pose: str = "pose/given.glsl", intrinsics: str = "intrinsics/given.glsl") -> ComputePass:
+def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), pose: str = "", intrinsics: str = "") -> ComputePass:
     return ComputePass(
         name="begin step",
         shader="train/begin_step.comp",
@@ -36,7 +36,7 @@ FIT_SCHEDULE_PASSES = (_begin("train/moved_none.glsl"), _END_FIT)  # of fits tha
 def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[ComputePass, ...]:
     """Those that begin and end a step. poses, intrinsics: these are trained."""
     seen = (*(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
-    slots = (f"{name}/{'refined' if on else 'given'}.glsl" for name, on in (("pose", poses), ("intrinsics", intrinsics)))
+    slots = (f"{name}/refined.glsl" if on else "" for name, on in (("pose", poses), ("intrinsics", intrinsics)))
     return (_begin("train/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
 
 

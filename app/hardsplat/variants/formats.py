@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Colors:
     """What the blending unit blends of colours."""
 
-    slot: str = "draw/color_plain.glsl"  # file that fills <color>
+    slot: str = ""  # file that fills <color>
     scale: float = 1.0  # that it divides by
     shifted: bool = False  # whether it takes the background away
 

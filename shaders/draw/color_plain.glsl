@@ -1,2 +1,0 @@
-// <color>: the splat's own.
-vec3 color_of(vec3 color) { return min(color, vec3(LARGEST)); }

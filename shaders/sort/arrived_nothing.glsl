@@ -1,2 +1,0 @@
-// <arrived>: nothing is noted.
-void arrived(uint key, uint place) {}
