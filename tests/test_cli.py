@@ -1,4 +1,5 @@
-"""The command line: flags from the settings, one-line errors, exit codes. Handlers' targets are stand-ins."""
+"""The command line: flags from the settings, one-line errors, exit codes. Handlers' targets are
+stand-ins."""
 
 import os
 import re
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from hardsplat import __version__
-from hardsplat.cli import COMMANDS, _parsed, main
+from hardsplat.cli import COMMANDS, main
 from hardsplat.config import FIELDS
 from hardsplat.errors import UserError
 from hardsplat.gaussians import Gaussians
@@ -29,7 +30,8 @@ def clean_environment(monkeypatch):
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    """Put a module with one function in the place that a handler imports from; the calls it gets."""
+    """Put a module with one function in the place that a handler imports from; the calls it
+    gets."""
 
     def install(module, name, answer=None):
         calls = []
@@ -78,40 +80,41 @@ def error_of(capsys, *argv):
 
 
 def test_flags_become_settings(train, scene):
-    config = train(scene, "--max-steps", "9", "--ssim-lambda=0.5", "--eval-steps", "3,4", "5", "--quiet", "--ckpt", "c.npz", "--format", "unorm8", "--shN-lr", "1e-3")
-    assert (config.max_steps, config.ssim_lambda, config.eval_steps, config.quiet) == (9, 0.5, (3, 4, 5), True)
+    flags = "--max-steps 9 --ssim-lambda=0.5 --eval-steps 3,4 5 --quiet --ckpt c.npz --shN-lr 1e-3"
+    config = train(scene, *flags.split(), "--format", "unorm8")
+    found = (config.max_steps, config.ssim_lambda, config.eval_steps, config.quiet)
+    assert found == (9, 0.5, (3, 4, 5), True)
     assert (config.ckpt, config.format, config.shN_lr) == (Path("c.npz"), "unorm8", 1e-3)
-    assert config.data_dir == Path(scene).absolute() and config.result_dir == Path("results/garden")
-
-
-def test_backgrounds_by_their_names_elsewhere(train, scene):
-    assert train(scene, "--random_background").background == "random" and train(scene, "--white-background").background == "white"
+    assert config.data_dir == Path(scene).absolute()
+    assert config.result_dir == Path("results/garden")
+    assert train(scene, "--random_background").background == "random"
+    assert train(scene, "--white-background").background == "white"
+    assert train(scene, "--config", "quick").max_steps < 30_000  # a preset by its name
 
 
 def test_dashes_and_underscores_are_alike(train, scene):
-    assert train("--max_steps=9", "--data_dir", scene) == train("--max-steps=9", "--data-dir", scene) == train(scene, "--max-steps", "9")
+    wanted = train(scene, "--max-steps", "9")
+    assert train("--max_steps=9", "--data_dir", scene) == wanted
+    assert train("--max-steps=9", "--data-dir", scene) == wanted
     assert train(scene, "--result_dir=a_b", "--device", "my_gpu").result_dir == Path("a_b")
 
 
 @pytest.mark.parametrize("words", [("--up", "-z"), ("--up=-z",)])
-def test_a_negative_axis_is_a_value(words):
-    flags = _parsed(["render", "a.ply", *words, "--fov", "40"])
-    assert (flags["up"], flags["fov"]) == ("-z", 40)
+def test_a_negative_axis_is_a_value(stand_in, words):
+    calls = stand_in("hardsplat.export.page", "export")
+    assert main(["export", "a.ply", "b.html", *words]) == 0
+    assert calls == [(("a.ply", "b.html"), {"up": "-z"})]
 
 
-@pytest.mark.parametrize("argv", [("garden", "--seed", "1"), ("--seed", "1", "garden"), ("--quiet", "garden", "--seed", "1")])
-def test_the_scene_may_stand_anywhere(train, argv):
-    assert train(*argv).seed == 1
+@pytest.mark.parametrize("words", ["garden --seed 1", "--seed 1 garden", "--quiet garden --seed 1"])
+def test_the_scene_may_stand_anywhere(train, words):
+    assert train(*words.split()).seed == 1
 
 
 def test_flags_win_over_the_preset(train, scene):
     Path("p.toml").write_text("max_steps = 5\nseed = 7\nquiet = true\n")
     config = train(scene, "--config", "p.toml", "--max-steps", "9", "--no-quiet")
     assert (config.max_steps, config.seed, config.quiet) == (9, 7, False)
-
-
-def test_presets_go_by_name(train, scene):
-    assert train(scene, "--config", "quick").max_steps < 30_000
 
 
 def test_device_comes_from_flag_then_environment_then_preset(train, scene, monkeypatch):
@@ -123,120 +126,138 @@ def test_device_comes_from_flag_then_environment_then_preset(train, scene, monke
     assert main(["--device", "1", "train", scene]) == 0
 
 
-def test_every_command_takes_the_device_of_the_environment(monkeypatch, capsys, tmp_path):
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "doctor"])
+def test_every_command_takes_the_device_of_the_environment(monkeypatch, capsys, tmp_path, name):
     """Commands that use no GPU, too: none ends in a traceback for it."""
     monkeypatch.setenv("HARDSPLAT_DEVICE", "x")
-    for name in COMMANDS:
-        if name != "doctor":
-            assert main([name, str(tmp_path / "nothing"), *([str(tmp_path / "a.spz")] if name == "convert" else [])]) == 2, name
-            assert capsys.readouterr().err.startswith("hardsplat: error: "), name
+    files = [tmp_path / "nothing", *([tmp_path / "a.spz"] if name == "convert" else [])]
+    assert main([name, *map(str, files)]) == 2
+    assert capsys.readouterr().err.startswith("hardsplat: error: ")
 
 
-@pytest.mark.parametrize("named, words", [([], "HARDSPLAT_DEVICE=x: no device"), (["--device", "y"], "--device y: no device")])
-def test_who_chose_a_device_that_is_not_there_is_named(scene, capsys, monkeypatch, named, words):
+@pytest.mark.parametrize("named", [[], ["--device", "y"]])
+def test_who_chose_a_device_that_is_not_there_is_named(scene, capsys, monkeypatch, named):
     monkeypatch.setenv("HARDSPLAT_DEVICE", "x")
+    words = "--device y" if named else "HARDSPLAT_DEVICE=x"
+    words += ": no device has this in its name"
     save_ply("a.ply", Gaussians.from_points(np.zeros((2, 3)), np.zeros((2, 3), np.uint8)))
-    assert error_of(capsys, "render", "a.ply", *named).startswith(f"{words} has this in its name")
+    assert error_of(capsys, "render", "a.ply", *named).startswith(words)
     assert main(["doctor", *named]) == 2
-    assert f"not ready: {words} has this in its name" in capsys.readouterr().out
+    assert f"not ready: {words}" in capsys.readouterr().out
 
 
-def test_device_may_come_before_the_command(stand_in):
-    calls = stand_in("hardsplat.doctor", "report", ("fine", 0))
-    assert main(["--device", "1", "doctor"]) == main(["doctor", "--device", "1"]) == main(["doctor"]) == 0
+def test_device_may_come_before_the_command(stand_in, capsys):
+    calls = stand_in("hardsplat.doctor", "report", ("no device", 1))
+    for argv in (["--device", "1", "doctor"], ["doctor", "--device", "1"], ["doctor"]):
+        assert main(argv) == 1
+        assert capsys.readouterr().out == "no device\n"
     assert calls == [((), {"device": "1"}), ((), {"device": "1"}), ((), {})]
-
-
-def test_doctor_prints_and_passes_on_the_exit_code(stand_in, capsys):
-    stand_in("hardsplat.doctor", "report", ("no device", 1))
-    assert main(["doctor"]) == 1
-    assert capsys.readouterr().out == "no device\n"
 
 
 def test_eval_passes_only_what_was_given(stand_in):
     calls = stand_in("hardsplat.train.command", "evaluate_run")
     assert main(["eval", "results/garden"]) == 0
     assert main(["eval", "a.ply", "--data_dir", "s", "--result-dir", "r", "--device", "0"]) == 0
-    assert calls == [(("results/garden",), {}), (("a.ply",), {"data_dir": "s", "result_dir": "r", "device": "0"})]
+    assert calls == [
+        (("results/garden",), {}),
+        (("a.ply",), {"data_dir": "s", "result_dir": "r", "device": "0"}),
+    ]
+
+
+BAD = """
+    train | no scene given: hardsplat train SCENE, a FOLDER
+    train garden --data-dir garden | the scene is given twice: as SCENE and as --data-dir
+    train garden --max-step 3 | unknown flag '--max-step'; did you mean '--max-steps'?
+    train garden --max_step=3 | unknown flag '--max-step'; did you mean '--max-steps'?
+    train garden --iterations 3 | unknown flag '--iterations'; did you mean '--max-steps'?
+    train garden --confg=quick | unknown flag '--confg'; did you mean '--config'?
+    train garden --zzzzqqq | unknown flag '--zzzzqqq' (see hardsplat train --help)
+    view a.ply --fullscreen | unknown flag '--fullscreen' (see hardsplat view --help)
+    train garden --dat-dir=x | unknown flag '--dat-dir'; did you mean '--data-dir'?
+    eval a --max-steps 3 | unknown flag '--max-steps' (see hardsplat eval --help)
+    eval a b | unexpected argument 'b' (see hardsplat eval --help)
+    train garden --max-steps -3 | --max-steps: expected a whole number of at least 1, got -3
+    train garden --max_steps many | --max-steps: expected a whole number, got 'many'
+    train garden --means-lr nan | --means-lr: expected a number of at least 1e-15, got nan
+    train --eval-steps 3 a | --eval-steps: expected a list of whole numbers, got ['3', 'a']
+    train garden --reduction fast | --reduction: expected one of auto, REDUCTIONS, got 'fast'
+    train --serve garden | --serve garden: expected PORT or HOST:PORT, such as 8080 or 0.0.0.0:8080
+    export a.ply --up z b.html c.html | unexpected argument 'c.html' (see hardsplat export --help)
+    train garden --seed | argument --seed: expected one argument (see hardsplat train --help)
+    train gardn | scene HERE/gardn does not exist
+    trian garden | unknown command 'trian'; did you mean 'train'?
+    qqq | unknown command 'qqq'; there are COMMANDS
+    eval | the following arguments are required: RESULT (see hardsplat eval --help)
+    view | the following arguments are required: RESULT|SPLATS|SCENE (see hardsplat view --help)
+    | the following arguments are required: COMMAND (see hardsplat --help)
+"""
+
+
+@pytest.mark.parametrize("line", BAD.strip("\n").splitlines())
+def test_bad_command_lines_get_one_line(capsys, scene, tmp_path, line):
+    argv, message = line.strip().split("| ", 1)
+    message = message.replace("REDUCTIONS", ", ".join(REDUCTIONS)).replace("HERE", str(tmp_path))
+    folder = "folder with images/ and sparse/0/, or with transforms.json"
+    message = message.replace("COMMANDS", ", ".join(COMMANDS)).replace("FOLDER", folder)
+    assert error_of(capsys, *argv.split()) == message
 
 
 @pytest.mark.parametrize(
-    "argv, message",
-    [
-        (["train"], "no scene given: hardsplat train SCENE, a folder with images/ and sparse/0/, or with transforms.json"),
-        (["train", "garden", "--data-dir", "garden"], "the scene is given twice: as SCENE and as --data-dir"),
-        (["train", "garden", "--max-step", "3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
-        (["train", "garden", "--max_step=3"], "unknown flag '--max-step'; did you mean '--max-steps'?"),
-        (["train", "garden", "--iterations", "3"], "unknown flag '--iterations'; did you mean '--max-steps'?"),
-        (["train", "garden", "--confg=quick"], "unknown flag '--confg'; did you mean '--config'?"),
-        (["train", "garden", "--zzzzqqq"], "unknown flag '--zzzzqqq' (see hardsplat train --help)"),
-        (["view", "a.ply", "--fullscreen"], "unknown flag '--fullscreen' (see hardsplat view --help)"),
-        (["train", "garden", "--dat-dir=x"], "unknown flag '--dat-dir'; did you mean '--data-dir'?"),
-        (["eval", "a", "--max-steps", "3"], "unknown flag '--max-steps' (see hardsplat eval --help)"),
-        (["eval", "a", "b"], "unexpected argument 'b' (see hardsplat eval --help)"),
-        (["train", "garden", "--max-steps", "-3"], "--max-steps: expected a whole number of at least 1, got -3"),
-        (["train", "garden", "--max_steps", "many"], "--max-steps: expected a whole number, got 'many'"),
-        (["train", "garden", "--means-lr", "nan"], "--means-lr: expected a number of at least 1e-15, got nan"),
-        (["train", "--eval-steps", "3", "garden"], "--eval-steps: expected a list of whole numbers, got ['3', 'garden']"),
-        (["train", "garden", "--reduction", "fast"], f"--reduction: expected one of auto, {', '.join(REDUCTIONS)}, got 'fast'"),
-        (["train", "--serve", "garden"], "--serve garden: expected PORT or HOST:PORT, such as 8080 or 0.0.0.0:8080"),
-        (["export", "a.ply", "--up", "z", "b.html", "c.html"], "unexpected argument 'c.html' (see hardsplat export --help)"),
-        (["train", "garden", "--seed"], "argument --seed: expected one argument (see hardsplat train --help)"),
-        (["trian", "garden"], "unknown command 'trian'; did you mean 'train'?"),
-        (["qqq"], "unknown command 'qqq'; there are train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor"),
-        (["eval"], "the following arguments are required: RESULT (see hardsplat eval --help)"),
-        ([], "the following arguments are required: COMMAND (see hardsplat --help)"),
-    ],
+    "words", ["a.ply b.html --up=z", "a.ply --up z b.html", "--up z a.ply b.html"]
 )
-def test_bad_command_lines_get_one_line(capsys, scene, argv, message):
-    assert error_of(capsys, *argv) == message
-
-
-@pytest.mark.parametrize("words", [["a.ply", "b.html", "--up=z"], ["a.ply", "--up", "z", "b.html"], ["--up", "z", "a.ply", "b.html"]])
 def test_a_page_may_be_named_anywhere(stand_in, words):
     calls = stand_in("hardsplat.export.page", "export")
-    assert main(["export", *words]) == 0
+    assert main(["export", *words.split()]) == 0
     assert calls == [(("a.ply", "b.html"), {"up": "z"})]
-
-
-def test_a_scene_that_is_not_there(capsys, scene):
-    assert error_of(capsys, "train", "gardn") == f"scene {Path('gardn').absolute()} does not exist"
 
 
 def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
     result = tmp_path / "garden"
     (result / "config.toml").write_text("")
-    assert error_of(capsys, "train", scene) == f"{result}: this is a result folder; add --resume to go on with it, or give its scene"
+    words = "this is a result folder; add --resume to go on with it, or give its scene"
+    assert error_of(capsys, "train", scene) == f"{result}: {words}"
     (result / "config.toml").unlink()
     (result / "ckpts").mkdir()
-    assert error_of(capsys, "train", scene, "--resume").startswith(f"{result}: its config.toml is missing, which says how to go on: hardsplat train SCENE --result-dir {result}")
+    words = "its config.toml is missing, which says how to go on: hardsplat train SCENE"
+    error = error_of(capsys, "train", scene, "--resume")
+    assert error.startswith(f"{result}: {words} --result-dir {result}")
     (result / "sparse").mkdir()
     train(scene)  # a scene that holds its own result
 
 
 def test_view_trains_on_without_a_window(stand_in, scene, capsys):
-    trained, windows = stand_in("hardsplat.train.trainer", "train"), stand_in("hardsplat.view.preview", "Preview", "a window")
+    trained = stand_in("hardsplat.train.trainer", "train")
+    windows = stand_in("hardsplat.view.preview", "Preview", "a window")
     assert main(["train", scene]) == 0 and not windows and trained[-1][0][1] == []
-    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == ["a window"] and windows[-1][1] == {"stays": True}
+    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == ["a window"]
+    assert windows[-1][1] == {"stays": True}
     assert "view" not in FIELDS  # how a run is watched is no setting of it
     stand_in("hardsplat.view.preview", "Preview", UserError("no window: there is no display"))
     capsys.readouterr()
     assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == []
-    assert capsys.readouterr().err == "note: no window: there is no display; training goes on without --view\n"
+    note = "note: no window: there is no display; training goes on without --view\n"
+    assert capsys.readouterr().err == note
 
 
-def test_view_takes_what_it_is_given(stand_in, capsys):
+def test_view_takes_what_it_is_given(stand_in):
     calls = stand_in("hardsplat.view.show", "view")
-    assert main(["view", "a.ply", "--data-dir", "garden", "--data-factor", "2", "--format", "float32"]) == 0
-    assert calls == [(("a.ply",), {"data_dir": Path("garden"), "data_factor": 2, "format": "float32"})]
-    assert error_of(capsys, "view") == "the following arguments are required: RESULT|SPLATS|SCENE (see hardsplat view --help)"
+    flags = "--data-dir garden --data-factor 2 --format float32".split()
+    assert main(["view", "a.ply", *flags]) == 0
+    given = {"data_dir": Path("garden"), "data_factor": 2, "format": "float32"}
+    assert calls == [(("a.ply",), given)]
+
+
+def help_of(capsys, *argv) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(list(argv))
+    assert stop.value.code == 0
+    return capsys.readouterr().out
 
 
 def test_help_keeps_the_words(capsys):
-    for command, words in (("eval", "Measure PSNR and SSIM of"), ("doctor", "Show the Vulkan devices")):
-        with pytest.raises(SystemExit):
-            main([command, "--help"])
-        assert words in capsys.readouterr().out
+    assert "Measure PSNR and SSIM of" in help_of(capsys, "eval", "--help")
+    assert "Show the Vulkan devices" in help_of(capsys, "doctor", "--help")
+    assert help_of(capsys, "--version") == f"hardsplat {__version__}\n"
 
 
 def test_debug_shows_the_traceback(monkeypatch):
@@ -253,66 +274,74 @@ def test_interrupt_is_130(stand_in, scene, capsys):
 
 @pytest.mark.parametrize("command", ["train", "sweep"])
 def test_help_shows_the_common_flags_and_says_how_to_see_all(capsys, command):
-    with pytest.raises(SystemExit) as stop:
-        main([command, "--help"])
-    text = capsys.readouterr().out
-    assert stop.value.code == 0 and text.count("\n") < 60
+    text, whole = (help_of(capsys, command, *flags) for flags in (["--help"], ["-h", "all"]))
+    assert text.count("\n") < 60
     assert "--max-steps" in text and "--config" in text and "--adam-eps" not in text
-    with pytest.raises(SystemExit):
-        main([command, "-h", "all"])
-    whole = capsys.readouterr().out
-    flags = [set(re.findall(r"^  (--[\w-]+)", t, re.MULTILINE)) for t in (text, whole)]
-    assert flags[0] < flags[1] and text.rstrip().endswith(f" more flags: hardsplat {command} --help all")
-    assert int(re.search(r"(\d+) more flags", text)[1]) == len(flags[1]) - len(flags[0])
+    few, every = (set(re.findall(r"^  (--[\w-]+)", t, re.MULTILINE)) for t in (text, whole))
+    assert few < every
+    assert text.rstrip().endswith(f" more flags: hardsplat {command} --help all")
+    assert int(re.search(r"(\d+) more flags", text)[1]) == len(every) - len(few)
     assert whole.index("--max-steps") < whole.index("--adam-eps")
 
 
 def test_help_shows_every_flag_with_help_default_and_unit(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["train", "--help", "all"])
-    text = " ".join(capsys.readouterr().out.split())
-    assert stop.value.code == 0
+    text = " ".join(help_of(capsys, "train", "--help", "all").split())
     for name, f in FIELDS.items():
-        assert f"--{name.replace('_', '-')}" in text and f.metadata["help"] in text
-        if isinstance(f.default, int | float) and not isinstance(f.default, bool) and not f.metadata["shown"]:
-            assert f"{f.metadata['help']} (default: {f.default}{' ' * bool(f.metadata['unit'])}{f.metadata['unit']})" in text
-    assert "(default: what fits)" in text and "(default: 7000 30000 steps)" in text and "(default: results/<scene name>)" in text
+        words = f.metadata["help"]
+        assert f"--{name.replace('_', '-')}" in text and words in text
+        number = isinstance(f.default, int | float) and not isinstance(f.default, bool)
+        if number and not f.metadata["shown"]:
+            unit = f.metadata["unit"]
+            assert f"{words} (default: {f.default}{' ' * bool(unit)}{unit})" in text
+    for shown in ("what fits", "7000 30000 steps", "results/<scene name>"):
+        assert f"(default: {shown})" in text
 
 
-def test_version(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["--version"])
-    assert stop.value.code == 0 and capsys.readouterr().out == f"hardsplat {__version__}\n"
+HELP = """
+import sys
+from hardsplat.cli import main
+try: main(['--help'])
+except SystemExit: pass
+heavy = 'vulkan numpy scipy cv2 PIL imageio av tqdm matplotlib'.split()
+sys.exit(bool(set(heavy) & sys.modules.keys()))
+"""
+VERSION = """
+import sys, pathlib
+from hardsplat.cli import main
+folder, sys.argv[1:] = sys.argv[1], ['--version']
+try: main()
+except SystemExit: print(*pathlib.Path(folder).iterdir())
+"""
+
+
+def python(*argv, stdout=subprocess.PIPE, **environment):
+    pipes = dict(stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60)
+    return subprocess.run([sys.executable, *argv], env={**os.environ, **environment}, **pipes)
 
 
 def test_help_loads_neither_vulkan_nor_numpy():
-    code = (
-        "import sys; from hardsplat.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-        "sys.exit(bool({'vulkan', 'numpy', 'scipy', 'cv2', 'PIL', 'imageio', 'av', 'tqdm', 'matplotlib'} & sys.modules.keys()))"
-    )
-    root = Path(__file__).parents[1]
-    assert subprocess.run([sys.executable, "-c", code], cwd=root, stdout=subprocess.DEVNULL).returncode == 0
+    assert python("-c", HELP).returncode == 0
 
 
 def test_names_that_no_terminal_can_show_are_no_traceback(tmp_path):
     (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
-    listing = f"print(*__import__('pathlib').Path({str(tmp_path)!r}).iterdir())"
-    code = f"import sys; from hardsplat.cli import main\nsys.argv[1:] = ['--version']\ntry: main()\nexcept SystemExit: {listing}"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    done = python("-c", VERSION, str(tmp_path), PYTHONIOENCODING="ascii")
     assert done.returncode == 0 and "caf\\udce9" in done.stdout
 
 
 def test_the_module_runs_as_a_program():
-    root = Path(__file__).parents[1]
-    done = subprocess.run([sys.executable, "-m", "hardsplat", "train", "--max-step", "3"], cwd=root, capture_output=True, text=True, env={**os.environ, "HARDSPLAT_DEBUG": "0"})
-    assert (done.returncode, done.stderr) == (2, "hardsplat: error: unknown flag '--max-step'; did you mean '--max-steps'?\n")
+    done = python("-m", "hardsplat", "train", "--max-step", "3", HARDSPLAT_DEBUG="0")
+    error = "hardsplat: error: unknown flag '--max-step'; did you mean '--max-steps'?\n"
+    assert (done.returncode, done.stderr) == (2, error)
 
 
 def test_whoever_reads_the_output_may_stop():
     """As `hardsplat train --help all | head -1` does."""
-    command = f"{shlex.quote(sys.executable)} -m hardsplat train --help all | head -1; exit ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
-    assert done.stderr == "" and done.stdout.count("\n") == 1 and done.returncode in (0, 141)
+    program = f"{shlex.quote(sys.executable)} -m hardsplat train --help all"
+    command = ["bash", "-c", f"{program} | head -1; exit ${{PIPESTATUS[0]}}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stderr, done.stdout.count("\n")) == ("", 1) and done.returncode in (0, 141)
     with open("/dev/full", "w") as full:
-        done = subprocess.run([sys.executable, "-m", "hardsplat", "doctor"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.stderr == "hardsplat: error: the output cannot be written: No space left on device\n" and done.returncode == 2
+        done = python("-m", "hardsplat", "doctor", stdout=full)
+    error = "hardsplat: error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, error)
