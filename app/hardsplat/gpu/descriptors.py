@@ -1,18 +1,47 @@
-"""Descriptor sets out of pools, for devices without VK_KHR_push_descriptor."""
+"""The descriptors of a pass, and sets of them for devices without VK_KHR_push_descriptor."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import vulkan as vk
 
 from hardsplat.gpu.context import Device
-
-if TYPE_CHECKING:
-    from hardsplat.gpu.passes import Pipeline
+from hardsplat.gpu.image import Image
+from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.passes import Pipeline
 
 _SETS = 64  # of a pool
 _BINDINGS = 16  # of every kind, for a set; a set with more of one leaves room to none beside it
+
+
+def descriptor_writes(
+    pipeline: Pipeline, resources: Mapping[str, Buffer | Image]
+) -> tuple[list, list]:
+    """(VkWriteDescriptorSet of every descriptor of a pass, what must outlive their use)."""
+    writes, keep = [], []
+    for binding, kind, name in pipeline.descriptors:
+        resource = resources.get(name)
+        if resource is None:
+            given = f"which was not given; given: {sorted(resources)}"
+            raise KeyError(f"pass {pipeline.owner.name} needs {name}, {given}")
+        if isinstance(resource, Buffer):
+            info = vk.VkDescriptorBufferInfo(
+                buffer=resource.handle, offset=0, range=resource.nbytes
+            )
+            named = {"pBufferInfo": [info]}
+        else:
+            info = vk.VkDescriptorImageInfo(
+                imageView=resource.view, imageLayout=vk.VK_IMAGE_LAYOUT_GENERAL
+            )
+            named = {"pImageInfo": [info]}
+        writes.append(
+            vk.VkWriteDescriptorSet(
+                dstBinding=binding, descriptorCount=1, descriptorType=kind, **named
+            )
+        )
+        keep.append((named, writes[-1]))
+    return writes, keep
 
 
 class DescriptorSets:

@@ -1,12 +1,12 @@
-"""The fixed part of a draw: its render pass, and the pipeline around its shaders."""
+"""The fixed part of a draw: its render pass, framebuffer, and the pipeline around its shaders."""
 
 from __future__ import annotations
 
 import vulkan as vk
 
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import DEPTH_FORMAT
-from hardsplat.gpu.passes import DepthTest, DrawPass
+from hardsplat.gpu.image import DEPTH_FORMAT, Image
+from hardsplat.gpu.passes import DepthTest, DrawPass, Pipeline
 
 # Rasterization-order attachment access (VK_EXT_rasterization_order_attachment_access), absent from the package's enums.
 _SUBPASS_RASTER_ORDER_COLOR = 0x10
@@ -87,3 +87,32 @@ def graphics_pipeline(device: Device, owner: DrawPass, stages, layout, render_pa
         basePipelineIndex=-1,
     )
     return vk.vkCreateGraphicsPipelines(device.handle, cache, 1, [info], None)[0]
+
+
+def framebuffer_of(
+    device: Device,
+    pipeline: Pipeline,
+    image: Image | None,
+    depth: Image | None,
+    extent: tuple[int, int],
+):
+    """The framebuffer of a draw to an image and a depth image, `extent` px without an image."""
+    info = vk.VkFramebufferCreateInfo(
+        renderPass=pipeline.render_pass,
+        pAttachments=[r.view for r in (image, depth) if r] or None,
+        width=image.width if image else extent[0],
+        height=image.height if image else extent[1],
+        layers=1,
+    )
+    return vk.vkCreateFramebuffer(device.handle, info, None)
+
+
+def clear_values(owner: DrawPass):
+    """(VkClearValue array, how many of its values are used) at the begin of a draw."""
+    clear = vk.ffi.new("VkClearValue[2]")
+    if owner.clear is not None:
+        clear[0].color.float32 = list(owner.clear)
+    if owner.depth:
+        clear[1 if owner.attachment else 0].depthStencil.depth = owner.depth.clear or 0.0
+        return clear, 1 + bool(owner.attachment)
+    return clear, int(owner.clear is not None)

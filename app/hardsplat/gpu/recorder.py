@@ -1,37 +1,23 @@
-"""Command buffers: barriers from what passes read and write, debug labels, a timestamp after every pass."""
+"""Command buffers: passes with their barriers, debug labels, a timestamp after every pass."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import vulkan as vk
 
 from hardsplat import contract
-from hardsplat.errors import UserError
+from hardsplat.gpu.barriers import Barriers
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.descriptors import DescriptorSets
+from hardsplat.gpu.descriptors import DescriptorSets, descriptor_writes
+from hardsplat.gpu.graphics import clear_values, framebuffer_of
 from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.queries import Invocations, Timestamps
-from hardsplat.gpu.queue import ALL, allocate, barrier, complete, compute_barrier, pool
-
-SCHEDULES = ("declared", "serial", "reversed")
-
-
-def schedule() -> str:
-    """HARDSPLAT_SCHEDULE: how recorders order passes between which the declarations ask for no barrier. For tests of the declarations, which no validation layer can
-    check where shaders reach memory by address.
-
-    declared: as they were recorded, for the device to run at once. serial: one after the other. reversed: one after the other, the last first; passes that
-    depend on each other and do not say so then change the result.
-    """
-    wanted = os.environ.get("HARDSPLAT_SCHEDULE") or "declared"
-    if wanted not in SCHEDULES:
-        raise UserError(f"HARDSPLAT_SCHEDULE is {wanted}: choose {', '.join(SCHEDULES)}")
-    return wanted
+from hardsplat.gpu.queue import ALL, allocate, barrier, complete, pool
+from hardsplat.gpu.resources import copy_between
 
 
 class Recorder:
@@ -39,8 +25,6 @@ class Recorder:
 
     resources: buffers and images by name. timed: write a timestamp after every pass (`times()` reads them).
     counted: count the fragment shader invocations of every draw (`fragments()` reads them).
-    One barrier stands wherever a pass touches what an earlier one wrote, or writes what an earlier one read. Between compute passes it is one of theirs alone, and it
-    holds back the reading of work sizes only where those were written.
     """
 
     def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False, counted: bool = False):
@@ -48,14 +32,8 @@ class Recorder:
         self.commands = allocate(device)
         self._framebuffers: list = []
         self._sets = DescriptorSets(device)
-        self._written: set[str] = set()
-        self._read: set[str] = set()
-        self._apart: set[str] = set()  # of what was written: by passes alone that each write a part of their own
-        self._computes = True  # all since the last barrier for everything
-        self._resized = False  # work sizes were written since the last barrier that shows them to dispatches
-        self._schedule = schedule()
+        self._barriers = Barriers(self.commands)
         self._beside: dict[str, Callable[[Recorder], None]] = {}
-        self._group: list[Callable[[], None]] = []  # what was recorded since the last barrier, where it is not recorded at once
         vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
         barrier(self.commands)
         self._clock = Timestamps(device, self.commands) if timed and device.timestamp_ns else None
@@ -66,28 +44,6 @@ class Recorder:
         """A timestamp when everything before is done."""
         if self._clock:
             self._clock.mark(name)
-
-    def order(self, reads: set[str], writes: set[str], computes: bool = False, commanded: bool = False, apart: Set[str] = frozenset()) -> None:
-        """A barrier if these accesses clash with what was recorded since the last one. computes: they are a compute pass's. commanded: its work sizes are in `indirect`.
-
-        apart: of `writes`, what passes write parts of that no other pass touches which says so too."""
-        if reads & self._written or writes & (self._written - (apart & self._apart)) or writes & self._read or (commanded and self._resized):
-            self._flush()
-            if self._computes and computes:
-                shown = self._resized and commanded
-                compute_barrier(self.commands, shown or "indirect" in writes)
-                self._resized = self._resized and not shown
-            else:
-                barrier(self.commands)
-                self._computes, self._resized = True, False
-            self._written.clear()
-            self._read.clear()
-            self._apart.clear()
-        self._apart = (self._apart | (apart - self._written)) - (writes - apart)
-        self._written |= writes
-        self._read |= reads
-        self._computes = self._computes and computes
-        self._resized = self._resized or "indirect" in writes
 
     def run(
         self,
@@ -100,7 +56,7 @@ class Recorder:
         """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
         owner = pipeline.owner
         reads = pipeline.reads | ({"indirect"} if indirect else set())
-        self.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None, pipeline.apart)
+        self._barriers.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None, pipeline.apart)
         if record := self._beside.pop(owner.name, None):
             record(self)
 
@@ -116,7 +72,7 @@ class Recorder:
             self._end_label()
             self.mark(owner.name)
 
-        self._emit(emit)
+        self._barriers.emit(emit)
 
     def beside(self, name: str, record: Callable[[Recorder], None]) -> None:
         """Records something to run beside the next pass of that name, before which no other pass waits for it. It touches nothing that the pass writes."""
@@ -128,36 +84,10 @@ class Recorder:
         for record in waiting:
             record(self)
 
-    def _emit(self, emit: Callable[[], None]) -> None:
-        """Records something now, or with what else stands between two barriers."""
-        if self._schedule == "reversed":
-            self._group.append(emit)
-            return
-        if self._schedule == "serial":
-            barrier(self.commands)
-        emit()
-
-    def _flush(self) -> None:
-        for emit in reversed(self._group):
-            barrier(self.commands)
-            emit()
-        self._group.clear()
-
     def _push(self, pipeline: Pipeline, point: int) -> None:
         if not pipeline.descriptors:
             return  # Vulkan refuses to push nothing
-        writes, keep = [], []
-        for binding, kind, name in pipeline.descriptors:
-            resource = self.resources.get(name)
-            if resource is None:
-                raise KeyError(f"pass {pipeline.owner.name} needs {name}, which was not given; given: {sorted(self.resources)}")
-            if isinstance(resource, Buffer):
-                info = [vk.VkDescriptorBufferInfo(buffer=resource.handle, offset=0, range=resource.nbytes)]
-                writes.append(vk.VkWriteDescriptorSet(dstBinding=binding, descriptorCount=1, descriptorType=kind, pBufferInfo=info))
-            else:
-                info = [vk.VkDescriptorImageInfo(imageView=resource.view, imageLayout=vk.VK_IMAGE_LAYOUT_GENERAL)]
-                writes.append(vk.VkWriteDescriptorSet(dstBinding=binding, descriptorCount=1, descriptorType=kind, pImageInfo=info))
-            keep.append((info, writes[-1]))
+        writes, keep = descriptor_writes(pipeline, self.resources)
         if "push_descriptor" in self.device.capabilities:
             push = self.device.proc("vkCmdPushDescriptorSetKHR")
             push(self.commands, point, pipeline.layout, 0, len(writes), writes)
@@ -193,24 +123,18 @@ class Recorder:
             if image is None:
                 raise ValueError(f"pass {owner.name} has no attachment that says how many px it draws")
             extent = image.width, image.height
-        width, height = extent
-        info = vk.VkFramebufferCreateInfo(
-            renderPass=pipeline.render_pass,
-            pAttachments=[r.view for r in (image, depth) if r] or None,
-            width=image.width if image else width,
-            height=image.height if image else height,
-            layers=1,
-        )
-        framebuffer = vk.vkCreateFramebuffer(self.device.handle, info, None)
+        framebuffer = framebuffer_of(self.device, pipeline, image, depth, extent)
         self._framebuffers.append(framebuffer)
+        width, height = extent
         area = vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(width, height))
-        clear = vk.ffi.new("VkClearValue[2]")
-        if owner.clear is not None:
-            clear[0].color.float32 = list(owner.clear)
-        if owner.depth:
-            clear[1 if image else 0].depthStencil.depth = owner.depth.clear or 0.0
-        clears = 1 + bool(image) if depth else 1 if owner.clear is not None else 0
-        begin = vk.VkRenderPassBeginInfo(renderPass=pipeline.render_pass, framebuffer=framebuffer, renderArea=area, clearValueCount=clears, pClearValues=clear if clears else None)
+        clear, clears = clear_values(owner)
+        begin = vk.VkRenderPassBeginInfo(
+            renderPass=pipeline.render_pass,
+            framebuffer=framebuffer,
+            renderArea=area,
+            clearValueCount=clears,
+            pClearValues=clear if clears else None,
+        )
         if self._invocations:
             self._invocations.begin(owner.name)
         vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
@@ -227,30 +151,25 @@ class Recorder:
 
     def fill(self, name: str, word: int = 0) -> None:
         """Every 32-bit word of a buffer := word."""
-        self.order(set(), {name})
+        self._barriers.order(set(), {name})
         buffer = self.resources[name]
 
         def emit() -> None:
             vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
             self.mark(f"fill {name}")
 
-        self._emit(emit)
+        self._barriers.emit(emit)
 
     def copy(self, source: str, target: str) -> None:
         """A buffer into another one, which may be smaller, or all of an image into a buffer or back, row by row."""
-        self.order({source}, {target})
+        self._barriers.order({source}, {target})
         a, b = self.resources[source], self.resources[target]
 
         def emit() -> None:
-            if isinstance(a, Image):
-                vk.vkCmdCopyImageToBuffer(self.commands, a.handle, vk.VK_IMAGE_LAYOUT_GENERAL, b.handle, 1, [a.region(0, a.height)])
-            elif isinstance(b, Image):
-                vk.vkCmdCopyBufferToImage(self.commands, a.handle, b.handle, vk.VK_IMAGE_LAYOUT_GENERAL, 1, [b.region(0, b.height)])
-            else:
-                vk.vkCmdCopyBuffer(self.commands, a.handle, b.handle, 1, [vk.VkBufferCopy(srcOffset=0, dstOffset=0, size=min(a.nbytes, b.nbytes))])
+            copy_between(self.commands, a, b)
             self.mark(f"copy {source}")
 
-        self._emit(emit)
+        self._barriers.emit(emit)
 
     def _label(self, name: str) -> None:
         if self.device.instance.debug_utils:
@@ -263,7 +182,7 @@ class Recorder:
 
     def end(self, shown: bool = True) -> Recorder:
         """shown: the host may look at what was written once this is done; else it takes another command buffer behind this one."""
-        self._flush()
+        self._barriers.flush()
         if shown:
             barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
         vk.vkEndCommandBuffer(self.commands)

@@ -1,8 +1,10 @@
-"""Buffers and images by the contract's names."""
+"""Buffers and images by the contract's names, and copies between them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
+
+import vulkan as vk
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
@@ -23,3 +25,23 @@ def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:
     if not isinstance(found, Buffer):
         raise TypeError(f"{name} is an image, not a buffer")
     return found
+
+
+def copy_between(commands, source: Buffer | Image, target: Buffer | Image) -> None:
+    """Records the copy of a buffer to a buffer that may be smaller, or of a whole image to a buffer
+    or back, row by row."""
+    general = vk.VK_IMAGE_LAYOUT_GENERAL
+    if isinstance(source, Image):
+        region = source.region(0, source.height)
+        vk.vkCmdCopyImageToBuffer(
+            commands, source.handle, general, target.handle, 1, [region]
+        )
+    elif isinstance(target, Image):
+        region = target.region(0, target.height)
+        vk.vkCmdCopyBufferToImage(
+            commands, source.handle, target.handle, general, 1, [region]
+        )
+    else:
+        size = min(source.nbytes, target.nbytes)
+        region = vk.VkBufferCopy(srcOffset=0, dstOffset=0, size=size)
+        vk.vkCmdCopyBuffer(commands, source.handle, target.handle, 1, [region])
