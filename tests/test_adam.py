@@ -8,10 +8,10 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.io.formats import checkpoint as checkpoints
-from hardsplat.raster.parameters import from_bfloat16, to_bfloat16
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam
 from hardsplat.train.step import schedules
+from hardsplat.variants.moments import from_bfloat16, to_bfloat16
 from tests.oracle import sh as harmonics
 from tests.oracle.adam import adam_step
 from tests.refining import FIELDS, Refining, random_state

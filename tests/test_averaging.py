@@ -10,6 +10,7 @@ from hardsplat.config import TrainConfig
 from hardsplat.errors import OutOfMemory
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.presets import load_config
+from hardsplat.raster.averages import begin_averages, drop_averages
 from hardsplat.raster.parameters import Parameters
 from hardsplat.train import averaging
 from hardsplat.train.strategies import STRATEGIES
@@ -77,7 +78,7 @@ def test_no_memory_for_averages_costs_them_alone(on_device, scene, tmp_path, mon
     def full(*_):
         raise OutOfMemory("full", "splats")
 
-    monkeypatch.setattr(Parameters, "begin_averages", full)
+    monkeypatch.setattr("hardsplat.train.session.begin_averages", full)
     assert train(settings(scene, tmp_path, max_steps=12, average_steps=8, strategy="none"))["steps"] == 12
     assert "note: no averages over the last steps: full" in "".join(capfd.readouterr())
 
@@ -108,8 +109,8 @@ def test_the_published_method_ends_with_its_last_step():
 
 def test_every_plane_of_splats_has_an_average(device):
     parameters = Parameters(device, 100, 1)
-    parameters.begin_averages(70)
+    begin_averages(parameters, 70)
     assert parameters.averaged and all(parameters.read(name, 70).shape == parameters.read(q.name, 70).shape for q in trained.of("splat") for name in (q.average,))
-    parameters.drop_averages()
+    drop_averages(parameters)
     assert not parameters.averaged
     parameters.destroy()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 
 import vulkan as vk
 
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer
+from hardsplat.gpu.memory import Buffer, copy_regions
 
 
 def exchange(device: Device, own: MutableMapping[str, Buffer | Image], buffers: Mapping[str, Buffer]) -> None:
@@ -25,6 +25,19 @@ def buffer_in(resources: Mapping[str, Buffer | Image], name: str) -> Buffer:
     if not isinstance(found, Buffer):
         raise TypeError(f"{name} is an image, not a buffer")
     return found
+
+
+def moved(old: Buffer, make: Callable[[], Buffer], kept: int, nbytes: int) -> Buffer:
+    """The buffer that `make` makes with the first `kept` bytes of the old one, which goes.
+
+    It is the old one where that has `nbytes` already.
+    """
+    if -(-nbytes // 16) == -(-old.nbytes // 16):
+        return old
+    new = make()
+    copy_regions(old, new, [(0, 0, kept)])
+    old.destroy()
+    return new
 
 
 def copy_between(commands, source: Buffer | Image, target: Buffer | Image) -> None:

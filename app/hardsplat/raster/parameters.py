@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from hardsplat import contract, trained
-from hardsplat.errors import OutOfMemory
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, clear_all, copy_regions, download_all
+from hardsplat.gpu.memory import Buffer, clear_all, download_all
+from hardsplat.gpu.resources import moved
+from hardsplat.raster.planes import Planes, plane_table
 from hardsplat.trained import Of, Quantity
-from hardsplat.variants.moments import MOMENT_FORMATS
+from hardsplat.variants.moments import MOMENT_FORMATS, from_bfloat16, to_bfloat16
 
-ROLES = ("value", "first", "second", "gradient", "average", "sum")  # of buffers of a plane; members of the contract's Plane
 Gradients = Literal["none", "written", "all"]  # which gradients have planes: none, those that a pass writes, or all that are asked for from Python
-
-
-def to_bfloat16(values: np.ndarray) -> np.ndarray:
-    """float32 -> the bits of the nearest bfloat16, ties to even, as uint16."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
-    rounded = bits + (0x7FFF + (bits >> 16 & 1))
-    return (np.where(np.isnan(values), bits | 1 << 22, rounded) >> 16).astype(np.uint16)  # a NaN stays one
-
-
-def from_bfloat16(bits: np.ndarray) -> np.ndarray:
-    """The float32 that these uint16 are, exactly."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-@dataclass
-class _Planes:
-    """The buffers of one quantity by role, plane by plane."""
-
-    quantity: Quantity
-    capacity: int
-    buffers: dict[str, list[Buffer]] = field(default_factory=dict)
 
 
 class Parameters:
@@ -64,7 +42,7 @@ class Parameters:
         self.device, self.sh_degree, self._shared = device, sh_degree, shared
         self._moments = MOMENT_FORMATS[moments] if moments else None
         self._gradients, self._items = gradients, {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
-        self._planes: dict[str, _Planes] = {}
+        self._planes: dict[str, Planes] = {}
         self._follow: dict[str, Buffer] = {}
         self._fixed: dict[str, Buffer] = {}
         try:
@@ -73,15 +51,15 @@ class Parameters:
             for name in follow:
                 self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
             for quantity in trained.QUANTITIES.values():
-                planes = self._planes[quantity.name] = _Planes(quantity, self._items.get(quantity.of, capacity))
+                planes = self._planes[quantity.name] = Planes(quantity, self._items.get(quantity.of, capacity))
                 for role in self._roles(quantity):
                     planes.buffers[role] = []
                     for _ in range(quantity.planes(sh_degree) if planes.capacity else 0):  # of no items nothing
-                        planes.buffers[role].append(self._allocate(quantity, role, planes.capacity))
+                        planes.buffers[role].append(self.allocate(quantity, role, planes.capacity))
         except BaseException:
             self.destroy()
             raise
-        self._tell()
+        self.tell()
         for quantity in trained.QUANTITIES.values():
             if quantity.of != "splat":
                 self._begin(quantity)
@@ -100,28 +78,15 @@ class Parameters:
         """Bytes of an item in a plane."""
         return quantity.width * (self._moments.nbytes if self._moments and role in ("first", "second") else 4)
 
-    def _allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
+    def allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
+        """A plane of that role with room for `capacity` items."""
         name = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}.get(role, quantity.moments)
         return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "", shared=self._shared)
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
         """Writes the table of planes that shaders read."""
-        table = np.zeros((), contract.dtype("Planes"))
-        for kind, member in zip(trained.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")):
-            table[member] = trained.plane_count(kind)
-        for place in trained.places():
-            q, planes = place.quantity, self._planes[place.quantity.name]
-            for k in range(q.planes(self.sh_degree)):
-                entry = table["at"][place.plane + k]
-                for role, buffers in planes.buffers.items() if planes.capacity else ():
-                    entry[role] = buffers[k].address & 0xFFFFFFFF, buffers[k].address >> 32
-                entry["width"], entry["quantity"], entry["number"], entry["within"] = q.width, place.index, place.number + k * q.width, k
-                entry["source"] = trained.GRADIENTS[f"GRADIENT_{q.gradient.upper()}"]
-                entry["band"] = k + 1 if q.name == "shN" else 0
-                entry["centred"] = q.centred
-                entry["items"] = 0 if q.of == "splat" else planes.capacity
-        self._fixed["planes"].upload(table)
-        self._table = table
+        self._table = plane_table(self._planes, self.sh_degree)
+        self._fixed["planes"].upload(self._table)
 
     def set_perturbations(self, sizes: Mapping[str, float]) -> None:
         """Tells shaders by how much stochastic gradients move each quantity; those that are not named stay where they are."""
@@ -133,7 +98,7 @@ class Parameters:
     @property
     def capacity(self) -> int:
         """Splats that all planes have room for."""
-        return min(p.capacity for p in self._planes.values() if p.quantity.of == "splat")
+        return min(planes.capacity for planes in self.of_splats())
 
     @property
     def all(self) -> dict[str, Buffer]:
@@ -158,68 +123,27 @@ class Parameters:
         try:
             for name, old in self._follow.items():
                 size = contract.itemsize(name)
-                self._follow[name] = self._moved(old, partial(Buffer, self.device, capacity * size, name), n * size, capacity * size)
-            for planes in self._planes.values():
-                if planes.quantity.of != "splat":
-                    continue
+                self._follow[name] = moved(old, partial(Buffer, self.device, capacity * size, name), n * size, capacity * size)
+            for planes in self.of_splats():
                 smaller = min(capacity, planes.capacity)
                 planes.capacity = smaller  # until all buffers have room for more
                 for role, buffers in planes.buffers.items():
                     size = self._itemsize(planes.quantity, role)
                     kept = 0 if role == "gradient" else n * size
                     for k, old in enumerate(buffers):
-                        buffers[k] = self._moved(old, partial(self._allocate, planes.quantity, role, capacity), kept, capacity * size)
+                        buffers[k] = moved(old, partial(self.allocate, planes.quantity, role, capacity), kept, capacity * size)
                 planes.capacity = capacity
         finally:
-            self._tell()
+            self.tell()
             self.set_count(n)
-
-    @staticmethod
-    def _moved(old: Buffer, make: Callable[[], Buffer], kept: int, nbytes: int) -> Buffer:
-        """The buffer that `make` makes with the first `kept` bytes of the old one, or the old one where it has that size already."""
-        if -(-nbytes // 16) == -(-old.nbytes // 16):
-            return old
-        new = make()
-        copy_regions(old, new, [(0, 0, kept)])
-        old.destroy()
-        return new
-
-    # -- averages over steps ---------------------------------------------------------------------------------------------------
 
     @property
     def averaged(self) -> bool:
-        """Whether averages of the splats are kept."""
+        """Whether averages of the splats are kept, see hardsplat.raster.averages."""
         return any("average" in planes.buffers for planes in self._planes.values())
 
-    def begin_averages(self, n: int) -> None:
-        """Keeps averages of the n splats, which begin as what these are. No step may be in flight. Raises OutOfMemory; then none are kept."""
-        try:
-            for planes in self._of_splats():
-                made = planes.buffers["average"] = []
-                for value in planes.buffers["value"]:
-                    made.append(self._allocate(planes.quantity, "average", planes.capacity))
-                    copy_regions(value, made[-1], [(0, 0, n * 4 * planes.quantity.width)])
-        except OutOfMemory:
-            self.drop_averages()
-            raise
-        self._tell()
-
-    def take_averages(self) -> None:
-        """Splats become their averages, which are kept no longer. No step may be in flight."""
-        for planes in self._of_splats():
-            if "average" in planes.buffers:
-                planes.buffers["value"], planes.buffers["average"] = planes.buffers["average"], planes.buffers["value"]
-                for value in planes.buffers["value"]:
-                    value.name = planes.quantity.name
-        self.drop_averages()
-
-    def drop_averages(self) -> None:
-        for planes in self._of_splats():
-            for buffer in planes.buffers.pop("average", ()):
-                buffer.destroy()
-        self._tell()
-
-    def _of_splats(self) -> list[_Planes]:
+    def of_splats(self) -> list[Planes]:
+        """The planes of every quantity of splats."""
         return [planes for planes in self._planes.values() if planes.quantity.of == "splat"]
 
     def destroy(self) -> None:
@@ -231,7 +155,7 @@ class Parameters:
 
     # -- values in and out -----------------------------------------------------------------------------------------------------
 
-    def _found(self, name: str) -> tuple[_Planes, tuple[str, ...]]:
+    def _found(self, name: str) -> tuple[Planes, tuple[str, ...]]:
         """The planes and roles of `means`, `adam_means` or `d_means`."""
         for planes in self._planes.values():
             q = planes.quantity

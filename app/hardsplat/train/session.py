@@ -22,6 +22,7 @@ from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.queue import submit
 from hardsplat.gpu.resources import buffer_in
 from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.raster.averages import begin_averages, take_averages
 from hardsplat.raster.parameters import Gradients, Parameters
 from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sinks import moments_of
@@ -144,7 +145,7 @@ class Session(BatchedSession):
         self.parameters.forget(moments=checkpoint.fresh)
         rest = {*others, *STATISTICS, *trained.averages()} - {*self.strategy.follows}
         if trained.averages()[0] in checkpoint.buffers and averaging.is_open(self.config, self.strategy, checkpoint.step):
-            self.parameters.begin_averages(n)
+            begin_averages(self.parameters, n)
             rest -= {*trained.averages()}
         if checkpoint.fresh:
             rest |= {name for kind in trained.ORDER for name in trained.moments(kind)}
@@ -245,7 +246,7 @@ class Session(BatchedSession):
     def average(self) -> None:
         """Queues a sample of the splats for their averages, which begin with the first."""
         if not self.parameters.averaged:
-            self.parameters.begin_averages(self.count())
+            begin_averages(self.parameters, self.count())
         submit(self.device, [self._drawn.actions["average"]])
 
     def take_averages(self) -> None:
@@ -253,7 +254,7 @@ class Session(BatchedSession):
         if self.parameters.averaged:
             self.drain()
             self.device.wait_idle()
-            self.parameters.take_averages()
+            take_averages(self.parameters)
 
     def densify(self) -> None:
         """Queues a densification, after making room for what it will add."""
