@@ -1,4 +1,5 @@
-"""What a run does beside its training: order, bounded memory, errors, and the clock of a command's parts."""
+"""What a run does beside its training: order, bounded memory, errors, and the clock of a command's
+parts."""
 
 import subprocess
 import sys
@@ -77,23 +78,21 @@ def test_close_drops_what_has_not_begun():
 
 
 def test_long_waits_have_a_progress_line(capfd, monkeypatch):
-    monkeypatch.setattr("hardsplat.train.background._PATIENCE", 0.0)
     monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     background = Background()
-    background.do("checkpoint", lambda: time.sleep(0.4))
+    background.do("checkpoint", lambda: time.sleep(0.9))
     background.finish()
     background.close()
     assert "finishing" in capfd.readouterr().err
 
 
-# -- the clock -------------------------------------------------------------------------------------------------------------------
+# -- the clock
 
 
 def test_parts_add_up(monkeypatch):
-    now = [0.0]
+    now, compiled = [0.0], [0.0]
     monkeypatch.setattr("hardsplat.parts.time.perf_counter", lambda: now[0])
-    compiled = [0.0]
     parts = Parts("imports", begun=-1.0)
     parts.compiling = lambda: compiled[0]
 
@@ -110,37 +109,47 @@ def test_parts_add_up(monkeypatch):
         compiled[0] += 0.5
         passes(1)
     passes(4)
-    assert parts.read() == {"imports": 2.0, "training": 9.0, "measuring": 2.5, "files": 1.0, "compile": 0.5, "total": 15.0}
-    thread = threading.Thread(target=lambda: parts.within("other").__enter__())  # of another thread: no part
-    thread.start()
+    found = {"imports": 2.0, "training": 9.0, "measuring": 2.5, "files": 1.0, "compile": 0.5}
+    assert parts.read() == found | {"total": 15.0}
+    thread = threading.Thread(target=lambda: parts.within("other").__enter__())
+    thread.start()  # of another thread: no part
     thread.join()
     assert "other" not in parts.read() and parts.total() == 15.0
 
 
 def test_the_process_began_before_its_first_line():
-    """Asked late, it is another program's start: a script that installed for a minute and became this process then."""
-    asked = "import time; from hardsplat.parts import process_began; now = time.perf_counter(); print(now - process_began())"
-    seconds = float(subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout)
-    assert 0 < seconds < LONGEST_START
-    later = f"import time; from hardsplat import parts; parts.LONGEST_START = 0.0; {asked}"
-    assert -1 < float(subprocess.run([sys.executable, "-c", later], capture_output=True, text=True, check=True).stdout) < 0.01
+    """Asked late, it is another program's start: a script that installed for a minute and became
+    this process then."""
+    lines = "import time", "from hardsplat import parts", "now = time.perf_counter()"
+
+    def seconds(*before):
+        program = "; ".join([*lines[:2], *before, lines[2], "print(now - parts.process_began())"])
+        command = [sys.executable, "-c", program]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert 0 < seconds() < LONGEST_START
+    assert -1 < seconds("parts.LONGEST_START = 0.0") < 0.01
 
 
-# -- with a run ------------------------------------------------------------------------------------------------------------------
+# -- with a run
 
 
-def test_a_run_reads_each_photograph_once_and_knows_where_its_time_went(on_device, scene, tmp_path, monkeypatch):
+def test_a_run_reads_each_photograph_once_and_knows_where_its_time_went(
+    on_device, scene, tmp_path, monkeypatch
+):
     read, load = [], View.load
     monkeypatch.setattr(View, "load", lambda self: (read.append(self.name), load(self))[1])
     metrics = train(settings(scene, tmp_path, eval_steps=(10, 20)))
     assert len(read) == len(set(read)) > 0 and len(metrics["evaluations"]) == 3
     seconds = metrics["seconds"]["parts"]
-    assert {"load", "device", "setup", "training", "measuring", "files", "total"} <= set(seconds)
+    assert set("load device setup training measuring files total".split()) <= set(seconds)
     assert np.isclose(sum(seconds.values()) - seconds["total"], seconds["total"])
     assert abs(seconds["training"] - metrics["seconds"]["training"]) < 0.2
 
 
-def test_a_damaged_held_out_photograph_is_said_before_the_training_is_over(on_device, scene, tmp_path, monkeypatch):
+def test_a_damaged_held_out_photograph_is_said_before_the_training_is_over(
+    on_device, scene, tmp_path, monkeypatch
+):
     load = View.load
 
     def damaged(self):
