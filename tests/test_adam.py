@@ -5,12 +5,10 @@ import pytest
 
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.raster.projection import Perspective
 from hardsplat.raster.sinks import adam
-from hardsplat.train.step import schedules
 from hardsplat.variants.moments import from_bfloat16, to_bfloat16
 from tests.oracle import sh as harmonics
 from tests.oracle.adam import adam_step
@@ -113,81 +111,6 @@ def test_steps_against_float64(device, scene, rasterizer, visible_adam, moment_f
         before = after
     assert not same_state(first, before)
     session.destroy()
-
-
-# -- gradients summed over steps -------------------------------------------------------------------------------------------------
-
-SUMS = dict(sh_degree=1, sh_degree_interval=1, strategy="none", adam_every=3, adam_every_since=2, adam_every_rate=2.5, opacity_reg=0.1, scale_reg=0.2)
-
-
-@pytest.mark.parametrize("moment_format", ["float32", "bfloat16"])
-def test_summed_gradients_against_float64(device, scene, moment_format):
-    """Steps 0 and 1 move splats, 2 and 3 add their gradients up, and 4 takes them with its own; 7 does so again. The higher bands of colour follow their own rule."""
-    session = open_session(device, settings(scene, **SUMS, moments=moment_format, shN_every=2))
-    config, before = session.config, session.snapshot()
-    n, summed = before.splats, dict.fromkeys(trained.values(), 0.0)
-    weights = {
-        "logit_opacities": (config.opacity_reg, lambda x: (s := 1 / (1 + np.exp(-x))) * (1 - s) / n),
-        "log_scales": (config.scale_reg / session.extent, lambda x: np.exp(x) / (3 * n)),
-    }
-    betas = [float(np.float32(b)) for b in (config.adam_beta1, config.adam_beta2)]
-    updates = 0
-    for step in range(8):
-        session.run(1)
-        after = session.snapshot()
-        _, d = gradients(session, n)
-        moves = step < 2 or step in (4, 7)
-        updates += moves
-        rates = session.resources["rates"].download(np.float32, 6)
-        assert np.sign(rates[:4]).tolist() == [1 if moves else -1] * 4 and (rates[5] > 0) == (step > 0 and step % 2 == 0)
-        factor = 2.5 if step >= 2 else 1.0
-        expected = {
-            "means": rates[0],
-            "quats": config.quats_lr * factor,
-            "log_scales": config.scales_lr * factor,
-            "logit_opacities": config.opacities_lr * factor,
-            "sh0": config.sh0_lr * factor,
-        }
-        for name, rate in expected.items():
-            value = before.buffers[name].astype(np.float64)
-            weight, derivative = weights.get(name, (0.0, lambda x: 0 * x))
-            summed[name] = summed[name] + d[name] + weight * derivative(value)
-            m, v = moments(before, name)
-            wanted = adam_step(value, summed[name], m, v, updates, rate, *betas) if moves else (value, m, v)
-            for what, x, y, old in zip(("value", "m", "v"), (after.buffers[name], *moments(after, name)), wanted, (value, m, v)):
-                error = 8e-6 * (np.abs(y) + np.abs(y - old) + (np.abs(m) + np.abs(summed[name])) ** (2 if what == "v" else 1) * (what != "value"))
-                error = error + (spacing(y) if moves and moment_format == "bfloat16" and what != "value" else 0)
-                assert np.all(np.abs(x - y) <= error), (step, name, what)
-            kept = after.buffers[f"sum_{name}"]
-            assert kept.any() != moves or step < 2
-            summed[name] = 0.0 if moves else summed[name]
-        before = after
-    session.destroy()
-
-
-def test_a_run_that_sums_gradients_resumes_between_two_updates(device, scene):
-    """Deterministic: 6 steps are bit by bit 3 and 3, of which the last sum lies in the checkpoint."""
-    config = settings(scene, **SUMS, deterministic=True, rasterizer="auto")
-    states = []
-    for parts in ((6,), (3, 3)):
-        session = open_session(device, config)
-        for steps in parts:
-            session.run(steps)
-            state = session.snapshot()
-            if steps == 3:
-                session.restore(state)
-        states.append(state)
-        session.destroy()
-    assert states[0].buffers["sum_means"].any() and same_state(*states)
-
-
-def test_sums_begin_when_splats_neither_come_nor_go():
-    told = schedules(TrainConfig(adam_every=5, adam_every_since=3_000, refine_stop_iter=4_000, prune_to=0.5, prune_to_iter=6_000, max_steps=9_000), 1.0, False)["step_settings"]
-    assert (told["summed_every"], told["summed_since"], told["summed_rate"]) == (5, 6_000, 3.0)
-    with pytest.raises(UserError, match="--no-visible-adam"):
-        TrainConfig(adam_every=2, visible_adam=True)
-    with pytest.raises(UserError, match="--strategy budget"):
-        TrainConfig(adam_every=2, strategy="mcmc")
 
 
 # -- moments in bfloat16 ---------------------------------------------------------------------------------------------------------

@@ -59,16 +59,12 @@ def test_what_cannot_be_built_is_said_by_who_asks_for_it_and_tried_again(nothing
 @pytest.mark.parametrize("channels", [3, 4])
 @pytest.mark.parametrize("mode", ["gpu", "host"])
 def test_photographs_lie_where_they_are_looked_for(device, channels, mode):
-    """Also where they were made smaller, each at the place of its full size."""
     rng = np.random.default_rng(3)
-    sizes, smaller = [(8, 6), (5, 7), (8, 6), (3, 3)], [(4, 3), (5, 7), (8, 6), (2, 1)]
-    images, others = ([rng.integers(0, 255, (*size, channels), np.uint8) for size in some] for some in (sizes, smaller))
+    images = [rng.integers(0, 255, (*size, channels), np.uint8) for size in [(8, 6), (5, 7), (8, 6), (3, 3)]]
     photos = Photos(device, images, mode, 2, fetches=True)
-    for shown in (images, others):
-        photos.show(shown)
-        found = photos.buffers.get("photographs", photos.buffer).download(np.uint8).reshape(-1)
-        for view, image in enumerate(shown):
-            start = photos.place(0, view) * channels
-            np.testing.assert_array_equal(found[start : start + image.size], image.reshape(-1))
+    found = photos.buffers.get("photographs", photos.buffer).download(np.uint8).reshape(-1)
+    for view, image in enumerate(images):
+        start = photos.place(0, view) * channels
+        np.testing.assert_array_equal(found[start : start + image.size], image.reshape(-1))
     for buffer in photos.buffers.values():
         buffer.destroy()

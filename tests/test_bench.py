@@ -198,10 +198,7 @@ def test_floors_follow_the_contract():
 
 def test_every_purpose_is_of_the_contract():
     named = [name for names in purposes().values() for name in names]
-    planes = {name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind), *trained.gradients(kind, stored=True))} | {
-        *trained.averages(),
-        *trained.sums(),
-    }
+    planes = {name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind), *trained.gradients(kind, stored=True))} | {*trained.averages()}
     assert len(set(named)) == len(named) and set(named) <= {*contract.SPECS, *planes}
     assert by_purpose({"shN": 5, "keys": 2, "means": 1, "camera": 7}) == dict.fromkeys(PURPOSES, 0) | {"parameters": 6, "sort": 2, "other": 7}
 

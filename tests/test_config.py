@@ -88,6 +88,8 @@ def test_the_rasterizer_takes_every_setting_of_its_own():
     assert {f.name for f in dataclasses.fields(Stochastic)} <= FIELDS.keys() | {"perturbations"}
     sizes = dict(means=0.1, quats=0.02, log_scales=0.05, logit_opacities=0.1, sh0=0.1, shN=0.05)
     assert dict(Stochastic.of(TrainConfig()).perturbations) == sizes
+    larger = dict(Stochastic.of(TrainConfig(perturbation=3.0)).perturbations)
+    assert larger == pytest.approx({name: 3 * size for name, size in sizes.items()})
 
 
 def test_precedence_is_defaults_then_preset_then_overrides(toml):

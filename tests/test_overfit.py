@@ -34,7 +34,7 @@ def test_which_runs_set_views_apart():
 
 @pytest.mark.parametrize("gap, found", [(2.4, False), (2.9, True), (3.1, True), (3.6, True)])
 def test_the_gap_decides(gap, found):
-    judged = overfit.judged(TrainConfig(), 7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])
+    judged = overfit.judged(7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])
     assert judged["regularized"] is found and judged["psnr_others"] - judged["psnr_apart"] == pytest.approx(gap)
     assert judged["share"] == pytest.approx(np.clip(gap - 2.5, 0, 1))  # no jump that roundings decide on
 
@@ -45,7 +45,7 @@ def test_one_bad_photograph_does_not_decide(bad, gap):
     found["others"] = [db + gap for db in found["apart"]]
     found[bad][-1] -= 20.0
     means = np.mean(found["others"]) - np.mean(found["apart"])
-    judged = overfit.judged(TrainConfig(), 7, **found)
+    judged = overfit.judged(7, **found)
     assert judged["regularized"] is (gap > 3) and (means > 3) is not (gap > 3)  # means would go the other way
     assert judged["psnrs"] == [found["apart"], found["others"]]
 
@@ -53,10 +53,11 @@ def test_one_bad_photograph_does_not_decide(bad, gap):
 def test_a_run_that_learns_by_heart_is_regularized_from_there_on(on_device, scene, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(overfit, "SET_APART", 2)
     monkeypatch.setattr(overfit, "FEWEST", 4)
+    monkeypatch.setattr(overfit, "OPACITY_REG", 1.0)
     ends = {}
     for name, gap, check in (("never", 3.0, 0), ("not found", 100.0, 12), ("found", 0.0, 12)):
         monkeypatch.setattr(overfit, "judged", _judged_by(gap))
-        changes = {"strategy": "budget", "overfit_check": check, "overfit_opacity_reg": 1.0, "eval_steps": (30,)}
+        changes = {"strategy": "budget", "overfit_check": check, "eval_steps": (30,)}
         changes |= {"checkpoint_every": 15, "rasterizer": "auto", "deterministic": True}
         metrics = train(settings(scene, tmp_path / name, **changes))
         ends[name] = load(path_of(tmp_path / name, 30))
@@ -74,7 +75,7 @@ def test_a_run_that_learns_by_heart_is_regularized_from_there_on(on_device, scen
 
 def _judged_by(gap):
     """`judged` whose comparison always gives 50 dB."""
-    return lambda config, step, apart, others: {"step": step, "psnr_apart": 10.0, "psnr_others": 60.0, "regularized": gap <= 50}
+    return lambda step, apart, others: {"step": step, "psnr_apart": 10.0, "psnr_others": 60.0, "regularized": gap <= 50}
 
 
 def test_a_long_run_becomes_shorter():

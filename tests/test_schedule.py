@@ -155,9 +155,9 @@ def test_zero_steps_of_schedule(steps):
 
 def test_settings_hold_the_config():
     """Every field of every struct that the GPU is told, of settings none of which is 0."""
-    budget = {"strategy": "budget", "grow_weight": "errors", "prune_to": 0.5, "grow_noise": 1.0}
+    budget = {"strategy": "budget", "prune_to": 0.5}
     config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9, l2_share=0.25, **budget)
-    step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane, True, (5, 100, 3.0))
+    step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane, True)
     refine, terms, adam = refine_settings(config, EXTENT), loss_terms(config, EXTENT, sh_degree=3, capacity=1000), adam_settings(0.9, 0.999, 1e-15)
     assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1
     assert adam["eps"] == np.float32(1e-15) and adam["beta2"] == np.float32(0.999)

@@ -100,13 +100,6 @@ def test_samples_are_those_of_the_oracle(made, options):
         assert relative_l2(found[name], np.mean([s[0][name] for s in samples], 0)) < 1e-3, name
 
 
-def test_held_signs_are_those_of_the_first_step(made):
-    scene = Scene(1)
-    run = made(scene, gradient_hold=2)
-    sums = [run.run() for _ in range(4)]
-    assert np.array_equal(sums[0], sums[1]) and np.array_equal(sums[2], sums[3]) and not np.array_equal(sums[1], sums[2])
-
-
 def test_the_mean_is_the_analytic_gradient(device, made):
     """Of up to 4096 samples: the error falls as 1/sqrt(samples), to what the spread of samples leaves of it."""
     scene = Scene(11, n=5, width=16, height=16)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hardsplat.train.resolution import energies, levels
 from PIL import Image
 
 from hardsplat import contract, trained
@@ -112,55 +111,6 @@ def test_photographs_train_alike_wherever_they_are(device, scene, mode):
         states.append(session.snapshot())
         session.destroy()
     assert same_state(*states)
-
-
-@pytest.mark.parametrize("images", ["gpu", "host", "stream"])
-def test_a_session_shows_smaller_photographs(device, scene, images):
-    """The first step on photographs of half the size is the one of a run that has no larger ones."""
-    small = load_scene(scene, 2)
-    views, records = [small.views[i] for i in small.train], []
-    for factor in (1, 2):
-        batches = []
-        session = open_session(device, settings(scene, images=images, data_factor=factor), batches)
-        if factor == 1:
-            session.show([v.camera for v in views], [v.load() for v in views])
-        session.run(1)
-        session.drain()
-        assert session.resources["camera"].download(contract.dtype("Camera"))[0]["size"].tolist() == [16, 12]
-        records.append(batches[0].records[0])
-        session.destroy()
-    np.testing.assert_allclose(*(np.append(r["terms"], r["mse"]) for r in records), rtol=1e-4)
-
-
-def test_resolution_rises_to_full_by_the_schedule(on_device, scene, tmp_path, monkeypatch):
-    sizes, show = [], Session.show
-    monkeypatch.setattr(Session, "show", lambda self, views, images: (sizes.append((self.step, views[0].width, images[0].shape)), show(self, views, images)))
-    monkeypatch.setattr("hardsplat.train.resolution.SMALLEST", 6)
-    plain = train(settings(scene, tmp_path / "plain", strategy="none"))
-    tmp_path /= "run"
-    metrics = train(settings(scene, tmp_path, resolution_schedule=16, strategy="none"))
-    assert [s[1:] for s in sizes] == [(width, (round(24 / 32 * width), width, 3)) for width in (8, 11, 16, 23, 32)]
-    assert sizes[0][0] == 0 and sizes[-1][0] == 16 and sorted(sizes) == sizes
-    assert metrics["steps"] == 30
-    assert metrics["evaluations"][-1]["psnr"] == pytest.approx(plain["evaluations"][-1]["psnr"], abs=1)
-    sizes.clear()
-    with pytest.raises(UserError, match="30 steps already"):
-        train(settings(scene, tmp_path, resolution_schedule=8, resume=True))
-    train(settings(scene, tmp_path, resolution_schedule=40, resume=True, max_steps=32))
-    assert [s[0] for s in sizes] == [30] and 8 < sizes[0][1] < 32  # a resumed run goes on at the size of its step
-
-
-def test_levels_follow_the_spectrum():
-    """Noise holds as much energy as its window has frequencies; a smooth picture is full from the start."""
-    noise = np.random.default_rng(0).integers(0, 256, (256, 256, 3), np.uint8)
-    noise -= noise % 2
-    smooth = np.full((256, 256, 3), 90, np.uint8)
-    assert levels([smooth], 1000) == [(0, 1.0)] and levels([noise], 0) == [(0, 1.0)]
-    found = levels([noise], 1000)
-    assert found[-1] == (1000, 1.0) and found[0] == (0, 2.0)  # a quarter of all frequencies lies within half the highest
-    held = energies([noise], [2.0, 2**0.5, 1.0])
-    assert held == pytest.approx([0.25, 0.5, 1.0], abs=0.02)
-    assert found[1][1] == 2**0.5 and found[1][0] == pytest.approx(500, abs=40)
 
 
 def test_deterministic_runs_leave_the_same_bytes(on_device, scene, tmp_path):

@@ -4,7 +4,6 @@
 #include "contract/refine.glsl"
 
 layout(local_size_x = GROUP) in;
-BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 BUFFER_holes(readonly)
 #include "densify/rank.glsl"

@@ -39,7 +39,7 @@ def _spread(views: int, offset: float) -> list[int]:
     return [int((i + offset) * views / SET_APART) for i in range(SET_APART)]
 
 
-def judged(config: TrainConfig, step: int, apart: list[float], others: list[float]) -> dict:
+def judged(step: int, apart: list[float], others: list[float]) -> dict:
     """What the run writes down. apart, others: PSNR of views, dB.
 
     Medians are compared: one bad photograph, such as one with a splat in front of its camera, must not decide.

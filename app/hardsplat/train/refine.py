@@ -55,7 +55,7 @@ def pruning_passes(moments: str, statistics: str, slot: str, ages: bool) -> tupl
         ComputePass(
             name="densify fill",
             shader="densify/fill.comp",
-            reads=("refine_settings", "counts", "holes", *((statistics,) if ages else ()), *RANKS, *planes),
+            reads=("counts", "holes", *((statistics,) if ages else ()), *RANKS, *planes),
             writes=(statistics, *planes),
             slots={**slots_of(moments), "statistics": slot},
         ),

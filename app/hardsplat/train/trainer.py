@@ -347,7 +347,7 @@ class Run:
         n, others = len(session.apart), overfit.views_to_compare(len(train))
         session.drain()
         psnrs = self.measurements.psnr([train[i] for i in (*session.apart, *others)])
-        found = overfit.judged(self.config, session.step, psnrs[:n], psnrs[n:])
+        found = overfit.judged(session.step, psnrs[:n], psnrs[n:])
         self.log.overfit = found
         apart, other = found["psnr_apart"], found["psnr_others"]
         what = f"photographs set apart show {apart:.1f} dB in the median, others {other:.1f}"

@@ -10,7 +10,6 @@ VALUE_means(restrict)
 VALUE_quats(readonly)
 VALUE_log_scales(restrict)
 VALUE_logit_opacities(restrict)
-BUFFER_refine_settings(readonly)
 BUFFER_counts(readonly)
 #include "densify/rank.glsl"
 #include "densify/planes.glsl"

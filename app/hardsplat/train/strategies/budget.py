@@ -54,7 +54,7 @@ class Budget(Refining):
             ComputePass(
                 name="densify split",
                 shader="densify/budget/split.comp",
-                reads=("refine_settings", "counts", "score_stats", *RANKS, *planes),
+                reads=("counts", "score_stats", *RANKS, *planes),
                 writes=("score_stats", *planes),
                 slots=slots_of(moments),
             ),
