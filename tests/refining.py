@@ -1,5 +1,6 @@
 """Passes of densification run on made-up splats, for the tests of both strategies."""
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +17,8 @@ from hardsplat.train.loss import loss_terms, term_sums_bytes
 from hardsplat.train.refine import allocate_refine, refine_settings
 from hardsplat.train.schedule import adam_settings, rate_plans
 
-# As the float64 references have them: all bands of colour under one name, moments first and second by turns.
+# As the float64 references have them: all bands of colour under one name, moments first and second
+# by turns.
 FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
 MOMENTS = tuple(f"adam_{name}" for name in FIELDS)
 STATE = (*FIELDS, *MOMENTS)
@@ -36,20 +38,32 @@ def as_planes(state: dict) -> dict:
 
 def as_state(planes: dict) -> dict:
     """A state of the references, from what `Parameters.read` returns."""
-    joined = {"sh": np.concatenate([planes["sh0"], planes["shN"]]), "adam_sh": np.concatenate([planes["adam_sh0"], planes["adam_shN"]], axis=1)}
-    out = {name: joined.get(name, planes.get(name)) for name in STATE}
-    return out | {name: np.concatenate(list(np.moveaxis(out[name], 0, 1))) for name in MOMENTS}  # first and second of each plane by turns
+    out = {name: planes[name] for name in STATE if not name.endswith("sh")}
+    out["sh"] = np.concatenate([planes["sh0"], planes["shN"]])
+    out["adam_sh"] = np.concatenate([planes["adam_sh0"], planes["adam_shN"]], axis=1)
+    for name in MOMENTS:  # first and second of each plane by turns
+        out[name] = np.concatenate(list(np.moveaxis(out[name], 0, 1)))
+    return out
 
 
 class Refining:
-    """Command buffers recorded once for one capacity, run on any splats, of which nobody is visible."""
+    """Command buffers recorded once for one capacity, run on any splats, of which nobody is
+    visible."""
 
-    def __init__(self, device, capacity: int, planes: int, moments: str = "float32", statistics: str = "grow_stats"):
-        self.device, self.capacity, self.planes, self.statistics = device, capacity, planes, statistics
-        self.parameters = Parameters(device, capacity, round(planes**0.5) - 1, moments, "written", follow=(statistics,))
-        settings = {"refine_settings": 1, "adam_settings": 1, "loss_terms": 1, "rates": trained.plane_count("splat"), "moved_planes": 1}
-        self.own = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in settings.items()}
-        self.terms = loss_terms(TrainConfig(), EXTENT, sh_degree=self.parameters.sh_degree, capacity=capacity)
+    def __init__(self, device, capacity, planes, moments="float32", statistics="grow_stats"):
+        self.device, self.capacity, self.planes, self.statistics = (
+            device,
+            capacity,
+            planes,
+            statistics,
+        )
+        degree, follow = round(planes**0.5) - 1, (statistics,)
+        self.parameters = Parameters(device, capacity, degree, moments, "written", follow=follow)
+        self.own = {}
+        for name in ("refine_settings", "adam_settings", "loss_terms", "rates", "moved_planes"):
+            n = trained.plane_count("splat") if name == "rates" else 1
+            self.own[name] = Buffer(device, n * contract.itemsize(name), name)
+        self.terms = loss_terms(TrainConfig(), EXTENT, sh_degree=degree, capacity=capacity)
         self.own["term_sums"] = Buffer(device, term_sums_bytes(self.terms), "term_sums")
         self.own |= Perspective(planes, adam(moments)).allocate(device, capacity)
         self.scratch = allocate_refine(device, capacity)
@@ -62,10 +76,11 @@ class Refining:
         self.recorders[name].end()
 
     def run(self, name: str, state: dict, stats: np.ndarray, config: TrainConfig, **frame) -> dict:
-        """state and the result: (planes, n, values) by name. stats: (n, numbers) of `statistics`, a buffer that follows the splats.
-        frame: fields of that struct; all planes move, by their first rates."""
-        n = state["means"].shape[1]
-        for buffer in (*self.parameters._all_planes(), self.parameters.all[self.statistics], *self.scratch.values()):
+        """state and the result: (planes, n, values) by name. stats: (n, numbers) of `statistics`,
+        a buffer that follows the splats. frame: fields of that struct; all planes move, by their
+        first rates."""
+        n, rows = state["means"].shape[1], self.parameters.all[self.statistics]
+        for buffer in (*self.parameters._all_planes(), rows, *self.scratch.values()):
             buffer.fill(POISON)
         self.scratch["ticket_counts"].fill(0)  # as every refinement leaves them
         for quantity, planes in as_planes(state).items():
@@ -89,28 +104,41 @@ class Refining:
         moved["count"], moved["at"] = in_use, np.arange(64)
         rates = rate_plans(config, EXTENT)["first"][: trained.plane_count("splat")].copy()
         rates[rates == 0] = np.finfo(np.float32).tiny  # a rate of 0 would leave the moments at rest
-        terms = loss_terms(config, EXTENT, sh_degree=self.parameters.sh_degree, capacity=self.capacity)
-        told = {"refine_settings": refine_settings(config, EXTENT), "adam_settings": adam_settings(config.adam_beta1, config.adam_beta2, config.adam_eps)}
-        for each, struct in (told | {"loss_terms": terms, "rates": rates, "moved_planes": moved}).items():
+        terms = loss_terms(
+            config, EXTENT, sh_degree=self.parameters.sh_degree, capacity=self.capacity
+        )
+        structs = {"loss_terms": terms, "rates": rates, "moved_planes": moved}
+        structs["refine_settings"] = refine_settings(config, EXTENT)
+        adam = config.adam_beta1, config.adam_beta2, config.adam_eps
+        structs["adam_settings"] = adam_settings(*adam)
+        for each, struct in structs.items():
             self.resources[each].upload(struct)
         self.recorders[name].run_once()
         return self.state()
 
     def state(self) -> dict:
         """Of the splats as they are now."""
-        return as_state({name: self.parameters.read(name, self.splats) for name in (*trained.values(), *trained.moments())})
+        names = (*trained.values(), *trained.moments())
+        return as_state({name: self.parameters.read(name, self.splats) for name in names})
 
     @property
     def splats(self) -> int:
         return int(self.parameters.counts["splats"])
 
     def destroy(self) -> None:
-        for part in (*self.recorders.values(), self.parameters, *self.own.values(), *self.scratch.values()):
+        parts = (
+            self.recorders.values(),
+            [self.parameters],
+            self.own.values(),
+            self.scratch.values(),
+        )
+        for part in itertools.chain(*parts):
             part.destroy()
 
 
 def maker(kind: Callable) -> tuple:
-    """Fixtures of a module: `make(capacity, planes, moments)`, which makes one of each, and the end of them all."""
+    """Fixtures of a module: `make(capacity, planes, moments)`, which makes one of each, and the
+    end of them all."""
     made = {}
 
     @pytest.fixture
@@ -134,7 +162,8 @@ def maker(kind: Callable) -> tuple:
 
 
 def random_state(n: int, planes: int, seed: int = 0, moments: str = "float32") -> dict:
-    """Splats around the thresholds. The first SH value is the row's number, which all descendants inherit. Moments are numbers that this format has."""
+    """Splats around the thresholds. The first SH value is the row's number, which all
+    descendants inherit. Moments are numbers that this format has."""
     rng = np.random.default_rng(seed)
     state = {
         "means": rng.normal(size=(1, n, 3)),
@@ -142,8 +171,10 @@ def random_state(n: int, planes: int, seed: int = 0, moments: str = "float32") -
         "log_scales": np.log(EXTENT) + rng.uniform(np.log(1e-3), np.log(0.3), (1, n, 3)),
         "logit_opacities": rng.uniform(-8, 4, (1, n, 1)),
         "sh": rng.normal(size=(planes, n, 3)),
-        **{f"adam_{name}": rng.normal(size=(2 * (planes if name == "sh" else 1), n, width)) for name, width in zip(FIELDS, (3, 4, 3, 1, 3))},
     }
+    for name in FIELDS:
+        shape = state[name].shape
+        state[f"adam_{name}"] = rng.normal(size=(2 * shape[0], *shape[1:]))
     state["sh"][0, :, 0] = np.arange(n)
     state = {name: values.astype(np.float32) for name, values in state.items()}
     if moments == "bfloat16":
