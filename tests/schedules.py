@@ -96,7 +96,7 @@ def meshed(device: Device) -> str:
     rng = np.random.default_rng(0)
     mesh, camera = meshing.sheet(rng)
     photo = rng.integers(0, 256, (meshing.HEIGHT, meshing.WIDTH, 4), np.uint8)
-    session = meshing.opened(device, mesh, [camera], [photo], meshing.smooth(rng, 5, 6, 3))
+    session = meshing.opened(device, mesh, camera, photo, meshing.smooth(rng, 5, 6, 3))
     session.run(3)
     out = digest(session.download().vertices, session.texture(), session.picture(camera))
     session.destroy()
