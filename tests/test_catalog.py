@@ -204,7 +204,7 @@ def test_meshes_find_their_modules(device, asked, shipped):
     mesh, camera = meshing.sheet(rng)
     texture, photo = meshing.smooth(rng, 5, 6, 3), np.zeros((meshing.HEIGHT, meshing.WIDTH, 4), np.uint8)
     for loss, atomics in itertools.product(choices(MESH_FIELDS["loss"]), choices(MESH_FIELDS["atomics"])):
-        meshing.opened(device, mesh, [camera], [photo], texture, loss=loss, atomics=atomics).destroy()
+        meshing.opened(device, mesh, camera, photo, texture, loss=loss, atomics=atomics).destroy()
     assert unshipped(asked, shipped) == []
 
 
