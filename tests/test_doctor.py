@@ -1,4 +1,5 @@
-"""The doctor's report through the command line: on this machine, without devices, and on devices that lack things."""
+"""The doctor's report through the command line: on this machine, without devices, and on devices
+that lack things."""
 
 import re
 from types import SimpleNamespace
@@ -52,17 +53,23 @@ def test_a_fit_device(capsys, device):
     assert f"  {device.name}  " in text and f"ready: {device.name}" in text
     for _, _, rows in doctor.REGISTRIES:
         for name, variant in rows.items():
-            assert ("does not run" in row(text, name)) == bool(device.capabilities.missing(variant.needs)), name
+            assert ("does not run" in row(text, name)) == bool(
+                device.capabilities.missing(variant.needs)
+            ), name
 
 
 def test_every_missing_variant_names_feature_and_replacement(capsys, lacking):
     lacking("float_atomics", "subgroup_arithmetic", "float32_blend")
     text, code = run(capsys)
     assert code == 0
-    assert row(text, "native").endswith("does not run: lacks VK_MADE_UP_float_atomics; use --atomics cas")
-    instead = next(name for name, reduction in REDUCTIONS.items() if "subgroup_arithmetic" not in reduction.needs)
-    assert row(text, "hybrid").endswith(f"lacks VK_MADE_UP_subgroup_arithmetic; use --reduction {instead}")
-    assert row(text, "float32").endswith("runs with --blending programmable only: lacks VK_MADE_UP_float32_blend")
+    instead = next(n for n, row in REDUCTIONS.items() if "subgroup_arithmetic" not in row.needs)
+    other = f"use --reduction {instead}"
+    for name, words in (
+        ("native", "does not run: lacks VK_MADE_UP_float_atomics; use --atomics cas"),
+        ("hybrid", f"lacks VK_MADE_UP_subgroup_arithmetic; {other}"),
+        ("float32", "with --blending programmable only: lacks VK_MADE_UP_float32_blend"),
+    ):
+        assert row(text, name).endswith(words)
     assert row(text, "fixed").split()[1] == "runs"
 
 
@@ -70,9 +77,12 @@ def test_a_device_without_ordering_lists_its_fragments(capsys, lacking):
     lacking("interlock", "raster_order")
     text, code = run(capsys)
     assert code == 0 and text.splitlines()[-1].startswith("ready")
-    assert "does not run" in row(text, "interlock") and row(text, "interlock").endswith("use --ordering lists")
-    assert row(text, "lists").split()[1] == "runs" and row(text, "analytic").split()[1] == "runs"
-    assert "does not run" in row(text, "programmable") and "--blending fixed" in row(text, "programmable")
+    for name, words in (
+        ("interlock", "use --ordering lists"),
+        ("programmable", "--blending fixed"),
+    ):
+        assert "does not run" in row(text, name) and words in row(text, name)
+    assert row(text, "lists").split()[1] == row(text, "analytic").split()[1] == "runs"
 
 
 def test_a_device_without_a_required_feature_is_not_ready(capsys, lacking):
@@ -83,12 +93,16 @@ def test_a_device_without_a_required_feature_is_not_ready(capsys, lacking):
 
 
 def test_a_device_with_less_shared_memory_draws(device, capsys, monkeypatch):
-    monkeypatch.setitem(capabilities.LIMITS, "shared_memory", ("maxComputeSharedMemorySize", 1 << 30, "bytes, for the image loss"))
+    limit = "maxComputeSharedMemorySize"
+    wanted = (limit, 1 << 30, "bytes, for the image loss")
+    monkeypatch.setitem(capabilities.LIMITS, "shared_memory", wanted)
     text, code = run(capsys)
     assert code == 0
-    assert re.search(r"ready to draw, not to train: .* lacks maxComputeSharedMemorySize of 1073741824 bytes, for the image loss \(it has \d+\)", text)
+    lacks = rf"lacks {limit} of 1073741824 bytes, for the image loss \(it has \d+\)"
+    assert re.search(f"ready to draw, not to train: .* {lacks}", text)
     less = context.Device()
-    with pytest.raises(UserError, match="neither trains nor measures images: it lacks maxComputeSharedMemorySize"):
+    words = f"neither trains nor measures images: it lacks {limit}"
+    with pytest.raises(UserError, match=words):
         allocate_loss(less, 16, 16)
     less.close()
 
@@ -107,12 +121,12 @@ def test_no_such_device(capsys):
 
 
 def test_probe_failures_are_shown_and_withdrawn(capsys, monkeypatch, tmp_path):
+    why = "a working float_atomics (start-up probe: sums came out short)"
     monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
-    monkeypatch.setattr(probe, "measure", lambda device: {"float_atomics": "a working float_atomics (start-up probe: sums came out short)"})
+    monkeypatch.setattr(probe, "measure", lambda device: {"float_atomics": why})
     text, code = run(capsys)
-    assert code == 0
-    assert "float_atomics withdrawn, it lacks a working float_atomics (start-up probe: sums came out short)" in row(text, "probe")
-    assert row(text, "native").endswith("use --atomics cas")
+    assert code == 0 and row(text, "native").endswith("use --atomics cas")
+    assert f"float_atomics withdrawn, it lacks {why}" in row(text, "probe")
 
 
 def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lacking):
@@ -133,18 +147,38 @@ def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, momen
     for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
         monkeypatch.setattr(device, "memory_bytes", memory)
         monkeypatch.setattr(device, "max_buffer", buffer)
-        when = f" with --rasterizer {rasterizer}" + (f" --moments {moments}" if moments != moments_of(device, "auto") else "") + ";"
+        when = (
+            f" with --rasterizer {rasterizer}"
+            + (f" --moments {moments}" if moments != moments_of(device, "auto") else "")
+            + ";"
+        )
         said = next(line for line in doctor._limits(device) if when in line)
         wanted = fitting(device, TrainConfig(rasterizer=rasterizer, moments=moments), streamed)
         assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said
 
 
-@pytest.mark.parametrize("changes, words", [({}, "auto, hardware; tiled"), ({"format": "unorm8", "antialiased": True}, "auto, hardware with format unorm8, antialiased; tiled")])
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({}, "auto, hardware; tiled"),
+        (
+            {"format": "unorm8", "antialiased": True},
+            "auto, hardware with format unorm8, antialiased; tiled",
+        ),
+    ],
+)
 def test_what_auto_was_asked_with_is_said_in_words(changes, words):
     """It once was the repr of two dataclasses."""
-    given = "auto, settings " + "; ".join(repr(b.options(**(changes if name == "hardware" else {}))) for name, b in BACKENDS.items())
+    given = "auto, settings " + "; ".join(
+        repr(b.options(**(changes if name == "hardware" else {}))) for name, b in BACKENDS.items()
+    )
     assert doctor.asked_with(given) == words
-    assert doctor.asked_with("hardware, format float16, state_format same, segments 1, antialiased False") == "hardware, format float16, state format same, segments 1"
+    assert (
+        doctor.asked_with(
+            "hardware, format float16, state_format same, segments 1, antialiased False"
+        )
+        == "hardware, format float16, state format same, segments 1"
+    )
 
 
 def test_the_report_has_no_python_in_it(capsys, monkeypatch):
@@ -156,25 +190,58 @@ def test_the_report_has_no_python_in_it(capsys, monkeypatch):
         "candidates": {"rasterizer": ["hardware", "tiled"]},
         "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}},
     }
-    given = ["auto, settings " + "; ".join(repr(b.options()) for b in BACKENDS.values()), "tiled, tile_threshold 8, antialiased False"]
+    given = [
+        "auto, settings " + "; ".join(repr(b.options()) for b in BACKENDS.values()),
+        "tiled, tile_threshold 8, antialiased False",
+    ]
     monkeypatch.setattr(choose, "wanted", lambda: True)
     monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))
     text, _ = run(capsys)
-    assert "for auto, hardware; tiled, timed 2026-01-01 10:00\n    rasterizer tiled: 2 ms, next hardware: 4 ms" in text
-    monkeypatch.setattr(choose, "remembered", lambda device: {f"tiled, tile_threshold {n}": {**found, "date": f"2026-01-0{n} 10:00"} for n in range(1, 8)})
+    assert (
+        "for auto, hardware; tiled, timed 2026-01-01 10:00\n"
+        "    rasterizer tiled: 2 ms, next hardware: 4 ms" in text
+    )
+    monkeypatch.setattr(
+        choose,
+        "remembered",
+        lambda device: {
+            f"tiled, tile_threshold {n}": {**found, "date": f"2026-01-0{n} 10:00"}
+            for n in range(1, 8)
+        },
+    )
     text, _ = run(capsys)
-    assert re.findall("timed 2026-01-0(.)", text) == list("7654") and "  and for 3 other sets of options, earlier" in text
+    assert (
+        re.findall("timed 2026-01-0(.)", text) == list("7654")
+        and "  and for 3 other sets of options, earlier" in text
+    )
     assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w\(\w+=|[{}]", text)
 
 
 def test_bytes_per_splat():
     each = needs(3)
     totals = {name: need.total for name, need in each.items()}
-    assert (totals["sh0"], totals["shN"], totals["adam_shN"], totals["adam_means"], totals["d_means"]) == (12, 15 * 12, 2 * 15 * 12, 24, 12)
-    assert totals["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and totals["digit_counts"] == pytest.approx(2.0)
+    assert (
+        totals["sh0"],
+        totals["shN"],
+        totals["adam_shN"],
+        totals["adam_means"],
+        totals["d_means"],
+    ) == (12, 15 * 12, 2 * 15 * 12, 24, 12)
+    assert totals["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and totals[
+        "digit_counts"
+    ] == pytest.approx(2.0)
     assert each["shN"].largest == 12 and each["shN"].addressed and not each["splats2d"].addressed
     assert "camera" not in each and "photos" not in each and "d_shN" not in each
     assert sum(needs(0)[name].total for name in trained.values()) == 56
     half = needs(3, moment_bytes=2)
-    assert bytes_per_splat(each) - bytes_per_splat(half) == 2 * 59 * 2 and half["adam_shN"].total == 2 * 15 * 6 and half["shN"] == each["shN"]
-    assert set(each) <= {*contract.BUFFERS, *trained.values(), *trained.moments(), *trained.gradients()}
+    assert (
+        bytes_per_splat(each) - bytes_per_splat(half) == 2 * 59 * 2
+        and half["adam_shN"].total == 2 * 15 * 6
+        and half["shN"] == each["shN"]
+    )
+    assert set(each) <= {
+        *contract.BUFFERS,
+        *trained.values(),
+        *trained.moments(),
+        *trained.gradients(),
+    }

@@ -34,7 +34,11 @@ def test_a_name_appears_only_after_its_bytes_are_on_the_disk(tmp_path, monkeypat
     done, fsync, replace = [], os.fsync, os.replace
 
     def synced(descriptor):
-        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else f"{os.fstat(descriptor).st_size} bytes")
+        done.append(
+            "folder"
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode)
+            else f"{os.fstat(descriptor).st_size} bytes"
+        )
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", synced)
