@@ -21,7 +21,7 @@ from tests.training import open_session, same_state, settings
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     monkeypatch.setattr(averaging, "SAMPLES", 3)
-    monkeypatch.setattr("hardsplat.train.trainer.BATCH_SECONDS", math.inf)
+    monkeypatch.setattr("hardsplat.train.stops.BATCH_SECONDS", math.inf)
 
 
 def sampled(session, values: list | None = None) -> None:

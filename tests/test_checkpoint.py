@@ -46,7 +46,7 @@ def resumed(folder, **changes):
 def batches_of_any_duration():
     """So that a busy machine makes the same batches."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hardsplat.train.trainer.BATCH_SECONDS", math.inf)
+        patch.setattr("hardsplat.train.stops.BATCH_SECONDS", math.inf)
         yield
 
 

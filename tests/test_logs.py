@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from hardsplat.errors import UserError
-from hardsplat.train import logs, trainer
+from hardsplat.train import logs
 from hardsplat.train.trainer import train
 from tests.training import settings
 
 
 @pytest.fixture(autouse=True)
 def batches_of_five(on_device, monkeypatch):
-    monkeypatch.setattr(trainer, "BATCH_SECONDS", 1e9)
+    monkeypatch.setattr("hardsplat.train.stops.BATCH_SECONDS", 1e9)
 
 
 def json_records(run):

@@ -10,7 +10,6 @@ from hardsplat import settings
 from hardsplat.api import Renderer
 from hardsplat.config import RASTERIZERS
 from hardsplat.raster import BACKENDS
-from hardsplat.train import trainer
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
@@ -34,7 +33,7 @@ def shared(device, monkeypatch):
 
 
 def test_train_from_python(shared, scene, tmp_path, monkeypatch):
-    monkeypatch.setattr(trainer, "BATCH_SECONDS", 1e9)
+    monkeypatch.setattr("hardsplat.train.stops.BATCH_SECONDS", 1e9)
     seen, saved = [], []
 
     def on_batch(progress):

@@ -20,7 +20,6 @@ from hardsplat.serve.door import Address, Door, address_of, free_port, open_serv
 from hardsplat.serve.server import Frames
 from hardsplat.serve.watch import Server
 from hardsplat.setting import setting_of
-from hardsplat.train import trainer
 from hardsplat.train.trainer import train
 from hardsplat.train.watch import Watcher
 from hardsplat.view.screen import Look
@@ -240,7 +239,7 @@ class Then(Watcher):
 
 
 def test_browsers_follow_pause_save_and_stop_a_training(viser, on_device, scene, tmp_path, monkeypatch, quick):
-    monkeypatch.setattr(trainer, "BATCH_SECONDS", 1e9)
+    monkeypatch.setattr("hardsplat.train.stops.BATCH_SECONDS", 1e9)
     server, viewers, seen = Server(0), [], {}
     camera = Camera(np.eye(4), [[40, 0, 24], [0, 40, 16], [0, 0, 1]], 48, 32)
 

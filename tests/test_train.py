@@ -45,7 +45,7 @@ FAST = {"opacities_lr": 0.1, "sh0_lr": 0.01, "scales_lr": 0.01}  # for runs so s
 def batches_of_any_duration():
     """So that a busy machine makes the same batches."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hardsplat.train.trainer.BATCH_SECONDS", math.inf)
+        patch.setattr("hardsplat.train.stops.BATCH_SECONDS", math.inf)
         yield
 
 
@@ -125,7 +125,7 @@ def test_deterministic_runs_do_not_depend_on_the_clock(on_device, scene, tmp_pat
     """Where pairs of tile and splat find no room, which is made between batches: however long steps take, and however often the state is copied."""
     monkeypatch.setattr("hardsplat.raster.tiled.FEWEST_PAIRS", 1)
     monkeypatch.setattr("hardsplat.raster.tiled.PAIRS_PER_SPLAT", 1)
-    monkeypatch.setattr("hardsplat.train.trainer.BATCH_SECONDS", 1.0)
+    monkeypatch.setattr("hardsplat.train.stops.BATCH_SECONDS", 1.0)
     left = []
     for seconds, copies in ((1e-6, math.inf), (0.4, 0.0)):
         monkeypatch.setattr("hardsplat.train.batch.BatchedSession.step_seconds", property(lambda self, seconds=seconds: seconds))
@@ -177,7 +177,7 @@ def test_a_new_run_moves_an_earlier_one_aside(on_device, scene, tmp_path, capfd)
 
 @pytest.mark.parametrize("seconds, most", [(1e-9, 1), (math.inf, 5)])
 def test_batches_are_as_long_as_the_device_is_fast(on_device, scene, tmp_path, monkeypatch, seconds, most):
-    monkeypatch.setattr("hardsplat.train.trainer.BATCH_SECONDS", seconds)
+    monkeypatch.setattr("hardsplat.train.stops.BATCH_SECONDS", seconds)
     steps = train(settings(scene, tmp_path, max_steps=10, strategy="none"))["curve"]["step"]
     assert steps == list(range(most, 11, most))
 
@@ -318,7 +318,7 @@ def test_no_strategy_keeps_the_splats(on_device, scene, tmp_path):
 
 
 def test_batches_fit_the_ring_of_records(on_device, scene, tmp_path, monkeypatch):
-    monkeypatch.setattr("hardsplat.train.trainer.LONGEST_BATCH", 4)
+    monkeypatch.setattr("hardsplat.train.stops.LONGEST_BATCH", 4)
     assert train(settings(scene, tmp_path, max_steps=11, batch_steps=9, strategy="none"))["curve"]["step"] == [4, 8, 11]
 
 

@@ -29,7 +29,8 @@ from hardsplat.io.scene import load_scene
 from hardsplat.raster.parameters import Parameters
 from hardsplat.raster.rows import HardwareOptions
 from hardsplat.raster.show import palette_data
-from hardsplat.train.trainer import Run, train
+from hardsplat.train.stops import batch_steps
+from hardsplat.train.trainer import train
 from hardsplat.train.watch import Watcher, Watchers
 from hardsplat.view import show, window
 from hardsplat.view.controls import Controls, fitted, placed
@@ -515,9 +516,9 @@ def test_training_without_a_display_goes_on(scene, tmp_path):
 @pytest.fixture
 def training(device, monkeypatch, scene, tmp_path):
     """training(preview, **settings) -> metrics of a deterministic run that grows."""
-    trainer = "hardsplat.train.trainer"
-    monkeypatch.setattr(f"{trainer}.open_device", lambda wanted, surfaces=(): device)
-    monkeypatch.setattr(f"{trainer}.BATCH_SECONDS", math.inf)
+    opened = "hardsplat.train.trainer.open_device"
+    monkeypatch.setattr(opened, lambda wanted, surfaces=(): device)
+    monkeypatch.setattr("hardsplat.train.stops.BATCH_SECONDS", math.inf)
     way = {"rasterizer": "tiled", "tile_backward": "gather", "max_steps": 40}
 
     def run(name, preview=None, **changes):
@@ -632,14 +633,12 @@ def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
 
 
 def test_batches_are_short_while_the_window_is_seen():
-    run = object.__new__(Run)
-    run.config = settings(None, batch_steps=50)
-    run.session = types.SimpleNamespace(step_seconds=0.004)
+    config = settings(None, batch_steps=50)
     window = types.SimpleNamespace(surfaces=(), shown=True, batch_seconds=1 / 30)
-    run.watchers = Watchers([window, Watcher()])
-    assert run._batch_steps() == 8
+    watchers = Watchers([window, Watcher()])
+    assert batch_steps(config, 0, 0.004, watchers.batch_seconds) == 8
     window.shown = False
-    assert run._batch_steps() == 50
+    assert batch_steps(config, 0, 0.004, watchers.batch_seconds) == 50
 
 
 def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:

@@ -6,7 +6,6 @@ import pytest
 
 from hardsplat.errors import UserError
 from hardsplat.io.formats.checkpoint import load
-from hardsplat.train import trainer
 from hardsplat.train.trainer import Run, train
 from hardsplat.train.watch import Watcher, Watchers
 from tests.training import settings
@@ -36,7 +35,7 @@ class Told(Watcher):
 
 @pytest.fixture
 def batches_of_five(monkeypatch):
-    monkeypatch.setattr(trainer, "BATCH_SECONDS", 1e9)
+    monkeypatch.setattr("hardsplat.train.stops.BATCH_SECONDS", 1e9)
 
 
 def test_watchers_are_told_in_order(on_device, batches_of_five, scene, tmp_path):

@@ -6,15 +6,15 @@ submitted many times. Two batches are in flight; the host writes the view schedu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from hardsplat import contract, trained
 from hardsplat.config import TrainConfig, check_gradient
-from hardsplat.errors import OutOfMemory, UserError
-from hardsplat.footprint import STATISTICS, by_purpose
+from hardsplat.errors import OutOfMemory
+from hardsplat.footprint import STATISTICS
 from hardsplat.gaussians import Gaussians
 from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import Image
@@ -23,16 +23,15 @@ from hardsplat.gpu.queue import submit
 from hardsplat.gpu.resources import buffer_in
 from hardsplat.io.formats.checkpoint import Checkpoint
 from hardsplat.raster.averages import begin_averages, take_averages
-from hardsplat.raster.parameters import Gradients, Parameters
-from hardsplat.raster.rasterizer import Trainable
 from hardsplat.raster.sinks import moments_of
 from hardsplat.train import averaging
-from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
+from hardsplat.train.batch import HISTORY, Batches, BatchResult, PairRoom
+from hardsplat.train.buffers import SessionBuffers
 from hardsplat.train.capacity import Room
 from hardsplat.train.capture import Capture
-from hardsplat.train.copies import Allocate, fresh
+from hardsplat.train.contents import of_other_items
 from hardsplat.train.depths import Depths
-from hardsplat.train.drawing import Drawing, StepInputs, has_timed_rows
+from hardsplat.train.drawing import Drawing
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.overfit import views_apart
 from hardsplat.train.photos import Photos
@@ -46,30 +45,11 @@ from hardsplat.trained import Of
 GROUP = contract.CONSTANTS["GROUP"]
 
 
-def of_other_items(checkpoint: Checkpoint, items: Mapping[Of, int], config: TrainConfig) -> set[str]:
-    """Names of arrays of a checkpoint that are of other photographs or cameras than `items` has, and rest in this run.
-
-    Raises UserError where they are trained.
-    """
-    found: set[str] = set()
-    for q in (q for kind in trained.ORDER[1:] for q in trained.of(kind)):
-        there = checkpoint.buffers[q.name].shape[1] if q.name in checkpoint.buffers else items[q.of]
-        if there != items[q.of] and trained.is_chosen(q, config):
-            raise UserError(
-                f"the checkpoint knows {there} {q.of}s, the scene has {items[q.of]}: train on the photographs that it was made with"
-            )
-        found |= {q.name, q.moments} if there != items[q.of] else set()
-    return found
-
-
-class Session(BatchedSession):
+class Session(SessionBuffers):
     """on_batch: called with each finished batch, in order. timed_rows: see `use`. frozen: the splats stay as they are.
 
     photos: the session's from here on. Raises UserError for what the device cannot run, OutOfMemory where it does not fit; then nothing stays allocated.
     """
-
-    parameters: Parameters  # from start() or restore() on
-    _batches: Batches
 
     def __init__(
         self,
@@ -154,42 +134,6 @@ class Session(BatchedSession):
                 self.parameters.write(name, values)
         self._set(n, checkpoint.step)
 
-    def snapshot(self, allocate: Allocate = fresh, known: Mapping[str, np.ndarray] | None = None) -> Checkpoint:
-        """Everything that a resume needs, after the batches in flight. allocate: gives the arrays. known: what `values` gave after the same steps."""
-        n = self.count()
-        return Checkpoint(self.step, self.config.sh_degree, {name: known[name] if known and name in known else self._read(name, n, allocate) for name in self._kept()})
-
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the arrays of a snapshot with as many splats as there is room for."""
-        return {name: self.parameters.shape(name, self.parameters.items(name, self.capacity)) for name in self._kept()}
-
-    def _kept(self) -> list[str]:
-        names = [name for kind in trained.ORDER for name in (*trained.values(kind), *trained.moments(kind))]
-        return [*names, *(trained.averages() if self.parameters.averaged else ()), *self.strategy.follows]
-
-    def _read(self, name: str, n: int, allocate: Allocate) -> np.ndarray:
-        n = self.parameters.items(name, n)
-        return self.parameters.read(name, n, allocate(name, self.parameters.shape(name, n)))
-
-    def count(self) -> int:
-        """Splats alive, after all that was queued."""
-        self.drain()
-        return int(self.parameters.counts["splats"])
-
-    def values(self, allocate: Allocate = fresh) -> dict[str, np.ndarray]:
-        """(planes, splats, width) of every trained quantity of splats, by name. allocate: gives the arrays."""
-        n = self.count()
-        return {name: self._read(name, n, allocate) for name in trained.values()}
-
-    def trained_of(self, name: str) -> np.ndarray:
-        """(planes, items, width) of a quantity of photographs or cameras, after all that was queued."""
-        self.drain()
-        return self.parameters.read(name, self.items[trained.QUANTITIES[name].of])
-
-    def gaussians(self) -> Gaussians:
-        self.drain()
-        return self.parameters.download()
-
     def regularize(self, opacity: float) -> None:
         """Gives the mean opacity this weight in the loss, from the next step on."""
         self.config = replace(self.config, opacity_reg=opacity)
@@ -273,125 +217,3 @@ class Session(BatchedSession):
     def reset_opacity(self) -> None:
         """Queues an opacity reset, where the strategy has any."""
         submit(self.device, [self._drawn.actions["reset"]])
-
-    @property
-    def capacity(self) -> int:
-        """Splats that there is room for."""
-        return self.parameters.capacity
-
-    def use(self, rasterizer: str, timed_rows: bool = True) -> None:
-        """Draws with another rasterizer from the next step on. timed_rows: of its rows left to `auto` those that were timed, not the first that run.
-
-        Raises UserError where it does not run or fit here; the session then needs another `use`.
-        """
-        drawn_so = timed_rows == self.timed_rows or not self.has_timed_rows(rasterizer)
-        if rasterizer == self.config.rasterizer and drawn_so and self._drawing:
-            return
-        n = self.count()
-        self._release(keep_parameters=True)
-        self.config, self.timed_rows = replace(self.config, rasterizer=rasterizer), timed_rows
-        self._draw()
-        self._set(n, self.step)
-
-    def has_timed_rows(self, rasterizer: str) -> bool:
-        """Whether `use` of that rasterizer would look for the fastest rows."""
-        return has_timed_rows(self.device, replace(self.config, rasterizer=rasterizer), self.lens)
-
-    # -- memory ----------------------------------------------------------------------------------------------------------------
-
-    def _allocate(self, n: int) -> None:
-        """Parameter buffers with room to grow, and everything sized or recorded for them."""
-        self._release()
-        c, capacity = self.config, self.room.first(self.config, n)
-        gradients: Gradients = "none" if self.estimates else "written"
-        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
-        self._draw()
-
-    def _grow(self, wanted: int, n: int) -> None:
-        """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
-        before = self.parameters.capacity
-        capacity = self.room.more(self.config, wanted, before)
-        if capacity == before:
-            return
-        self._release(keep_parameters=True)
-        try:
-            self.parameters.resize(capacity, n)
-            self._draw()
-        except OutOfMemory as error:
-            self.room.refuse(capacity, before, error)
-            self._release(keep_parameters=True)
-            self.parameters.resize(before, n)
-            self._draw()
-        self._set(n, self.step)
-
-    def _fit_pairs(self) -> None:
-        drawing = self._drawn
-        self._pairs.make(drawing.raster)
-        if drawing.outdated:  # an evaluation may have made room too
-            self.drain()
-            drawing.record(self._inputs())
-
-    def _draw(self) -> None:
-        """Rasterizer and commands for the room that there is."""
-        self._drawing = Drawing(
-            self._inputs(), self.parameters, self._shared, self._batches, self._pairs
-        )
-
-    def _inputs(self) -> StepInputs:
-        return StepInputs(
-            self.device,
-            self.config,
-            (self.width, self.height),
-            self.lens,
-            self.capture,
-            self.strategy,
-            self.photos,
-            self.terms(self.parameters.capacity),
-            self.timed_rows,
-        )
-
-    @property
-    def _drawn(self) -> Drawing:
-        assert self._drawing is not None, "a session draws from start() or restore() on"
-        return self._drawing
-
-    @property
-    def raster(self) -> Trainable:
-        """Draws the splats. Another one after growth and `use`."""
-        return self._drawn.raster
-
-    @property
-    def resources(self) -> dict[str, Buffer | Image]:
-        """Everything on the device, by contract name."""
-        return self._drawn.resources
-
-    def _set(self, n: int, step: int) -> None:
-        """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
-        self.parameters.set_count(n)
-        frame = np.zeros((), contract.dtype("Frame"))
-        frame["step"], frame["seed"] = step, self.config.seed
-        self.resources["frame"].upload(frame)
-        self._drawn.sizes.run_once()
-        self.step, self.bound = step, n
-
-    def _release(self, keep_parameters: bool = False) -> None:
-        self.device.wait_idle()  # for refinements too, which no fence tells of
-        if self._drawing:
-            self._drawing.destroy()
-            self._drawing = None
-        if hasattr(self, "parameters") and not keep_parameters:
-            self.parameters.destroy()
-            del self.parameters
-
-    def destroy(self) -> None:
-        """Frees everything, the photographs too."""
-        if hasattr(self, "_batches"):
-            self.drain()
-            self._batches.destroy()
-        self._release()
-        for resource in self._shared.values():
-            resource.destroy()
-
-    def memory(self) -> dict[str, int]:
-        """Bytes on the device by purpose."""
-        return by_purpose({name: r.nbytes for name, r in self.resources.items() if not (isinstance(r, Buffer) and r.host)} | self.parameters.nbytes())

@@ -30,7 +30,7 @@ from hardsplat.results.folder import check_folder, folder_of, make_folder, set_a
 from hardsplat.train import averaging, overfit
 from hardsplat.train.ahead import build_ahead
 from hardsplat.train.auto import Auto
-from hardsplat.train.batch import LONGEST_BATCH, BatchResult
+from hardsplat.train.batch import BatchResult
 from hardsplat.train.closing import say_outcome
 from hardsplat.train.intrinsics import check_lenses
 from hardsplat.train.keeping import Keeping
@@ -46,12 +46,12 @@ from hardsplat.train.session import Session
 from hardsplat.train.start import FirstSplats, known_depths, say_notes, training_cameras, views_of
 from hardsplat.train.state import RunState
 from hardsplat.train.stop import StopRequest
+from hardsplat.train.stops import batch_steps, next_stop
 from hardsplat.train.strategies import STRATEGIES
 from hardsplat.train.unused import said_in_vain
 from hardsplat.train.watch import Watcher, Watchers
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining} {rate_noinv_fmt}{postfix}"  # fits into 80 columns
-BATCH_SECONDS = 1.0  # how long a batch may take on a slow device: Ctrl-C waits for two
 _log = logging.getLogger("hardsplat")
 
 
@@ -230,10 +230,13 @@ class Run:
             self._watch()
             if self._ending:
                 break
-            stop = self._next_stop(s.step)
+            stop = next_stop(self.config, s.strategy, s.step, bool(s.apart))
             self._choose(stop)
             if s.step < stop:
-                s.run(min(self._batch_steps(), stop - s.step))
+                most = batch_steps(
+                    self.config, s.step, s.step_seconds, self.watchers.batch_seconds
+                )
+                s.run(min(most, stop - s.step))
             if self.config.deterministic:
                 s.drain()  # so that room for pairs is made by all steps before, whatever else waits for them
             if self.log.steps:
@@ -264,13 +267,6 @@ class Run:
 
     # -- what happens when ------------------------------------------------------------------------------------------------------
 
-    def _batch_steps(self) -> int:
-        """Steps of the next batch: as many as take BATCH_SECONDS, or as little as watchers want, as far as is known."""
-        if self.config.deterministic:  # what a batch clips depends on where it ends, so its end must not depend on the clock
-            return min(self.config.batch_steps - self.session.step % self.config.batch_steps, LONGEST_BATCH)
-        seconds = min(BATCH_SECONDS, self.watchers.batch_seconds)
-        return int(min(self.config.batch_steps, LONGEST_BATCH, max(1, seconds / max(self.session.step_seconds, 1e-6))))
-
     @property
     def _ending(self) -> bool:
         return bool(self.stopping.asked or self._stopped)
@@ -295,15 +291,6 @@ class Run:
     def example(self) -> Measured | None:
         """The first held-out view, measured now; None where none is held out, and while they all are being measured."""
         return self.measurements.example()
-
-    def _next_stop(self, step: int) -> int:
-        """The next step count after which the batch must end: for a refinement, a measurement, a file, or the end."""
-        c = self.config
-        stops = [c.max_steps, *(n for n in (*c.eval_steps, *c.save_steps) if n > step)]
-        stops += [c.overfit_check] if self.session.apart and step < c.overfit_check else []
-        stops += [(step // c.checkpoint_every + 1) * c.checkpoint_every] if c.checkpoint_every else []
-        stops.append(averaging.next_sample(c, self.session.strategy, step))
-        return min(*stops, self.session.strategy.next_due(c, step))
 
     def _choose(self, stop: int) -> None:
         """Asks, where it is time to, which rasterizer is the fastest: the steps that tell it are steps of the run."""
