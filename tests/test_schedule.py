@@ -9,13 +9,39 @@ from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster.sort import SORT_PASSES
+from hardsplat.train import schedule
 from hardsplat.train.loss import loss_terms
 from hardsplat.train.refine import refine_settings
-from hardsplat.train.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, rate_plans, record_begin, record_end, step_settings, view_order
+from hardsplat.train.schedule import (
+    SCHEDULE_PASSES,
+    adam_settings,
+    rate_plan,
+    rate_plans,
+    view_order,
+)
 
 HISTORY = contract.CONSTANTS["HISTORY"]
 EXTENT = 3.7
-STEPS = (0, 1, 2, 9, 99, 998, 999, 1000, 2999, 3000, 4095, 4096, 7000, 14999, 24999, 29999, 30000, 1_000_000)
+STEPS = (
+    0,
+    1,
+    2,
+    9,
+    99,
+    998,
+    999,
+    1000,
+    2999,
+    3000,
+    4095,
+    4096,
+    7000,
+    14999,
+    24999,
+    29999,
+    30000,
+    1_000_000,
+)
 
 
 class Steps:
@@ -23,19 +49,23 @@ class Steps:
 
     def __init__(self, device, views: int = 5):
         planes = trained.plane_count("splat")
-        sizes = {"step_settings": 1, "frame": 1, "camera": 1, "views": views, "schedule": HISTORY, "rate_plans": planes, "rates": planes, "moved_planes": 1}
-        sizes |= {"counts": 1, "indirect": 1, "loss_terms": 1, "term_sums": 1, "history": HISTORY}
-        self.resources = {name: Buffer(device, n * contract.itemsize(name), name) for name, n in sizes.items()}
+        names = "step_settings frame camera moved_planes counts indirect loss_terms term_sums"
+        sizes = {"views": views, "rate_plans": planes, "rates": planes} | dict.fromkeys(
+            names.split(), 1
+        )
+        sizes |= {"schedule": HISTORY, "history": HISTORY}
+        self.resources = {k: Buffer(device, n * contract.itemsize(k), k) for k, n in sizes.items()}
         run = build_all(device, [*SCHEDULE_PASSES, *SORT_PASSES[:1]])
-        self.begin, self.end = Recorder(device, self.resources), Recorder(device, self.resources)
-        record_begin(self.begin, run)
+        self.begin, self.end = (Recorder(device, self.resources) for _ in range(2))
+        schedule.record_begin(self.begin, run)
         self.begin.run(run["sizes"], threads=(1,))
-        record_end(self.end, run)
+        schedule.record_end(self.end, run)
         self.begin.end()
         self.end.end()
-        self.cameras = np.random.default_rng(0).integers(0, 2**20, (views, contract.itemsize("views") // 4)).astype(np.uint32)
-        self.cameras = self.cameras.view(contract.dtype("Camera")).reshape(-1)
-        self.schedule = np.random.default_rng(1).integers(0, views, (HISTORY, 2)).astype(np.uint32)
+        rng, words = np.random.default_rng(0), contract.itemsize("views") // 4
+        cameras = rng.integers(0, 2**20, (views, words)).astype(np.uint32)
+        self.cameras = cameras.view(contract.dtype("Camera")).reshape(-1)
+        self.schedule = rng.integers(0, views, (HISTORY, 2)).astype(np.uint32)
         self.schedule[:, 1] = np.arange(HISTORY) * 1000
         self.resources["views"].upload(self.cameras)
         self.resources["schedule"].upload(self.schedule)
@@ -46,7 +76,8 @@ class Steps:
         frame["step"] = step
         self.resources["frame"].upload(frame)
         c, planes = config, trained.plane_count("splat")
-        told = step_settings(c.seed, c.adam_beta1, c.adam_beta2, c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane)
+        own = c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane
+        told = schedule.step_settings(c.seed, c.adam_beta1, c.adam_beta2, *own)
         self.resources["step_settings"].upload(told)
         self.resources["rate_plans"].upload(rate_plans(config, EXTENT)[:planes])
         self.resources["loss_terms"].upload(loss_terms(config, EXTENT, sh_degree=c.sh_degree))
@@ -83,11 +114,18 @@ def test_rates_against_float64(steps, step):
     t = min(step / config.max_steps, 1.0)
     degree = min(step // config.sh_degree_interval, 3)
     wanted = np.zeros(20)
-    wanted[0] = EXTENT * np.exp((1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final))
-    late = max(t - config.rates_hold, 0) / (1 - config.rates_hold)  # of the part in which rates fall
-    wanted[1:5] = config.rates_final**late * np.array([config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr])
+    wanted[0] = EXTENT * np.exp(
+        (1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final)
+    )
+    late = max(t - config.rates_hold, 0) / (
+        1 - config.rates_hold
+    )  # of the part in which rates fall
+    first = config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr
+    wanted[1:5] = config.rates_final**late * np.array(first)
     if step % config.shN_every == 0:
-        wanted[5 : 4 + (degree + 1) ** 2] = config.rates_final**late * config.shN_lr * config.shN_every
+        wanted[5 : 4 + (degree + 1) ** 2] = (
+            config.rates_final**late * config.shN_lr * config.shN_every
+        )
     np.testing.assert_allclose(steps.rates, wanted, rtol=1e-5)
     moved = steps.read("moved_planes")
     assert moved["at"][: moved["count"]].tolist() == np.flatnonzero(wanted).tolist()
@@ -118,14 +156,13 @@ def test_camera_and_photograph_of_the_schedule(steps, step):
     assert (frame["view"], frame["camera"]) == (view, wanted["number"])
 
 
-def test_plain_backgrounds(steps):
+def test_backgrounds(steps):
     assert (steps(7, TrainConfig(background="black"))[0]["background"] == 0).all()
     assert (steps(7, TrainConfig(background="white"))[0]["background"] == 1).all()
 
-
-def test_random_backgrounds(steps):
-    def colours(seed, count=300):
-        return np.stack([steps(s, TrainConfig(background="random", seed=seed))[0]["background"] for s in range(count)])
+    def colours(seed):
+        config = TrainConfig(background="random", seed=seed)
+        return np.stack([steps(s, config)[0]["background"] for s in range(300)])
 
     first = colours(1)
     assert (first >= 0).all() and (first < 1).all()
@@ -155,16 +192,26 @@ def test_zero_steps_of_schedule(steps):
 
 def test_settings_hold_the_config():
     """Every field of every struct that the GPU is told, of settings none of which is 0."""
-    budget = {"strategy": "budget", "prune_to": 0.5}
-    config = TrainConfig(background="random", seed=2**32 - 1, prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9, l2_share=0.25, **budget)
-    step = step_settings(config.seed, 0.9, 0.999, config.background, 20, 3, config.sh_degree_interval, config.near_plane, True)
-    refine, terms, adam = refine_settings(config, EXTENT), loss_terms(config, EXTENT, sh_degree=3, capacity=1000), adam_settings(0.9, 0.999, 1e-15)
+    given = dict(strategy="budget", prune_to=0.5, background="random", seed=2**32 - 1)
+    given |= dict(prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9)
+    config = TrainConfig(l2_share=0.25, **given)
+    own = config.background, 20, 3, config.sh_degree_interval, config.near_plane, True
+    step = schedule.step_settings(config.seed, 0.9, 0.999, *own)
+    refine, adam = refine_settings(config, EXTENT), adam_settings(0.9, 0.999, 1e-15)
+    terms = loss_terms(config, EXTENT, sh_degree=3, capacity=1000)
     assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1
     assert adam["eps"] == np.float32(1e-15) and adam["beta2"] == np.float32(0.999)
-    assert (refine["min_opacity"], refine["noise_lr"]) == tuple(np.float32((0.005, 5e5 / EXTENT**2)))
+    assert (refine["min_opacity"], refine["noise_lr"]) == tuple(
+        np.float32((0.005, 5e5 / EXTENT**2))
+    )
     np.testing.assert_allclose(terms["weight"][:5], (0.6, 0.2, 2.0, 0.01, 0.02 / EXTENT), rtol=1e-6)
     assert not terms["weight"][5:].any()
-    assert (terms["first"][4], terms["regions"][4], terms["width"][4], terms["groups"]) == (1, 1, 3, 4)
+    assert (terms["first"][4], terms["regions"][4], terms["width"][4], terms["groups"]) == (
+        1,
+        1,
+        3,
+        4,
+    )
     for data in (step, refine, adam):
         assert all(data[name] for name in data.dtype.names), "a field was left out"
 

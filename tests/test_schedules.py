@@ -1,4 +1,5 @@
-"""Passes declare all that they read and write: in any order that their declarations allow, the result is the same bit for bit."""
+"""Passes declare all that they read and write: in any order that their declarations allow, the
+result is the same bit for bit."""
 
 import os
 import subprocess
@@ -14,9 +15,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def run(*words: str) -> str:
-    """What tests/schedules.py finds, in a process of its own, for one thread of lavapipe has to be asked for before it starts."""
-    environment = os.environ | {"LP_NUM_THREADS": "1", "HARDSPLAT_AUTO": "first", "PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
-    done = subprocess.run([sys.executable, "-m", "tests.schedules", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+    """What tests/schedules.py finds, in a process of its own, for one thread of lavapipe has to
+    be asked for before it starts."""
+    own = {"LP_NUM_THREADS": "1", "HARDSPLAT_AUTO": "first", "PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
+    command = [sys.executable, "-m", "tests.schedules", *words]
+    how = dict(cwd=ROOT, env=os.environ | own, capture_output=True, text=True)
+    done = subprocess.run(command, **how)
     assert "differ: " in done.stdout, done.stdout + done.stderr
     return done.stdout.splitlines()[-1]
 
@@ -31,15 +35,17 @@ def test_no_result_depends_on_what_declarations_leave_open():
     assert run() == "differ: none"
 
 
-@pytest.mark.parametrize(
-    "undeclared, case",
-    [
-        (f"noise:{'+'.join(GEOMETRY)}", "mcmc"),
-        (f"adam:{'+'.join((*trained.gradients(), 'd_colors', 'directions', *trained.values()))}", "tiled"),
-        ("densify grow:flags+flag_sums+grow_stats", "tiled"),
-        ("loss reduce:loss_sums", "tiled"),
-    ],
-)
+ADAM = "+".join((*trained.gradients(), "d_colors", "directions", *trained.values()))
+UNDECLARED = [
+    (f"noise:{'+'.join(GEOMETRY)}", "mcmc"),
+    (f"adam:{ADAM}", "tiled"),
+    ("densify grow:flags+flag_sums+grow_stats", "tiled"),
+    ("loss reduce:loss_sums", "tiled"),
+]
+
+
+@pytest.mark.parametrize("undeclared, case", UNDECLARED)
 def test_a_declaration_that_is_missing_shows(undeclared, case):
-    """All that a pass has in common with the one before it: another resource in common would still ask for the barrier."""
+    """All that a pass has in common with the one before it: another resource in common would
+    still ask for the barrier."""
     assert run(f"--undeclared={undeclared}", case) == f"differ: {case}"
