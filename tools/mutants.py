@@ -26,7 +26,7 @@ from hardsplat.gpu.shader import cache_dir
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = Path(__file__).with_suffix(".toml")
 LONGEST = 180.0  # seconds of the tests of one mutation, which may hang what it changes
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
 
 
 class DoesNotApply(Exception):
