@@ -25,7 +25,7 @@ from hardsplat.gpu.shader import cache_dir
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = Path(__file__).with_suffix(".toml")
-LONGEST = 180.0  # seconds of the tests of one mutation, which may hang what it changes
+LONGEST = 600.0  # seconds of the tests of one mutation, which may hang what it changes
 FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - |$)", re.MULTILINE)
 
 
