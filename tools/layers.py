@@ -52,13 +52,9 @@ def modules():
 def imports(path, known):
     """The modules of the package that a file imports, wherever in it the import stands."""
     for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        for name in names:
-            package, _, module = name.partition(".")
+        before = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        for alias in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            package, _, module = f"{before}{alias.name}".partition(".")
             if package == PACKAGE:
                 yield module if module in known else module.rpartition(".")[0]
 
@@ -122,7 +118,6 @@ def main():
     def folder(name):
         return name if name in packages else name.rpartition(".")[0]
 
-    folders = collapse(edges, folder)
     boxes = collapse(edges, lambda name: name.split(".")[0] or FACE)
     rings = circles(boxes)
     height = floors(boxes, rings)
@@ -133,7 +128,7 @@ def main():
         return 0
     for floor in range(max(height.values()), 0, -1):
         print(f"{floor:3d}  {' '.join(sorted(box for box in boxes if height[box] == floor))}")
-    found = {"boxes": rings, "folders": circles(folders), "files": circles(edges)}
+    found = {"boxes": rings, "folders": circles(collapse(edges, folder)), "files": circles(edges)}
     problems = [f"circle of {what}: {' '.join(ring)}" for what in found for ring in found[what]]
     for box, others in boxes.items():
         for other, pairs in others.items():
