@@ -220,7 +220,7 @@ def test_fuzz_gives_splats_or_a_user_error(tmp_path, kind):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            for _ in range(1000):
+            for _ in range(500):
                 out, at = bytearray(good), int(rng.integers(len(good)))
                 match rng.integers(5):
                     case 0:
@@ -239,7 +239,8 @@ def test_fuzz_gives_splats_or_a_user_error(tmp_path, kind):
                 try:
                     g = load_ply(path)
                     outcomes.add("read")
-                    assert len(g) and all(np.isfinite(values).all() for values in vars(g).values())
+                    names = ("means", "quats", "scales", "opacities", "sh")
+                    assert len(g) and all(np.isfinite(getattr(g, name)).all() for name in names)
                 except UserError as error:
                     outcomes.add("refused")
                     assert "\n" not in str(error) and str(path) in str(error)
