@@ -31,7 +31,6 @@ TRAINED = {
     "hardware": {},
     "hardware, pixels": {"block": "1x1", "state_format": "float32"},
     "hardware, segments": {"images": "host", "segments": 2, "format": "float32", "moments": "bfloat16"},
-    "hardware, cells": {"cells": "16", "shape": "box", "segments": 2},
     "hardware, programmable": {"blending": "programmable", "reduction": "atomic"},
     "tiled": {"rasterizer": "tiled", "visible_adam": True, "images": "host"},
     "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
@@ -49,7 +48,6 @@ TRAINED = {
     "budget": {"strategy": "budget", "prune_to": 0.5, "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
     "budget, tiled": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0, "rasterizer": "tiled", "tile_backward": "gather"},
     "stochastic": {"gradient": "stochastic", "strategy": "mcmc", "gradient_pairs": 2, "init_opa": 0.5},
-    "stochastic, draws": {"gradient": "stochastic", "strategy": "none", "gather": "draw"},
     "stochastic, tiled": {"images": "host", "gradient": "stochastic", "strategy": "none", "rasterizer": "tiled"},
 }
 

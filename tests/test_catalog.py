@@ -38,7 +38,6 @@ from hardsplat.train.views import Views
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.quads import QUADS
@@ -109,7 +108,6 @@ def train(device, config, channels=3):
 
 
 REFUSED = (
-    "gather draw",
     "deterministic takes",
     "gradient stochastic finds no",
     "--format unorm8: its steps",
@@ -157,7 +155,7 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
     """Rows that share a module in all combinations: those forward, those backward, those that say where the state is, and outlines."""
     monkeypatch.setattr(device, "capabilities", Claims(device.capabilities.real, lacking))
     rows = {f.name: [c for c in FIELDS[f.name].metadata["choices"] if c not in ("auto", "same")] for f in fields(HardwareOptions) if f.name in FIELDS}
-    stochastic = [None, *map(Stochastic, GATHERS)]
+    stochastic = (None, Stochastic())
 
     def every(*names):
         return (dict(zip(names, values)) for values in itertools.product(*(rows[name] for name in names)))
@@ -168,7 +166,7 @@ def test_draws_find_their_modules(device, asked, shipped, parameters, lacking, m
         draws(device, HardwareOptions(**options), parameters)
     for options, segments in itertools.product(every("format", "blending", "ordering"), (1, 3)):
         blending = BLENDINGS[options["blending"]]
-        if (blending.ordered and (segments > 1 or FORMATS[options["format"]].blends_only)) or not blending.goes_with(ORDERINGS[options["ordering"]]):
+        if (blending.ordered and segments > 1) or not blending.goes_with(ORDERINGS[options["ordering"]]):
             continue  # refused
         if options["format"] != "unorm8" and not blending.listed:
             draws(device, HardwareOptions(**options, segments=segments, stochastic=stochastic[-1]), parameters)

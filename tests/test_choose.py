@@ -23,7 +23,7 @@ from hardsplat.raster.trial import SIZES, Trial
 from hardsplat.raster.trial import scene as trial_scene
 
 SOURCES = set()
-KNOBS = {"shape": ["quad", "triangle", "box"], "block": ["2x2", "1x1"], "atomics": ["native"]}
+KNOBS = {"shape": ["quad", "triangle", "geometry"], "block": ["2x2", "1x1"], "atomics": ["native"]}
 FIRST = {"shape": "quad", "block": "2x2", "atomics": "native", "reduction": "hybrid"}
 START = {knob: FIRST[knob] for knob in KNOBS}
 
@@ -58,22 +58,22 @@ def rows(times, **how):
 
 
 def test_the_fastest_is_chosen_knob_by_knob():
-    found, ms = rows({("quad", "2x2"): 10.0, ("triangle", "2x2"): 8.0, ("box", "2x2"): 9.0, ("triangle", "1x1"): 5.0, ("quad", "1x1"): 1.0})
+    found, ms = rows({("quad", "2x2"): 10.0, ("triangle", "2x2"): 8.0, ("geometry", "2x2"): 9.0, ("triangle", "1x1"): 5.0, ("quad", "1x1"): 1.0})
     assert found == {"shape": "triangle", "block": "1x1", "atomics": "native"}
-    assert ms == {"shape": {"quad": 10.0, "triangle": 8.0, "box": 9.0}, "block": {"2x2": 8.0, "1x1": 5.0}}
+    assert ms == {"shape": {"quad": 10.0, "triangle": 8.0, "geometry": 9.0}, "block": {"2x2": 8.0, "1x1": 5.0}}
 
 
 def test_knobs_to_come_have_the_rows_that_suit_what_is_timed():
     """Triangles begin with blocks of 1x1. A box is refused, so it is not timed."""
 
     def first_with(options):
-        if options.shape == "box":
+        if options.shape == "geometry":
             raise UserError("no such box")
         return first(replace(options, block="1x1") if options.shape == "triangle" and options.block == "auto" else options)
 
     clock = Clock({("quad", "2x2"): 10.0, ("triangle", "1x1"): 8.0, ("triangle", "2x2"): 7.9})
     assert greedy(clock, HardwareOptions(), first_with, KNOBS)[0] == {"shape": "triangle", "block": "1x1", "atomics": "native"}
-    assert not {("triangle", "2x2"), ("box", "2x2")} & set(clock.asked[:-1])
+    assert not {("triangle", "2x2"), ("geometry", "2x2")} & set(clock.asked[:-1])
 
 
 def test_a_knob_of_which_no_other_row_goes_is_remembered_too():
@@ -93,25 +93,25 @@ def test_the_first_stays_unless_another_is_three_percent_faster(ms, chosen):
 def test_the_best_is_timed_again_before_it_is_replaced():
     """Clocks rise with work: the first time of all is too long."""
     found, ms = rows({("quad", "2x2"): [10.0, 7.9], ("triangle", "2x2"): 8.0})
-    assert found["shape"] == "quad" and ms["shape"] == {"quad": 7.9, "triangle": 8.0, "box": 100.0}
+    assert found["shape"] == "quad" and ms["shape"] == {"quad": 7.9, "triangle": 8.0, "geometry": 100.0}
 
 
 def test_luck_does_not_win():
     """The second time it is no faster than the first row."""
-    found, ms = rows({("quad", "2x2"): 10.0, ("box", "2x2"): [5.0, 9.9]})
-    assert found == START and ms["shape"] == {"quad": 10.0, "triangle": 100.0, "box": 9.9}
+    found, ms = rows({("quad", "2x2"): 10.0, ("geometry", "2x2"): [5.0, 9.9]})
+    assert found == START and ms["shape"] == {"quad": 10.0, "triangle": 100.0, "geometry": 9.9}
 
 
 def test_what_does_not_run_is_left_out(caplog):
     caplog.set_level(logging.DEBUG, "hardsplat")
-    found, ms = rows({("quad", "2x2"): 10.0, ("triangle", "2x2"): None, ("box", "2x2"): 5.0})
-    assert found["shape"] == "box" and "triangle" not in ms["shape"]
+    found, ms = rows({("quad", "2x2"): 10.0, ("triangle", "2x2"): None, ("geometry", "2x2"): 5.0})
+    assert found["shape"] == "geometry" and "triangle" not in ms["shape"]
     assert "  shape triangle left out: no pipeline" in caplog.messages
-    assert rows({("quad", "2x2"): None, ("box", "2x2"): 5.0}) == (START, {})
+    assert rows({("quad", "2x2"): None, ("geometry", "2x2"): 5.0}) == (START, {})
 
 
 def test_time_ends_the_search():
-    found, ms = rows({("quad", "2x2"): 10.0, ("triangle", "2x2"): 9.9, ("box", "2x2"): 1.0, ("quad", "1x1"): 1.0}, seconds=BUDGET / 2)
+    found, ms = rows({("quad", "2x2"): 10.0, ("triangle", "2x2"): 9.9, ("geometry", "2x2"): 1.0, ("quad", "1x1"): 1.0}, seconds=BUDGET / 2)
     assert found == START and ms == {"shape": {"quad": 10.0, "triangle": 9.9}, "block": {"2x2": 10.0}}
 
 
@@ -144,7 +144,7 @@ def machine(driver="1.0", timestamp_ns=1.0):
 
 
 TRIANGLE = {("quad", "2x2"): 10.0, ("triangle", "2x2"): 8.0}
-BOX = {("quad", "2x2"): 10.0, ("box", "2x2"): 8.0}
+STRIP = {("quad", "2x2"): 10.0, ("geometry", "2x2"): 8.0}
 
 
 def test_one_that_is_faster_but_not_by_enough_is_named_as_such(ask, caplog):
@@ -164,20 +164,20 @@ def test_a_choice_is_remembered(ask, caplog):
         "  atomics native: the only one that runs",
     ]
     caplog.clear()
-    assert ask(BOX) == (first, False)
+    assert ask(STRIP) == (first, False)
     assert caplog.messages[0].startswith("variants for Some GPU, remembered from 20") and caplog.messages[1] == "  shape triangle: 8 ms, next quad: 10 ms"
 
 
 def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatch, tmp_path):
     ask(TRIANGLE)
-    assert ask(BOX, machine(driver="1.1"))[0].shape == "box"
-    more = ask(BOX, knobs={**KNOBS, "shape": ["quad", "box"]})  # one that ran does not any more
-    assert more[1] and more[0].shape == "box"
+    assert ask(STRIP, machine(driver="1.1"))[0].shape == "geometry"
+    more = ask(STRIP, knobs={**KNOBS, "shape": ["quad", "geometry"]})  # one that ran does not any more
+    assert more[1] and more[0].shape == "geometry"
     assert ask(TRIANGLE)[1]
     (tmp_path / "new.comp").write_text("// one")
     monkeypatch.setattr(module.shader, "SHADERS", tmp_path)
     monkeypatch.setattr(sys.modules[__name__], "SOURCES", {Source.of("new.comp")})
-    assert ask(BOX)[0].shape == "box" and not ask(TRIANGLE)[1]
+    assert ask(STRIP)[0].shape == "geometry" and not ask(TRIANGLE)[1]
     (tmp_path / "other.comp").write_text("// of no candidate")
     assert not ask(TRIANGLE)[1]
     (tmp_path / "new.comp").write_text("// changed")
@@ -190,12 +190,12 @@ def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatc
 
 def test_what_is_named_stays_and_has_its_own_choice(ask):
     assert ask(TRIANGLE)[0].shape == "triangle"
-    named, timed = ask({("box", "2x2"): 10.0, ("box", "1x1"): 5.0}, options=HardwareOptions(shape="box"))
-    assert timed and (named.shape, named.block) == ("box", "1x1")
-    assert ask({}, options=HardwareOptions(shape="box")) == (named, False)
-    other, timed = ask(BOX, options=HardwareOptions(format="unorm8"))
-    assert timed and (other.format, other.shape) == ("unorm8", "box") and ask({})[0].shape == "triangle"
-    assert ask({}, options=HardwareOptions(shape="box", block="1x1")) == (HardwareOptions(shape="box", block="1x1", atomics="native"), False)
+    named, timed = ask({("geometry", "2x2"): 10.0, ("geometry", "1x1"): 5.0}, options=HardwareOptions(shape="geometry"))
+    assert timed and (named.shape, named.block) == ("geometry", "1x1")
+    assert ask({}, options=HardwareOptions(shape="geometry")) == (named, False)
+    other, timed = ask(STRIP, options=HardwareOptions(format="unorm8"))
+    assert timed and (other.format, other.shape) == ("unorm8", "geometry") and ask({})[0].shape == "triangle"
+    assert ask({}, options=HardwareOptions(shape="geometry", block="1x1")) == (HardwareOptions(shape="geometry", block="1x1", atomics="native"), False)
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"choices": []}', '{"choices": {"hardware": {"rows": {}}}}', "no row", "no time", "no date"])
@@ -211,28 +211,28 @@ def test_a_damaged_file_is_ignored_and_rewritten(ask, cache, damage):
     elif damage == "no date":
         found["date"] = None
     path.write_text(json.dumps(whole) if damage.startswith("no ") else damage)
-    assert ask(BOX)[0].shape == "box"
-    assert ask({}) == (ask(TRIANGLE)[0], False) and ask({})[0].shape == "box"
+    assert ask(STRIP)[0].shape == "geometry"
+    assert ask({}) == (ask(TRIANGLE)[0], False) and ask({})[0].shape == "geometry"
 
 
 def test_a_folder_that_cannot_be_written_costs_only_time(ask, cache):
     cache.touch()  # a file where the folder would be: root may write anywhere else
     device = machine()
     assert ask(TRIANGLE, device)[0].shape == "triangle"
-    assert ask(BOX, device) == (ask(TRIANGLE, device)[0], False)  # known to the process
-    assert ask(BOX)[0].shape == "box"
+    assert ask(STRIP, device) == (ask(TRIANGLE, device)[0], False)  # known to the process
+    assert ask(STRIP)[0].shape == "geometry"
 
 
 @pytest.mark.parametrize("device, auto", [(machine(timestamp_ns=0.0), "time"), (machine(), "first")])
 def test_without_timing_the_first_are_taken(ask, cache, monkeypatch, device, auto):
     monkeypatch.setenv("HARDSPLAT_AUTO", auto)
-    assert ask(BOX, device) == (HardwareOptions(**START), False) and not cache.exists()
+    assert ask(STRIP, device) == (HardwareOptions(**START), False) and not cache.exists()
 
 
 def test_an_environment_that_means_nothing(ask, monkeypatch):
     monkeypatch.setenv("HARDSPLAT_AUTO", "fast")
     with pytest.raises(UserError, match="HARDSPLAT_AUTO is fast: choose time or first"):
-        ask(BOX)
+        ask(STRIP)
 
 
 def test_no_memory_for_a_trial_leaves_the_first_and_is_not_remembered(ask, cache, monkeypatch):
@@ -250,7 +250,7 @@ def test_no_memory_for_a_trial_leaves_the_first_and_is_not_remembered(ask, cache
 # ---- on this device
 
 
-SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", cells="none", segments=1)
+SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", segments=1)
 
 
 def test_on_this_device(device, cache, capsys, monkeypatch):

@@ -510,7 +510,7 @@ BACKWARD = [
 def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, atomics, quads):
     """From SPIR-V alone, so also those that this device cannot run: interlock and full quads."""
     order = ORDERINGS[ordering]
-    slots = {**REDUCTIONS[reduction].slots, "order": order.slot, "atomics": ATOMICS[atomics].slot}
+    slots = {"reduce": REDUCTIONS[reduction].slot, "order": order.slot, "atomics": ATOMICS[atomics].slot}
     if quads:
         slots["quads"] = QUADS[quads].slot
     macros = {} if order.attachment else {"STATE_FORMAT": "rgba16f"}

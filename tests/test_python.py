@@ -13,7 +13,7 @@ from hardsplat.raster import BACKENDS
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
-from hardsplat.variants.formats import FORMATS, STATE_FORMATS
+from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
@@ -145,7 +145,7 @@ def test_options_are_literals_of_the_registries():
     assert get_args(settings.RasterizerName) == tuple(BACKENDS) == RASTERIZERS
     for registry in (REDUCTIONS, ORDERINGS, BLENDINGS, ATOMICS, BLOCKS, SHAPES, TILE_BACKWARDS):
         assert ("auto", *registry) in names
-    assert tuple(FORMATS) in names and ("same", *STATE_FORMATS) in names
+    assert tuple(FORMATS) in names and ("same", *FORMATS) in names
 
 
 def test_the_settings_that_editors_know_are_those_there_are():

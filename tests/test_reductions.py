@@ -75,7 +75,7 @@ def reduced(device, kernel, reduction: str, threshold: int, atomics: str, splat:
     keys.upload((4 * splat + state).astype(np.uint32))
     sums = Buffer(device, 4 * STRIDE * SPLATS, "d_splats2d")
     sums.fill(0)
-    slots = row.slots | {"atomics": atomics} | ({"quads": "reduce/quads_plain.glsl"} if row.quads else {})
+    slots = {"reduce": row.slot, "atomics": atomics} | ({"quads": "reduce/quads_plain.glsl"} if row.quads else {})
     spec = {"THRESHOLD": threshold} if row.spec else {}
     recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
     recorder.run(build(device, ComputePass("reduce", kernel, ("keys", "d_splats2d"), ("d_splats2d",), spec, slots)), threads=(LANES,))

@@ -89,6 +89,6 @@ def test_all_shapes_compile_and_open_what_they_should(shape):
         fragment="draw/forward_fixed.frag",
         slots={"alpha": PICTURES["image"].alpha},
         reads=("counts", "splats2d", "colors2d", "order"),
-        spec={"VERTICES": row.vertices, **row.spec},
+        spec={"VERTICES": row.vertices},
     )
     check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])

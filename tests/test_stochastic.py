@@ -1,7 +1,6 @@
 """Stochastic gradients: against float64 sample by sample, their mean against the analytic
 gradient, and training by them."""
 
-import itertools
 import re
 import tomllib
 from dataclasses import replace
@@ -9,24 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hardsplat import contract
 from hardsplat.api import Camera, Renderer
 from hardsplat.config import TrainConfig
 from hardsplat.errors import UserError
 from hardsplat.footprint import ANALYTIC, STATISTICS, STOCHASTIC, needs
-from hardsplat.gpu import context, shader
-from hardsplat.gpu.reflect import reflect
+from hardsplat.gpu import context
 from hardsplat.io.scene import load_scene
 from hardsplat.presets import PRESETS, config_from_file, load_config
 from hardsplat.raster import BACKENDS, fastest
 from hardsplat.raster.resolve import resolve
 from hardsplat.train.measure import evaluation_frame, measure_all
 from hardsplat.train.trainer import train
-from hardsplat.variants.atomics import ATOMICS
-from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.ordering import ORDERINGS
-from hardsplat.variants.quads import QUADS
-from hardsplat.variants.reductions import REDUCTIONS
 from tests.drawing import fresh_seed
 from tests.goldens import relative_l2
 from tests.oracle import spsa
@@ -184,17 +177,15 @@ def test_a_run_says_how_it_was_made(on_device, scene, tmp_path):
     config = load_config(overrides={**given, "gradient": "stochastic"})
     assert (config.strategy, config.adam_beta1) == ("none", PRESET["adam_beta1"])
     metrics = train(config)
-    assert metrics["variants"]["gather"] == "rows"
+    assert metrics["variants"]["gradient"] == "stochastic"
     assert config_from_file(tmp_path / "run/config.toml").gradient == "stochastic"
     assert metrics["evaluations"][-1]["psnr"] > 0
     mcmc = load_config(overrides={"gradient": "stochastic", "strategy": "mcmc"})
     assert (mcmc.strategy, mcmc.init_opa, mcmc.adam_beta1) == ("mcmc", 0.5, PRESET["adam_beta1"])
 
 
-@pytest.mark.parametrize(
-    "rasterizer, gather", [("hardware", "rows"), ("hardware", "draw"), ("tiled", "rows")]
-)
-def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer, gather):
+@pytest.mark.parametrize("rasterizer", BACKENDS)
+def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer):
     """A device that can order no fragments, has no float atomics and no subgroup arithmetic
     trains all the same."""
     mine = context.capabilities.query(device.physical.handle)
@@ -203,9 +194,8 @@ def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer, gather):
         mine.withdraw(name, "taken away")
     monkeypatch.setattr(device, "capabilities", mine)
     assert resolve(device, "ordering of fragments", ORDERINGS, "auto", "--ordering").listed
-    config = settings(
-        scene, rasterizer=rasterizer, gather=gather, **PRESET | {"strategy": "mcmc"}, init_opa=0.5
-    )
+    changes = PRESET | {"strategy": "mcmc"}
+    config = settings(scene, rasterizer=rasterizer, **changes, init_opa=0.5)
     session = open_session(device, config)
     before = session.snapshot()
     session.run(10)
@@ -221,7 +211,7 @@ def test_no_ordering_is_needed(device, scene, monkeypatch, rasterizer, gather):
 
 @pytest.mark.parametrize("rasterizer", BACKENDS)
 def test_runs_of_a_seed_agree_bit_by_bit(device, scene, rasterizer):
-    """Gathered by rows; also in batches of other sizes, and from a checkpoint."""
+    """Also in batches of other sizes, and from a checkpoint."""
     states = []
     for batches in ((6,), (2, 4)):
         session = open_session(device, settings(scene, rasterizer=rasterizer, **PRESET))
@@ -251,16 +241,11 @@ def test_memory_is_as_announced(device, scene, estimates):
 def test_what_does_not_go_together_is_refused(device):
     with pytest.raises(UserError, match=re.escape("add --strategy mcmc or --strategy none")):
         load_config(overrides={"gradient": "stochastic", "strategy": "adaptive"})
-    for changes, words in (
-        ({"format": "unorm8"}, "--format unorm8: its steps drown"),
-        ({"gather": "draw", "rasterizer": "tiled"}, "use --gather rows"),
-    ):
-        config = load_config(
-            overrides={"gradient": "stochastic", "rasterizer": "hardware", **changes}
-        )
-        backend = BACKENDS[config.rasterizer]
-        with pytest.raises(UserError, match=words):
-            backend.resolve(device, backend.options.of(config))
+    named = {"gradient": "stochastic", "rasterizer": "hardware", "format": "unorm8"}
+    config = load_config(overrides=named)
+    backend = BACKENDS[config.rasterizer]
+    with pytest.raises(UserError, match="--format unorm8: its steps drown"):
+        backend.resolve(device, backend.options.of(config))
     with pytest.raises(UserError, match="Renderer has no such option"):
         Renderer(device, stochastic=None)
 
@@ -275,29 +260,3 @@ def test_auto_times_rasterizers_by_their_analytic_passes(device, monkeypatch):
 
     monkeypatch.setattr("hardsplat.raster.timed_choice", chosen)
     assert fastest(device, TrainConfig(gradient="stochastic", rasterizer="auto")) == "tiled"
-
-
-SUMS = [
-    (r, a, q)
-    for r, a in itertools.product(REDUCTIONS, ATOMICS)
-    if REDUCTIONS[r].any_number
-    for q in (QUADS if REDUCTIONS[r].quads else [None])
-]
-
-
-@pytest.mark.parametrize("reduction, atomics, quads", SUMS)
-def test_gather_draws_compile(reduction, atomics, quads):
-    """From SPIR-V alone, so also with what this device cannot run: one number is summed by files
-    made for nine."""
-    slots = {
-        **REDUCTIONS[reduction].slots,
-        "atomics": ATOMICS[atomics].slot,
-        **({"quads": QUADS[quads].slot} if quads else {}),
-    }
-    info = reflect(shader.compile_source(shader.Source.of("gather/draw.frag", slots, {})))
-    opened = {contract.BINDINGS[binding] for binding in info.bindings}
-    assert opened == {"camera", "counts", "loss_differences", "d_splats2d"}
-
-
-def test_every_gather_is_tested():
-    assert set(GATHERS) == {"rows", "draw"}

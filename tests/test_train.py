@@ -163,7 +163,7 @@ def test_metrics_are_plausible(run):
     assert chosen["format"] == "float16"
     assert chosen["block"] in BLOCKS and chosen["ordering"] in ORDERINGS
     assert set(chosen) == {
-        *"format blending reduction ordering atomics quads block shape cells segments".split()
+        *"format blending reduction ordering atomics quads block shape segments".split()
     }
     memory = m["memory_bytes"]
     # SH degree 1: 23 floats a splat; Adam keeps two moments of each.

@@ -5,6 +5,7 @@ python -m tools.stochastic_report time SCENE [--model splats.ply|model.npz] [--f
 python -m tools.stochastic_report compare RUN RUN ...                                       run folders, of --eval-steps
 """
 
+import itertools
 import json
 import sys
 from dataclasses import replace
@@ -71,14 +72,13 @@ def main_time(words: list[str]) -> None:
     print(f"{device.name}, {device.physical.driver}; {' '.join(sys.argv[1:])}\n")
     print("| rasterizer | gradient | splats | forward ms | step ms | step / 2 forwards |\n|---|---|---|---|---|---|")
     slowest = {}
-    for rasterizer, gather in (("hardware", "rows"), ("hardware", "draw"), ("hardware", None), ("tiled", "rows"), ("tiled", None)):
-        changes = {"gradient": "stochastic", "gather": gather} if gather else {"gradient": "analytic", "strategy": "none"}
-        config = load_config(None, {**given, "rasterizer": rasterizer, **changes})
+    for rasterizer, kind in itertools.product(("hardware", "tiled"), ("stochastic", "analytic")):
+        changes = {} if kind == "stochastic" else {"strategy": "none"}
+        config = load_config(None, {**given, "rasterizer": rasterizer, "gradient": kind, **changes})
         config = replace(config, rasterizer=fastest(device, config))
         config = replace(config, sh_degree=config.sh_degree if model is None else model.sh_degree, sh_degree_interval=1, **STILL)
         found = time_steps(device, config, model)
         ratio = found["step"] / (2 * found["forward"])
-        kind = f"stochastic, {gather}" if gather else "analytic"
         print(f"| {rasterizer} | {kind} | {found['splats']} | {found['forward']:.3f} | {found['step']:.3f} | {ratio:.2f} |", flush=True)
         slowest[f"{rasterizer} {kind}"] = sorted(found["stages"].items(), key=lambda item: -item[1])[:7]
     print()
@@ -124,7 +124,7 @@ def main_compare(words: list[str]) -> None:
     print("| run | gradient | steps | seconds | held-out PSNR |\n|---|---|---|---|---|")
     for word in words:
         metrics = json.loads((Path(word) / "metrics.json").read_text())
-        gradient = "stochastic" if "gather" in metrics["variants"] else "analytic"
+        gradient = metrics["variants"].get("gradient", "analytic")
         for e in metrics["evaluations"]:
             print(f"| {Path(word).name} | {gradient} | {e['step']} | {e['training_seconds']:.1f} | {e['psnr']:.2f} |")
 

@@ -36,11 +36,9 @@ from hardsplat.train.strategies import STRATEGIES
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
-from hardsplat.variants.cells import CELLS
 from hardsplat.variants.exposures import EXPOSURES
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.lenses import LENSES
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS
@@ -98,13 +96,9 @@ def _hardware(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePa
     for (format, blending, ordering), picture in itertools.product(forward, PICTURES):
         yield from hardware.all_passes(Perspective(1, None), replace(rows, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1, picture)
     rows = replace(rows, blending=BLENDINGS["fixed"], ordering=ORDERINGS["interlock"])
-    for reduction, atomics, quads, gather in itertools.product(REDUCTIONS.values(), ATOMICS.values(), QUADS.values(), GATHERS.values()):
-        if reduction.any_number:
-            yield from hardware.all_passes(perturbed, replace(rows, reduction=reduction, atomics=atomics, quads=quads, gather=gather), 1, 1, 1, 1)
+    yield from hardware.all_passes(perturbed, rows, 1, 1, 1, 1)
     for shape, (format, blending, ordering) in itertools.product(SHAPES.values(), forward):
         yield from hardware.all_passes(analytic, replace(rows, shape=shape, format=format, blending=blending, ordering=ordering), 1, 1, 1, 1)
-    for shape, cells in itertools.product((row for row in SHAPES.values() if row.upright), CELLS.values()):
-        yield from hardware.all_passes(analytic, replace(rows, shape=shape, cells=cells), 1, 1, 1, 1)
 
 
 def _tiled(analytic: Perspective, perturbed: Perturbed) -> Iterator[ComputePass]:

@@ -14,10 +14,8 @@ from hardsplat.option import checked, option, variant
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
-from hardsplat.variants.cells import CELLS
 from hardsplat.variants.exposures import EXPOSURES
-from hardsplat.variants.formats import FORMATS, STATE_FORMATS
-from hardsplat.variants.gathers import GATHERS
+from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.gradients import GRADIENTS, finds_statistics
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS
@@ -98,7 +96,7 @@ class Rasterizing:
     antialiased: bool = option(False, "opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting", aka="antialiasing mip")
     format: str = option("float16", "render target of the image", choices=tuple(FORMATS))
     state_format: str = option(
-        "same", "per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep float32 or, for the others, halves", choices=("same", *STATE_FORMATS)
+        "same", "per-pixel state of fragments that wait, and of depth segments; same: as --format; blocks keep float32 or, for the others, halves", choices=("same", *FORMATS)
     )
     blending: str = variant(BLENDINGS, "images: by the blending unit, in the shader, or from lists", auto="lists with --ordering lists, else the first that runs")
     ordering: str = variant(ORDERINGS, "what brings overlapping fragments in order; lists: on every device")
@@ -107,7 +105,6 @@ class Rasterizing:
     atomics: str = variant(ATOMICS, "how gradients are added to memory")
     block: str = variant(BLOCKS, "backward pass: pixels that one fragment stands for")
     shape: str = variant(SHAPES, "primitives that a splat is drawn as")
-    cells: str = variant(CELLS, "backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less")
     segments: int = option(0, "depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here")
     least_transmittance: float = option(
         1e-4,
@@ -156,7 +153,6 @@ class Learning:
         choices=("auto", *GRADIENTS),
     )
     gradient_pairs: int = option(1, "stochastic: pairs of perturbed images a step, whose estimates are averaged", unit="pairs", min=1, max=16)
-    gather: str = variant(GATHERS, "stochastic: how differences are summed over a splat's pixels", auto="the first")
     perturbation: float = option(1.0, "stochastic: sizes of all perturbations over those in the table of what is trained", min=1e-3, max=100)
     visible_adam: bool = option(False, "Adam: leave splats alone that a step does not see, momentum too (gsplat); published: all move")
 

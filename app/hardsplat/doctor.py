@@ -15,7 +15,6 @@ from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
 from hardsplat.variants.fit_rasters import FIT_RASTERS
 from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.gathers import GATHERS
 from hardsplat.variants.gradients import GRADIENTS
 from hardsplat.variants.moments import MOMENT_FORMATS
 from hardsplat.variants.ordering import ORDERINGS
@@ -36,7 +35,6 @@ REGISTRIES = (
     ("shapes of splats", "--shape", SHAPES),
     ("backward pass of tiles", "--tile-backward", TILE_BACKWARDS),
     ("gradients", "--gradient", GRADIENTS),
-    ("gather of stochastic gradients", "--gather", GATHERS),
     ("moments of Adam", "--moments", MOMENT_FORMATS),
     ("image fits", "fit --rasterizer", FIT_RASTERS),
 )

@@ -40,7 +40,7 @@ def needs(sh_degree: int, moment_bytes: int = 4, estimates: int = 0, without: tu
         if q.gradient == "plane" and not estimates:
             out[q.d] = Need(planes * item, item, True)
     sizes = _PER_SPLAT | {"pairs of images": float(estimates), "terms": float(sum(term.of in trained.values("splat") for term in LOSS_TERMS.values()))}
-    absent = {"camera_sums", "kept_colors", "d_depths", "d_directions", "cell_reaches", *without, *(ANALYTIC if estimates else STOCHASTIC)}
+    absent = {"camera_sums", "kept_colors", "d_depths", "d_directions", *without, *(ANALYTIC if estimates else STOCHASTIC)}
     for buffer in contract.BUFFERS.values():
         if buffer.name not in absent and set(buffer.axes) & _PER_SPLAT.keys():
             nbytes = contract.itemsize(buffer.name) * math.prod(a if isinstance(a, int) else sizes[a] for a in buffer.axes)

@@ -97,7 +97,7 @@ class TrainSettings(TypedDict, total=False):
     antialiased: bool
     """opacities compensate for the 0.3 px^2 added to splats, the 2D filter of Mip-Splatting (default: False)"""
 
-    format: Literal["unorm8", "unorm16", "unorm16x4", "float16", "float32"]
+    format: Literal["unorm8", "unorm16", "float16", "float32"]
     """render target of the image (default: float16)"""
 
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
@@ -109,7 +109,7 @@ class TrainSettings(TypedDict, total=False):
     ordering: Literal["auto", "lists", "interlock", "raster_order"]
     """what brings overlapping fragments in order; lists: on every device; auto: the fastest here (default: auto)"""
 
-    reduction: Literal["auto", "hybrid", "ballot", "partitioned", "scatter", "quad", "hybrid_lanes", "subgroup", "atomic"]
+    reduction: Literal["auto", "hybrid", "quad", "subgroup", "atomic"]
     """how fragments' gradients are summed before the atomics; auto: the fastest here (default: auto)"""
 
     hybrid_threshold: int
@@ -121,11 +121,8 @@ class TrainSettings(TypedDict, total=False):
     block: Literal["auto", "2x2", "4x2", "1x1"]
     """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
 
-    shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
+    shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
-
-    cells: Literal["auto", "none", "16", "64"]
-    """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
 
     segments: int
     """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""
@@ -210,9 +207,6 @@ class TrainSettings(TypedDict, total=False):
 
     gradient_pairs: int
     """stochastic: pairs of perturbed images a step, whose estimates are averaged (default: 1 pairs)"""
-
-    gather: Literal["auto", "rows", "draw"]
-    """stochastic: how differences are summed over a splat's pixels; auto: the first (default: auto)"""
 
     perturbation: float
     """stochastic: sizes of all perturbations over those in the table of what is trained (default: 1.0)"""
@@ -353,7 +347,7 @@ class FitSettings(TypedDict, total=False):
     rasterizer: Literal["auto", "binned", "hardware", "balloted", "sorted"]
     """who draws; auto: the first that runs here (default: auto)"""
 
-    reduction: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather", "hybrid", "ballot", "partitioned", "scatter", "quad", "hybrid_lanes", "subgroup"]
+    reduction: Literal["auto", "reduce-scatter", "per-splat", "distwar-butterfly", "distwar-serial", "atomic", "gather", "hybrid", "quad", "subgroup"]
     """how gradients are summed, of those that the rasterizer has; auto: its first (default: auto)"""
 
     atomics: Literal["auto", "native", "cas"]
@@ -420,7 +414,7 @@ class FitSettings(TypedDict, total=False):
 class RasterizerOptions(TypedDict, total=False):
     """Options of `hardsplat.Renderer`, all of them optional. Each rasterizer has some of them."""
 
-    format: Literal["unorm8", "unorm16", "unorm16x4", "float16", "float32"]
+    format: Literal["unorm8", "unorm16", "float16", "float32"]
     """render target of the image (default: float16)"""
 
     state_format: Literal["same", "unorm8", "unorm16", "float16", "float32"]
@@ -429,7 +423,7 @@ class RasterizerOptions(TypedDict, total=False):
     blending: Literal["auto", "fixed", "programmable", "lists"]
     """images: by the blending unit, in the shader, or from lists; auto: lists with --ordering lists, else the first that runs (default: auto)"""
 
-    reduction: Literal["auto", "hybrid", "ballot", "partitioned", "scatter", "quad", "hybrid_lanes", "subgroup", "atomic"]
+    reduction: Literal["auto", "hybrid", "quad", "subgroup", "atomic"]
     """how fragments' gradients are summed before the atomics; auto: the fastest here (default: auto)"""
 
     hybrid_threshold: int
@@ -444,11 +438,8 @@ class RasterizerOptions(TypedDict, total=False):
     block: Literal["auto", "2x2", "4x2", "1x1"]
     """backward pass: pixels that one fragment stands for; auto: the fastest here (default: auto)"""
 
-    shape: Literal["auto", "rectangle", "quad", "triangle", "box", "octagon", "geometry", "mesh"]
+    shape: Literal["auto", "rectangle", "quad", "triangle", "geometry"]
     """primitives that a splat is drawn as; auto: the fastest here (default: auto)"""
-
-    cells: Literal["auto", "none", "16", "64"]
-    """backward pass: whether cells of the canvas take turns in the draw, so that fragments wait less; auto: the fastest here (default: auto)"""
 
     segments: int
     """depth segments that fixed-function blending draws to canvases of their own, so that fragments wait less; 0: as many as are the fastest here (default: 0)"""

@@ -21,13 +21,20 @@ BUFFER_order(readonly)
 
 const float PI = 3.14159265;
 
-// What is drawn as number i: a splat, how many are nearer, its depth segment, and the list that it is in.
+// What is drawn as number i: a splat, how many are nearer, and its depth segment.
 struct Drawn {
-    uint splat, rank, segment, list;
+    uint splat, rank, segment;
 };
 
-// drawn_as(i); within(px, d): a corner, moved to where the outline may be
-#include <drawn>
+// All visible splats, once each. The segments come one after the other from the back, or in turns from the front.
+Drawn drawn_as(uint i) {
+    uint segment = i % SEGMENTS, rank = segment_start(segment, counts.visible) + i / SEGMENTS;
+    if (BACK_TO_FRONT) {
+        rank = counts.visible - 1u - i;
+        segment = segment_of(rank, counts.visible);
+    }
+    return Drawn(order[rank], rank, segment);
+}
 
 // color_of(color): what is drawn of a splat's colour
 #include <color>
@@ -36,7 +43,7 @@ vec3 color_of(vec3 color) { return min(color, vec3(LARGEST)); }
 #endif
 
 vec4 clip(vec2 px, Drawn d) {
-    vec2 at = (within(px, d) + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);
+    vec2 at = (px + vec2(0, d.segment * CANVAS_HEIGHT)) / vec2(CANVAS_WIDTH, SEGMENTS * CANVAS_HEIGHT);
     return vec4(at * 2.0 - 1.0, 0.0, 1.0);
 }
 

@@ -2,7 +2,6 @@
 #include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#include <adder>
 #include "reduce/subgroup_sum.glsl"
 
 // Fewest contributing lanes worth a reduction; 8 of 32 is the published value.

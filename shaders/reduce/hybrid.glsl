@@ -4,7 +4,6 @@
 #extension GL_KHR_shader_subgroup_vote : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #extension GL_KHR_shader_subgroup_arithmetic : require
-#include <adder>
 #include "reduce/quad_sum.glsl"
 #include "reduce/subgroup_sum.glsl"
 

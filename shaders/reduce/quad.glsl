@@ -2,7 +2,6 @@
 #include "contract/splats.glsl"
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_ballot : require
-#include <adder>
 #include "reduce/quad_sum.glsl"
 
 void reduce_gradients(uint splat, bool contributes, float m[GRADIENTS]) {

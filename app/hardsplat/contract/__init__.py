@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.contract.cells import CELLS
 from hardsplat.contract.core import CORE
 from hardsplat.contract.depth import DEPTH
 from hardsplat.contract.draw import DRAW
@@ -54,7 +53,7 @@ __all__ = [
     "layout",
 ]
 
-_SCENES = (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, CELLS, FRAGMENTS, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
+_SCENES = (CORE, SPLATS, SORT, STOCHASTIC, IMAGE, DRAW, FRAGMENTS, TILES, LOSS, EXPOSURE, POSE, DEPTH, TRAIN, REFINE)
 SUBSYSTEMS: dict[str, Subsystem] = {s.name: s for s in (*_SCENES, PICTURE, VIEW, FIT, MESH, TENSORS, PROBE)}
 CONSTANTS: dict[str, int] = {name: int(c.value) for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type != "float"}
 FLOATS: dict[str, float] = {name: c.value for s in SUBSYSTEMS.values() for name, c in s.constants.items() if c.type == "float"}

@@ -10,7 +10,6 @@ SORT = Subsystem(
         "SORT_ROWS": Constant(4, "uint", "keys per thread of a sort block: 1024 keys a block"),
         "KEY_BITS": Constant(28, "uint", "bits of a key that is not NOT_VISIBLE"),
         "RADIX": Constant(256, "uint", "values of a digit, at most"),
-        "MESH_SPLATS": Constant(32, "uint", "splats of a mesh workgroup, one a thread: 128 vertices and 64 triangles, below every limit Vulkan guarantees"),
     },
     buffers=(
         BufferSpec(20, "keys", "uint", ("splats",), "depth as ordered bits from the near plane on, or NOT_VISIBLE; then sort scratch"),

@@ -17,7 +17,7 @@ STOCHASTIC = Subsystem(
             "loss_differences",
             "float",
             ("pixels",),
-            "loss of a pixel with the signs less that against them, rows of camera.size.x; to gather by rows, running sums along each row",
+            "loss of a pixel with the signs less that against them, rows of camera.size.x; then running sums along each row",
         ),
     ),
     images=(ImageSpec(37, "target_minus", "`target` of the splats perturbed against their signs"),),

@@ -75,15 +75,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature("quad_control", "VK_KHR_shader_quad_control", _ONE_BOOL, _QUAD_CONTROL_FEATURES, _ONE_BOOL_FIELD),
     Feature("maximal_reconvergence", "VK_KHR_shader_maximal_reconvergence", _ONE_BOOL, _MAXIMAL_RECONVERGENCE_FEATURES, _ONE_BOOL_FIELD),
     Feature("geometry_shader", None, "VkPhysicalDeviceFeatures2", None, "geometryShader"),
-    Feature(
-        "mesh_shader",
-        "VK_EXT_mesh_shader",
-        "VkPhysicalDeviceMeshShaderFeaturesEXT",
-        vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MESH_SHADER_FEATURES_EXT,
-        "meshShader",
-    ),
     Feature("fill_rectangle", "VK_NV_fill_rectangle"),
-    Feature("subgroup_partitioned", "VK_NV_shader_subgroup_partitioned"),
     Feature(
         "full_subgroups",
         "VK_EXT_subgroup_size_control",
@@ -119,8 +111,6 @@ REQUIRED = (*(f.name for f in FEATURES if f.required), "workgroup_threads", "sto
 _SUBGROUP = {
     "subgroup_quad": vk.VK_SUBGROUP_FEATURE_QUAD_BIT,
     "subgroup_arithmetic": vk.VK_SUBGROUP_FEATURE_ARITHMETIC_BIT | vk.VK_SUBGROUP_FEATURE_BALLOT_BIT | vk.VK_SUBGROUP_FEATURE_VOTE_BIT,
-    "subgroup_shuffle": vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT,
-    "subgroup_partitioned": vk.VK_SUBGROUP_FEATURE_PARTITIONED_BIT_NV,
 }
 # What tiles take of compute shaders.
 _TILES = _SUBGROUP["subgroup_arithmetic"] | vk.VK_SUBGROUP_FEATURE_SHUFFLE_BIT | vk.VK_SUBGROUP_FEATURE_SHUFFLE_RELATIVE_BIT
@@ -206,9 +196,8 @@ def query(physical) -> Capabilities:
     subgroup = subgroup_properties(physical)
     for name, bits in _SUBGROUP.items():
         if not (subgroup.supportedStages & vk.VK_SHADER_STAGE_FRAGMENT_BIT and subgroup.supportedOperations & bits == bits):
-            caps.names.discard(name)
-            caps.why_not.setdefault(name, f"{name.replace('_', ' ')} operations in fragment shaders")
-        elif name not in caps.why_not:  # its extension, if it has one, is there
+            caps.why_not[name] = f"{name.replace('_', ' ')} operations in fragment shaders"
+        else:
             caps.names.add(name)
     if subgroup.supportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT and subgroup.supportedOperations & _TILES == _TILES and subgroup.subgroupSize in _TILE_LANES:
         caps.names.add("subgroup_tiles")

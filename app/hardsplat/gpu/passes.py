@@ -69,7 +69,7 @@ class DepthTest:
 class DrawPass(_Pass):
     """One draw without vertex buffers.
 
-    vertex: a .vert or .mesh shader. geometry: a shader between it and the fragments. outline: slots of the later of the two.
+    geometry: a shader between the vertices and the fragments. outline: slots of the later of the two.
     topology: a row of TOPOLOGIES in graphics.py. rectangle: a triangle fills its bounding box (VK_NV_fill_rectangle).
 
     attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.

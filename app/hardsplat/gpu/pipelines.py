@@ -28,7 +28,6 @@ _STAGES = {
     "comp": vk.VK_SHADER_STAGE_COMPUTE_BIT,
     "vert": vk.VK_SHADER_STAGE_VERTEX_BIT,
     "geom": vk.VK_SHADER_STAGE_GEOMETRY_BIT,
-    "mesh": vk.VK_SHADER_STAGE_MESH_BIT_EXT,
     "frag": vk.VK_SHADER_STAGE_FRAGMENT_BIT,
 }
 _DESCRIPTOR = {

@@ -141,8 +141,8 @@ class Recorder:
         vk.vkCmdSetViewport(self.commands, 0, 1, [vk.VkViewport(0, 0, width, height, 0, 1)])
         vk.vkCmdSetScissor(self.commands, 0, 1, [area])
         if indirect is not None:
-            draw = self.device.proc("vkCmdDrawMeshTasksIndirectEXT") if owner.vertex.endswith(".mesh") else vk.vkCmdDrawIndirect
-            draw(self.commands, self.resources["indirect"].handle, contract.indirect_offset(indirect), 1, 0)
+            offset = contract.indirect_offset(indirect)
+            vk.vkCmdDrawIndirect(self.commands, self.resources["indirect"].handle, offset, 1, 0)
         else:
             vk.vkCmdDraw(self.commands, vertices[0], 1, 0, 0)
         vk.vkCmdEndRenderPass(self.commands)

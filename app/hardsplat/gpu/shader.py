@@ -23,7 +23,7 @@ from hardsplat.errors import UserError
 from hardsplat.files import replacing
 from hardsplat.paths import SHADERS, SPIRV
 
-STAGES = ("comp", "vert", "geom", "mesh", "frag")
+STAGES = ("comp", "vert", "geom", "frag")
 
 _INCLUDE = re.compile(r'^\s*#include\s+(?:"([^"]+)"|<([^>]+)>)\s*$')
 

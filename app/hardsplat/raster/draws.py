@@ -10,9 +10,7 @@ from hardsplat.gpu.context import Device
 from hardsplat.gpu.image import DepthImage, Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DepthTest, DrawPass
-from hardsplat.raster.projection import Projection
 from hardsplat.variants.blocks import Block
-from hardsplat.variants.cells import CELLS, Cells
 from hardsplat.variants.formats import Format
 from hardsplat.variants.pictures import Picture
 from hardsplat.variants.shapes import Shape
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
 
 def canvas_of(rows: Rows, width: int, height: int, segments: int) -> dict[str, int | float]:
     """Constants of every draw of splats on a canvas of width x height px."""
-    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments, "LARGEST": rows.format.largest}
-    return canvas | {"VERTICES": rows.shape.vertices, **rows.shape.spec}
+    canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments}
+    return {**canvas, "LARGEST": rows.format.largest, "VERTICES": rows.shape.vertices}
 
 
 def macros(rows: Rows, format: Format) -> dict[str, str]:
@@ -32,10 +30,11 @@ def macros(rows: Rows, format: Format) -> dict[str, str]:
     return {} if rows.ordering.attachment else {"STATE_FORMAT": format.qualifier}
 
 
-def outline(shape: Shape, cells: Cells = CELLS["none"], color: str = "") -> dict:
-    """What a draw of splats takes from their shape. cells: in which it takes them. color: file that fills <color>."""
-    draw = shape.draw
-    return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline={"shape": shape.slot, "drawn": cells.slot, "color": color}, rectangle=shape.rectangle)
+def outline(shape: Shape, shifted: bool = False) -> dict:
+    """Returns what a draw of splats takes from their shape. shifted: as of Format."""
+    slots = {"shape": shape.slot, "color": "draw/color_shifted.glsl" if shifted else ""}
+    draw, rectangle = shape.draw, shape.rectangle
+    return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline=slots, rectangle=rectangle)
 
 
 def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePass | DrawPass]:
@@ -52,13 +51,12 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
         slots={"alpha": picture.alpha},
     )
     if not rows.blending.ordered:
-        colors = rows.format.colors
-        scale = {"COLOR_SCALE": colors.scale} if colors.scale != 1 else {}
-        fixed = replace(draw, **outline(rows.shape, color=colors.slot), blend=True, spec={**canvas, "BACK_TO_FRONT": True, **scale})
+        shifted = rows.format.shifted
+        fixed = replace(draw, **outline(rows.shape, shifted), blend=True, spec={**canvas, "BACK_TO_FRONT": True})
         if not rows.layered(int(canvas["SEGMENTS"])):
             return [fixed]
         resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers", "frame"), writes=("target",), spec=rows.layers(int(canvas["SEGMENTS"])))
-        reads = ("counts", *(("frame",) if colors.shifted else ()), "splats2d", "colors2d", "order", "layers")
+        reads = ("counts", *(("frame",) if shifted else ()), "splats2d", "colors2d", "order", "layers")
         return [replace(fixed, reads=reads, writes=("layers",), attachment="layers"), resolve]
     ordered = replace(
         draw,
@@ -76,27 +74,8 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
 
 def sums(rows: Rows, threshold: int) -> tuple[dict[str, str], dict[str, int]]:
     """Slots and constants of a draw that adds to splats."""
-    slots = {**rows.reduction.slots, "atomics": rows.atomics.slot, **({"quads": rows.quads.slot} if rows.reduction.quads else {})}
+    slots = {"reduce": rows.reduction.slot, "atomics": rows.atomics.slot, **({"quads": rows.quads.slot} if rows.reduction.quads else {})}
     return slots, {"THRESHOLD": threshold} if "THRESHOLD" in rows.reduction.spec else {}
-
-
-def gather_draws(rows: Rows, canvas: dict, threshold: int, around: Projection) -> list[DrawPass]:
-    """One for each pair, of the covers of both perturbed splats, in any order, a fragment for a block."""
-    across, down = blocks_of(rows.block, canvas["CANVAS_WIDTH"], canvas["CANVAS_HEIGHT"])
-    covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height, "SEGMENTS": 1}
-    slots, limit = sums(rows, threshold)
-    draw = DrawPass(
-        **outline(rows.shape),
-        name="gather",
-        fragment="gather/draw.frag",
-        reads=("counts", "camera", "splats2d", "colors2d", "order", "loss_differences", "d_splats2d"),
-        writes=("d_splats2d",),
-        spec={**canvas, **covered, **limit, "BLOCK_W": rows.block.width, "BLOCK_H": rows.block.height},
-        slots=slots,
-        bind={"d_splats2d": "splat_differences"},
-    )
-    covers = replace(around.image(draw, " cover"), name=draw.name)
-    return [replace(covers, name=f"gather {pair}", spec={**draw.spec, "PAIR": pair}) for pair in range(around.pairs)]
 
 
 def begin_blocks(rows: Rows, width: int, height: int, segments: int, first: int = 0) -> ComputePass:

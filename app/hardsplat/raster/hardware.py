@@ -22,9 +22,8 @@ from hardsplat.gpu.recorder import Recorder
 from hardsplat.gpu.resources import exchange
 from hardsplat.gpu.shader import Source
 from hardsplat.raster import stochastic
-from hardsplat.raster.blocked import Lists
 from hardsplat.raster.choose import choose
-from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes, gather_draws
+from hardsplat.raster.draws import blocks_of, canvas_of, forward_passes
 from hardsplat.raster.listed import FragmentLists, Listed
 from hardsplat.raster.ordered import Ordered
 from hardsplat.raster.parameters import Parameters, pairs_wanted
@@ -36,7 +35,6 @@ from hardsplat.raster.sinks import STORE, Sink
 from hardsplat.raster.sort import ranking_lanes
 from hardsplat.variants.atomics import ATOMICS
 from hardsplat.variants.blocks import BLOCKS
-from hardsplat.variants.cells import CELLS
 from hardsplat.variants.formats import FORMATS
 from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.pictures import PICTURES
@@ -46,14 +44,14 @@ from hardsplat.variants.shapes import SHAPES
 log = logging.getLogger("hardsplat")
 # What 'auto' times, in this order, those that differ most first: rows that draw the same but for rounding. Formats are left out, which are a choice of accuracy; blending follows
 # from the ordering.
-TIMED: dict[str, Mapping[str, Variant]] = {"ordering": ORDERINGS, "shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS, "cells": CELLS}
+TIMED: dict[str, Mapping[str, Variant]] = {"ordering": ORDERINGS, "shape": SHAPES, "block": BLOCKS, "reduction": REDUCTIONS, "atomics": ATOMICS}
 
 
 class Backward(Protocol):
     """A way from d_image to d_splats2d."""
 
     @property
-    def lists(self) -> Lists | None: ...  # that it goes by
+    def lists(self) -> FragmentLists | None: ...  # that it goes by
 
     def passes(self) -> list[ComputePass | DrawPass]: ...
     def allocate(self, device: Device) -> Mapping[str, Buffer | Image]: ...  # all that it needs or, with OutOfMemory, nothing
@@ -86,14 +84,11 @@ def rows_of(device: Device, options: HardwareOptions, backward: bool = True) -> 
     if options.segments > 1 and _in_order(options):
         raise UserError(f"--segments {options.segments}: canvases of depth segments are for the blending unit; use --blending fixed, not {options.blending}")
     if options.stochastic:
-        return stochastic_rows(device, options, options.stochastic.gather, rows_of(device, _drawn_for_estimates(device, options), backward=False))
+        return stochastic_rows(options, rows_of(device, _drawn_for_estimates(device, options), backward=False))
     options = _exact(options) if backward else replace(_exact(options), segments=options.segments or SEGMENTS[0])
     knobs: dict[str, Sequence[str | int]] = {knob: runnable(device, rows) for knob, rows in TIMED.items() if getattr(options, knob) == "auto"}
-    cells = knobs.pop("cells", ())
     if not options.segments and not _in_order(options):
         knobs["segments"] = SEGMENTS
-    if cells and "sequential" not in device.capabilities:  # where fragments wait; last, since segments do the same and are more exact
-        knobs["cells"] = cells
     return Rows.first(device, choose(device, "hardware", options, lambda o: Rows.first(device, o).names, knobs, HardwareRasterizer, lambda o: sources(device, o)))
 
 
@@ -110,8 +105,7 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     if picture == "image":
         forward = for_images(around, forward)
     backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
-    gather = gather_draws(rows, canvas, threshold, around) if rows.gather and rows.gather.draws else around.gather_passes()
-    return [*around.passes(rows.shape.command, picture), *forward, *backward, *gather]
+    return [*around.passes(rows.shape.command, picture), *forward, *backward, *around.gather_passes()]
 
 
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
@@ -162,7 +156,7 @@ class HardwareRasterizer:
         self._backward = backward_of(self.rows, width, height, self.segments, threshold)
         self._parameters, self._capacity = parameters, parameters.capacity
         self.lists = self._backward.lists if self.rows.blending.listed or (self.projection.differentiates and self.projection.sink) else None
-        self.room = 0 if self.lists is None else min(self.lists.first_room(parameters.capacity), self.lists.most(device, parameters.capacity))
+        self.room = 0 if self.lists is None else min(self.lists.first_room, self.lists.most(device, parameters.capacity))
         self.pipelines = build_all(device, all_passes(*self._passes))
         self._own: dict[str, Buffer | Image] = {}
         self._said = False  # that there is no room for all pairs
@@ -185,7 +179,7 @@ class HardwareRasterizer:
         if rows.layered(self.segments):
             own["layers"] = Image(device, *tall, rows.format.vk, rows.format.texel, "layers")
         if self.lists:
-            own |= self.lists.allocate(device, capacity, self.room)
+            own |= self.lists.allocate(device, self.room)
         if not self.projection.differentiates:
             return
         own |= self._backward.allocate(device)
@@ -229,10 +223,7 @@ class HardwareRasterizer:
 
     def record_gather(self, recorder: Recorder, pair: int) -> None:
         """loss_differences -> splat_differences."""
-        if self.rows.gather and self.rows.gather.draws:
-            recorder.run(self.pipelines[f"gather {pair}"], indirect="draw", extent=blocks_of(self.rows.block, self.width, self.height))
-        else:
-            self.projection.record_gather(recorder, self.pipelines, pair, self.height)
+        self.projection.record_gather(recorder, self.pipelines, pair, self.height)
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""
@@ -255,14 +246,14 @@ class HardwareRasterizer:
         self._backward.record(recorder, self.pipelines, f" {score}")
 
     def make_room(self, wanted: int | None = None) -> bool:
-        """For pairs of cell or block and splat, as the tiled rasterizer has it for those of tile and splat."""
+        """For pairs of block and splat, as the tiled rasterizer has it for those of tile and splat."""
         if self.lists is None:
             return False
         wanted, most = pairs_wanted(self._parameters.counts) if wanted is None else wanted, self.lists.most(self.device, self._capacity)
         limited = wanted > most and max(self.lists.pair_bytes(most + 1).values()) > self.device.max_buffer  # else there are no more, and `wanted` looks ahead
         if limited and not self._said:
             self._said = True
-            log.warning("frames ask for up to %s pairs of splat and block or cell of pixels, %s have room on %s: the others are not drawn", wanted, most, self.device.name)
+            log.warning("frames ask for up to %s pairs of splat and block of pixels, %s have room on %s: the others are not drawn", wanted, most, self.device.name)
         if min(wanted, most) <= self.room:
             return False
         room = min(wanted + wanted // 2, most)

@@ -17,7 +17,7 @@ from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer, allocate_all
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.blocked import Segmented
+from hardsplat.raster.blocked import Blocked
 from hardsplat.raster.draws import UNFINISHED, begin_blocks, blocks_of, canvas_of, outline, sums, unfinished_draw, with_unfinished
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.rows import Rows
@@ -93,14 +93,16 @@ class FragmentLists:
         if self.blends:
             recorder.run(run["draw"], threads=(across, down))
 
-    def allocate(self, device: Device, capacity: int, room: int) -> dict[str, Buffer | Image]:
+    def allocate(self, device: Device, room: int) -> dict[str, Buffer | Image]:
         """For `room` fragments. Raises OutOfMemory with nothing allocated."""
         across, down = self.blocks
         lists = {"fragment_lists": self.segments * across * down * contract.itemsize("fragment_lists")}
         buffers = allocate_all(device, lists | self.pair_bytes(room))
         return {**buffers} if self.blends else with_unfinished(device, buffers, across, down * self.segments)
 
-    def first_room(self, capacity: int) -> int:
+    @property
+    def first_room(self) -> int:
+        """Fragments that there is room for before frames say how many there are."""
         across, down = self.blocks
         return min(FIRST_ROOM * across * down, MOST_FIRST)
 
@@ -114,7 +116,7 @@ class FragmentLists:
 
 
 @dataclass(frozen=True)
-class Listed(Segmented):
+class Listed(Blocked):
     """Of a canvas of width x height px."""
 
     @property

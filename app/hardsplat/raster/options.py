@@ -33,11 +33,10 @@ class Stochastic(Options):
     """Training by stochastic gradients, see raster/stochastic.py. perturbations: what every number of a quantity moves by, of means as a share of the splat's
     shorter half axis on screen; quantities that are missing stay where they are."""
 
-    gather: str = "auto"
     gradient_pairs: int = 1
     perturbations: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of(cls, config) -> Self:
         sizes = tuple((q.name, q.perturbation * config.perturbation) for q in trained.of("splat") if q.perturbation)
-        return cls(config.gather, config.gradient_pairs, sizes)
+        return cls(config.gradient_pairs, sizes)

@@ -13,20 +13,19 @@ from hardsplat.gpu.image import Image
 from hardsplat.gpu.memory import Buffer
 from hardsplat.gpu.passes import ComputePass, DrawPass, Pipeline
 from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.blocked import Segmented
-from hardsplat.raster.cells import Grid
+from hardsplat.raster.blocked import Blocked
 from hardsplat.raster.draws import UNFINISHED, begin_blocks, canvas_of, macros, outline, sums, unfinished_draw, with_unfinished
 from hardsplat.raster.projection import for_score, scored
 from hardsplat.raster.sinks import SCORES
 
 
 @dataclass(frozen=True)
-class Ordered(Segmented):
+class Ordered(Blocked):
     """Of a canvas of width x height px."""
 
     @property
-    def lists(self) -> Grid | None:
-        return Grid.of(self.rows, self.width, self.height, self.segments)
+    def lists(self) -> None:
+        return None
 
     @property
     def _rejects(self) -> bool:
@@ -36,15 +35,11 @@ class Ordered(Segmented):
     def passes(self) -> list[ComputePass | DrawPass]:
         rows, canvas = self.rows, canvas_of(self.rows, self.width, self.height, self.segments)
         slots, limit = sums(rows, self.threshold)
-        grid = self.lists
-        listed = ("counts", "cell_turns") if grid else ("counts",)
-        if grid:
-            canvas |= grid.spec
         draw = DrawPass(
-            **outline(rows.shape, rows.cells),
+            **outline(rows.shape),
             name="draw backward",
             fragment="draw/backward.frag",
-            reads=(*listed, "splats2d", "colors2d", "order", "d_image", "state", "d_splats2d"),
+            reads=("counts", "splats2d", "colors2d", "order", "d_image", "state", "d_splats2d"),
             writes=("state", "d_splats2d"),
             attachment="state" if rows.ordering.attachment else None,
             format=rows.state_format.vk,
@@ -53,10 +48,8 @@ class Ordered(Segmented):
             slots={**slots, "order": rows.ordering.slot},
             macros=macros(rows, rows.state_format),
         )
-        lists = grid.passes(rows) if grid else []
         if rows.block.pixels == 1:
             return [
-                *lists,
                 ComputePass(
                     "begin backward",
                     "draw/begin_backward.comp",
@@ -75,7 +68,7 @@ class Ordered(Segmented):
         blocks = replace(
             draw,
             fragment="draw/backward_blocks.frag",
-            reads=(*listed, "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
+            reads=("counts", "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
             writes=("blocks", "d_splats2d"),
             attachment=None,
             in_order=False,
@@ -87,7 +80,7 @@ class Ordered(Segmented):
             blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=UNFINISHED, spec={**blocks.spec, "LEAST": rows.least_transmittance})
         unfinished = unfinished_draw("begin backward unfinished", "draw/unfinished.frag", "blocks", {**spec, "LEAST": rows.least_transmittance}, state)
         scores = (for_score(begin, name) for name in SCORES if self.scores)
-        return [*lists, begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]
+        return [begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]
 
     def allocate(self, device: Device) -> dict[str, Buffer | Image]:
         rows, (across, down) = self.rows, self._blocks
@@ -104,4 +97,4 @@ class Ordered(Segmented):
         recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
         if self._rejects:
             recorder.run(run["begin backward unfinished"], threads=(3,), extent=(across, down * self.segments))
-        recorder.run(run[f"draw backward{score}"], indirect="draw_cells" if self.lists else "draw", extent=(across, down * self.segments))
+        recorder.run(run[f"draw backward{score}"], indirect="draw", extent=(across, down * self.segments))

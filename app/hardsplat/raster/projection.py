@@ -47,11 +47,9 @@ class Projection(Protocol):
     def differentiates(self) -> bool: ...
     @property
     def in_order(self) -> bool: ...  # visible splats are sorted by depth; else there are their keys alone
-    @property
-    def pairs(self) -> int: ...  # of perturbed images that a step draws
 
     def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of hardsplat.variants.shapes
-    def gather_passes(self) -> list[ComputePass]: ...  # loss_differences -> splat_differences, without a draw
+    def gather_passes(self) -> list[ComputePass]: ...  # loss_differences -> splat_differences
     def image(self, p: P, word: str) -> P: ...  # a forward pass, for another image than the first
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
@@ -66,10 +64,6 @@ class Plain:
     images: tuple[str, ...] = ("",)
     listed = ""
     in_order = True
-
-    @property
-    def pairs(self) -> int:
-        return 0
 
     def gather_passes(self) -> list[ComputePass]:
         return []

@@ -14,9 +14,7 @@ from hardsplat.raster.resolve import V, ahead, name_of, resolve
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.blending import BLENDINGS, Blending
 from hardsplat.variants.blocks import BLOCKS, Block
-from hardsplat.variants.cells import CELLS, Cells
-from hardsplat.variants.formats import FORMATS, STATE_FORMATS, Format
-from hardsplat.variants.gathers import GATHERS, Gather
+from hardsplat.variants.formats import FORMATS, Format
 from hardsplat.variants.ordering import ORDERINGS, Ordering
 from hardsplat.variants.quads import QUADS, Quads
 from hardsplat.variants.reductions import REDUCTIONS, Reduction
@@ -38,7 +36,6 @@ class HardwareOptions(Options):
     atomics: str = "auto"
     block: str = "auto"
     shape: str = "auto"
-    cells: str = "auto"
     segments: int = 0  # depth segments, each drawn to a canvas of its own; 0: the fastest
     least_transmittance: float = 1e-4  # in front of a segment, below which its backward draw leaves a block out
     antialiased: bool = False  # opacities times the compensation of the dilation
@@ -65,8 +62,6 @@ class Rows:
     quads: Quads
     block: Block
     shape: Shape = SHAPES["quad"]
-    cells: Cells = CELLS["none"]
-    gather: Gather | None = None  # of stochastic gradients
     segments: int = 1
     least_transmittance: float = 1e-4
     names: dict[str, str | int] = field(default_factory=dict, compare=False)
@@ -79,10 +74,9 @@ class Rows:
         """What the passes that read these canvases bind in their place."""
         return {} if self.layered(segments) else {"layers": "target"}
 
-    def layers(self, segments: int) -> dict[str, int | float]:
+    def layers(self, segments: int) -> dict[str, int]:
         """Constants of these passes."""
-        colors = self.format.colors
-        return {"SEGMENTS": segments} | ({"COLOR_SCALE": colors.scale, "SHIFTED": colors.shifted} if self.layered(segments) else {})
+        return {"SEGMENTS": segments} | ({"SHIFTED": self.format.shifted} if self.layered(segments) else {})
 
     @property
     def target(self) -> Format:
@@ -101,57 +95,40 @@ class Rows:
             return found
 
         format = row("format", "target format", FORMATS, options.format)
+        wanted = options.blending_row
+        orderings = {name: each for name, each in ORDERINGS.items() if wanted is None or wanted.goes_with(each)}
+        if options.ordering in ORDERINGS and options.ordering not in orderings:
+            raise UserError(f"--blending {options.blending} goes with --ordering {' or '.join(orderings)}, not with {options.ordering}")
+        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
         # what the blending unit needs depends on the format
         blendings = {name: each if each.ordered else replace(each, needs=format.blend_needs) for name, each in BLENDINGS.items()}
-        wanted, cells = options.blending_row, row("cells", "cells of the canvas", CELLS, options.cells)
-        if format.blends_only and wanted and wanted.ordered:
-            raise UserError(f"--format {names['format']}: its colours are for the blending unit; use --blending fixed, or --format float16")
-        orderings = ORDERINGS
-        for flag, chosen in ((f"--blending {options.blending}", wanted), (f"--cells {options.cells}", cells)):
-            asked = [options.ordering] if options.ordering in orderings else list(orderings)
-            orderings = {name: each for name, each in orderings.items() if chosen is None or chosen.goes_with(each)}
-            if chosen and not orderings.keys() & set(asked):
-                fitting = (name for name, each in ORDERINGS.items() if chosen.goes_with(each))
-                raise UserError(f"{flag} goes with --ordering {' or '.join(fitting)}, not with {' or '.join(asked)}")
-        ordering = row("ordering", "ordering of fragments", orderings, options.ordering)
-        blendings = {name: each for name, each in blendings.items() if each.goes_with(ordering) and not (format.blends_only and each.ordered)}
+        blendings = {name: each for name, each in blendings.items() if each.goes_with(ordering)}
         if options.blending == "auto":
             blendings = {name: each for name, each in blendings.items() if not (each.listed and options.segments > 1)}
             blendings = dict(sorted(blendings.items(), key=lambda item: item[1].listed is by_unit))
         # a draw of blocks keeps its state in a buffer, which not every ordering can guard
         blocks = {name: each if each.pixels == 1 else replace(each, needs=ordering.section_needs) for name, each in BLOCKS.items()}
-        shapes = {name: each for name, each in SHAPES.items() if each.upright or not cells.side}
-        if cells.side and options.shape in SHAPES and options.shape not in shapes:
-            raise UserError(f"--cells {options.cells}: splats of --shape {options.shape} cannot be cut at cells; use --shape {' or '.join(shapes)}, or --cells none")
         blending = row("blending", "blending", blendings, options.blending)
         return cls(
             format,
-            row("state_format", "state format", STATE_FORMATS, ("float16" if format.blends_only else options.format) if options.state_format == "same" else options.state_format),
+            row("state_format", "state format", FORMATS, options.format if options.state_format == "same" else options.state_format),
             blending,
             row("reduction", "reduction", ahead(REDUCTIONS, blending.reduction), options.reduction),
             ordering,
             row("atomics", "float atomics", ATOMICS, options.atomics),
             row("quads", "quad control", QUADS, "auto"),
             row("block", "block of pixels", ahead(blocks, blending.block), options.block),
-            row("shape", "shape of splats", shapes, options.shape),
-            cells,
+            row("shape", "shape of splats", SHAPES, options.shape),
             segments=options.segments or SEGMENTS[0],
             least_transmittance=options.least_transmittance,
             names=names,
         )
 
 
-def stochastic_rows(device: Device, options: HardwareOptions, wanted: str, forward: Rows) -> Rows:
-    """Those of a forward pass alone, and of a gather, which takes blocks of pixels in any order."""
+def stochastic_rows(options: HardwareOptions, forward: Rows) -> Rows:
+    """Returns those of a forward pass alone, under the names of the rows that matter."""
     if np.dtype(FORMATS[options.format].texel).itemsize == 1:
         raise UserError(f"--format {options.format}: its steps drown the differences of stochastic gradients; use --format float16 or float32")
-    gather = resolve(device, "gather of differences", GATHERS, wanted, "--gather")
-    reduction = forward.reduction if forward.reduction.any_number else REDUCTIONS["hybrid"]
-    names = _used(forward, () if gather.draws else ("reduction", "atomics")) | {"gather": name_of(GATHERS, gather)}
-    return replace(forward, gather=gather, reduction=reduction, block=BLOCKS["2x2"], names=names)
-
-
-def _used(forward: Rows, unused: tuple[str, ...] = ()) -> dict[str, str | int]:
-    """Names of the rows that matter where no draw goes backward in order."""
-    unused = ("state_format", "block", *(() if forward.blending.ordered else ("ordering",)), *unused)
-    return {name: row for name, row in forward.names.items() if name not in unused}
+    unused = {"state_format", "block", "reduction", "atomics", *(() if forward.blending.ordered else ("ordering",))}
+    names = {name: row for name, row in forward.names.items() if name not in unused}
+    return replace(forward, names=names | {"gradient": "stochastic"})

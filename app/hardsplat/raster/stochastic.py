@@ -44,10 +44,6 @@ class Perturbed(Perspective):
     listed = " cover"
     differentiates = False
 
-    @property
-    def pairs(self) -> int:
-        return self.estimator.gradient_pairs
-
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         forward = project_forward(self.sh_planes, self.antialiased, picture, kept=False, lens=self.lens)
         return [*sort_passes(command, self.lanes), forward, *self._perturb_passes(), *([self._estimate_pass(self.sink)] if self.sink else [])]

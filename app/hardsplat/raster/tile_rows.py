@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hardsplat.errors import UserError
 from hardsplat.gpu.context import Device
 from hardsplat.raster.options import Options, Stochastic
 from hardsplat.raster.resolve import name_of, resolve
@@ -36,11 +35,9 @@ class TiledRows:
 
     @classmethod
     def resolve(cls, device: Device, options: TiledOptions) -> TiledRows:
-        if options.stochastic and options.stochastic.gather == "draw":
-            raise UserError("--gather draw: takes the graphics pipeline; use --gather rows with --rasterizer tiled")
         backward = resolve(device, "backward pass of tiles", TILE_BACKWARDS, options.tile_backward, "--tile-backward")  # the forward pass has the same needs
         atomics = resolve(device, "float atomics", ATOMICS, options.atomics, "--atomics")
         if options.stochastic:
-            return cls(backward, atomics, {"gather": "rows"})
+            return cls(backward, atomics, {"gradient": "stochastic"})
         names = {"tile_backward": name_of(TILE_BACKWARDS, backward), "atomics": name_of(ATOMICS, atomics)}
         return cls(backward, atomics, names)

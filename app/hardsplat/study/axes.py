@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 AXES = (  # settings of which it takes lists, in the order of its flags
-    *("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "cells", "segments"),
+    *("format", "state_format", "blending", "reduction", "hybrid_threshold", "ordering", "atomics", "block", "shape", "segments"),
     *("tile_backward", "tile_threshold", "moments", "rasterizer", "gradient"),
 )
 OPTIONS = tuple(name for name in AXES if name != "rasterizer")  # those that a rasterizer takes

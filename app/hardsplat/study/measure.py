@@ -245,7 +245,7 @@ class Bench:
 
     def _exact(self, rasterizer: str, options: dict, view: int) -> dict[str, np.ndarray]:
         """The reference, kept until another one is asked for."""
-        exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic", "gradient": "analytic", "least_transmittance": 1e-4, "cells": "none"}
+        exact = {"format": "float32", "state_format": "same", "tile_backward": "atomic", "gradient": "analytic", "least_transmittance": 1e-4}
         known = {f.name for f in fields(BACKENDS[rasterizer].options)}
         options = options | {name: value for name, value in exact.items() if name in known}
         key = (rasterizer, tuple(sorted(options.items())), view)

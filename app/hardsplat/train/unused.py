@@ -7,7 +7,7 @@ from hardsplat.variants.reductions import REDUCTIONS
 
 def unused(config: TrainConfig) -> set[str]:
     """Options of rasterizers and gradients that this run does not look at."""
-    estimator = {"gather", "gradient_pairs", "perturbation"}
+    estimator = {"gradient_pairs", "perturbation"}
     estimated = config.gradient == "stochastic"
     out = {"tile_backward", "tile_threshold", "state_format", "block"} if estimated else set()
     out |= {"ordering"} if estimated and config.blending in ("auto", "fixed") else set()

@@ -4,19 +4,6 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Colors:
-    """What the blending unit blends of colours."""
-
-    slot: str = ""  # file that fills <color>
-    scale: float = 1.0  # that it divides by
-    shifted: bool = False  # whether it takes the background away
-
-
-SCALED = Colors("draw/color_scaled.glsl", scale=4.0)
-SHIFTED = Colors("draw/color_shifted.glsl", shifted=True)
-
-
-@dataclass(frozen=True)
 class Format:
     vk: int  # VkFormat
     qualifier: str  # GLSL image format
@@ -27,23 +14,17 @@ class Format:
     needs: tuple[str, ...]
     note: str
     blend_needs: tuple[str, ...] = ()  # besides, for the blending unit
-    colors: Colors = Colors()
+    shifted: bool = False  # the blending unit blends differences of colours from the background
     resolved: str = ""  # format of images, where it is another than that of the canvases which the blending unit blends on
-    blends_only: bool = False  # for such canvases alone: a shader does not blend on it, and no state has it
 
 
 _HALVES = "draw/state_float16.glsl"
-_UNORM16 = ("unorm16_images",)
 
 FORMATS = {
     "unorm8": Format(37, "rgba8", "uint8", 1.0, _HALVES, 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
-    "unorm16": Format(91, "rgba16", "uint16", 1.0, _HALVES, 4, ("extended_formats", *_UNORM16), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
-    "unorm16x4": Format(
-        91, "rgba16", "uint16", 4.0, _HALVES, 4, (), "R16G16B16A16_UNORM of colours divided by 4: even steps over 0..4", _UNORM16, SCALED, resolved="float32", blends_only=True
-    ),
+    "unorm16": Format(91, "rgba16", "uint16", 1.0, _HALVES, 4, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
     "float16": Format(
-        97, "rgba16f", "float16", 6e4, _HALVES, 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504; blends differences from the background", (), SHIFTED, resolved="float32"
+        97, "rgba16f", "float16", 6e4, _HALVES, 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504; blends differences from the background", shifted=True, resolved="float32"
     ),
     "float32": Format(109, "rgba32f", "float32", 1e18, "draw/state_float32.glsl", 8, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
 }
-STATE_FORMATS = {name: row for name, row in FORMATS.items() if not row.blends_only}

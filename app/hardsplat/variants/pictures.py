@@ -15,7 +15,7 @@ class Picture:
     value: str | None = None  # file that fills <value>: the number that the palette colours; None: the target has colours
     palette: str = "gray"  # matplotlib's name
     range: tuple[float, float] | None = None  # numbers with the first and last colour of the palette; None: as they come
-    formats: tuple[str, ...] = ("unorm8", "unorm16", "unorm16x4", "float16", "float32")  # targets that can hold it
+    formats: tuple[str, ...] = ("unorm8", "unorm16", "float16", "float32")  # targets that can hold it
 
 
 PICTURES = {

@@ -19,7 +19,6 @@ class Draw:
 
 LIST = Draw()
 POINTS = Draw("draw/points.vert", "draw/splat.geom", "points", {"DRAW_VERTICES": 1})
-MESH = Draw("draw/splat.mesh", command={"DRAW_MESH": True})
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,7 @@ class Shape:
     needs: tuple[str, ...]
     note: str
     draw: Draw = LIST
-    spec: Mapping[str, float] = field(default_factory=dict)  # constants of the slot file
     rectangle: bool = False  # a triangle fills its bounding box
-    upright: bool = False  # an axis-aligned box, which can be cut at the edges of a cell
 
     @property
     def command(self) -> dict[str, int]:
@@ -39,11 +36,8 @@ class Shape:
 
 
 SHAPES = {
-    "rectangle": Shape("shape/box.glsl", 3, ("fill_rectangle",), "axis-aligned box, one primitive: the fastest where it runs", rectangle=True, upright=True),
+    "rectangle": Shape("shape/box.glsl", 3, ("fill_rectangle",), "axis-aligned box, one primitive: the fastest where it runs", rectangle=True),
     "quad": Shape("shape/quad.glsl", 6, (), "oriented box, two triangles"),
     "triangle": Shape("shape/triangle.glsl", 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"),
-    "box": Shape("shape/box.glsl", 6, (), "axis-aligned box, two triangles", upright=True),
-    "octagon": Shape("shape/octagon.glsl", 18, (), "six triangles: 17 % less area than the quad; splats below 16 px as quads", spec={"SMALL": 16.0}),
     "geometry": Shape("shape/strip.glsl", 4, ("geometry_shader",), "oriented box, a strip out of a geometry shader (as published)", POINTS),
-    "mesh": Shape("shape/strip.glsl", 4, ("mesh_shader",), "oriented box, out of a mesh shader", MESH),
 }

@@ -16,8 +16,7 @@ class TileBackward:
 
 
 def _by_pixel(reduce: str, share: str, spec: tuple[str, ...], cull: bool, bucket: int | None, note: str) -> TileBackward:
-    slots = (("reduce", reduce), ("share", share), *([("adder", "reduce/adder_one_lane.glsl")] if reduce == "reduce/butterfly.glsl" else []))
-    return TileBackward("tiled/backward.comp", slots, spec, cull, bucket, ("subgroup_tiles",), note)
+    return TileBackward("tiled/backward.comp", (("reduce", reduce), ("share", share)), spec, cull, bucket, ("subgroup_tiles",), note)
 
 
 TILE_BACKWARDS = {
