@@ -1,5 +1,6 @@
 """What becomes of pixels that masks leave out, and LPIPS without its weights."""
 
+import contextlib
 import json
 import shutil
 import sys
@@ -49,24 +50,30 @@ def test_photographs_by_mode(with_masks, mode):
     photo, plain = scene.views[0].load(), load_scene(with_masks).views[0].load()
     assert np.array_equal(photo[:, 16:], plain[:, 16:]) and (photo[:, 16:, 3] == 255).all()
     assert np.array_equal(photo[0, 0], WHITE if mode == "ignore" else np.zeros(4))
-    assert any("ignored" in note if mode == "ignore" else "transparent" in note for note in scene.notes)
+    assert any(
+        "ignored" in note if mode == "ignore" else "transparent" in note for note in scene.notes
+    )
 
 
 def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):
-    """Seen from a training view over black: black splats match as well as none, so only backgrounds that change take them away."""
+    """Seen from a training view over black: black splats match as well as none, so only
+    backgrounds that change take them away."""
     left = {}
+    short = dict(strategy="none", opacities_lr=0.1, init_opa=0.5, max_steps=90, batch_steps=30)
+    black, frame = np.zeros((24, 32, 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
     for mode in MODES:
-        session = open_session(device, settings(with_masks, mask_mode=mode, strategy="none", opacities_lr=0.1, init_opa=0.5, max_steps=90, batch_steps=30))
+        session = open_session(device, settings(with_masks, mask_mode=mode, **short))
         for _ in range(3):
             session.run(30)
         session.drain()
         evaluator = Evaluator(device, session.raster, session.width, session.height)
-        evaluator.measure("", session.views[0], np.zeros((24, 32, 3), np.uint8), frame_data(1, (0, 0, 0), 0.2))
+        evaluator.measure("", session.views[0], black, frame)
         T = session.raster.resources["target"].download()[:24, :12, 3].astype(np.float32)
         evaluator.destroy()
         session.destroy()
         left[mode] = float(1 - T.mean())
-    assert left["opacity"] < min(left["ignore"], left["transparent"]) - 0.08, left  # measured 0.15; what one view masks out another may show
+    # Measured 0.15; what one view masks out another may show.
+    assert left["opacity"] < min(left["ignore"], left["transparent"]) - 0.08, left
 
 
 def test_opacity_takes_random_backgrounds():
@@ -75,19 +82,10 @@ def test_opacity_takes_random_backgrounds():
         TrainConfig(mask_mode="opacity", background="white")
 
 
-# -- LPIPS -------------------------------------------------------------------------------------------------------------------------
-
-
-class Tensor:
-    """As much of PyTorch's as LPIPS is given."""
-
-    def __init__(self, array):
-        self.array = array
-
-
 @pytest.fixture
 def stand_in(monkeypatch):
-    """The packages without their weights: the distance is the mean absolute difference of what the network is given. What it was made of, and what it was given."""
+    """The packages without their weights: the distance is the mean absolute difference of what
+    the network is given. What it was made of, and what it was given."""
     seen = {"made": [], "given": []}
 
     class Network:
@@ -101,19 +99,12 @@ def stand_in(monkeypatch):
             seen["given"].append((a.array, b.array))
             return np.abs(a.array - b.array).mean()
 
-    class NoGradient:
-        def __enter__(self):
-            pass
+    def tensor(array):
+        return types.SimpleNamespace(array=array)
 
-        def __exit__(self, *error):
-            pass
-
-    torch = types.ModuleType("torch")
-    torch.from_numpy, torch.no_grad = Tensor, NoGradient
-    lpips = types.ModuleType("lpips")
-    lpips.LPIPS = Network
+    torch = types.SimpleNamespace(from_numpy=tensor, no_grad=contextlib.nullcontext)
     monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setitem(sys.modules, "lpips", lpips)
+    monkeypatch.setitem(sys.modules, "lpips", types.SimpleNamespace(LPIPS=Network))
     return seen
 
 
@@ -135,7 +126,8 @@ def test_lpips_without_its_package_or_weights(stand_in, monkeypatch):
         raise OSError("no route to host\nmore")
 
     monkeypatch.setattr(sys.modules["lpips"], "LPIPS", offline)
-    with pytest.raises(UserError, match=r"its weights could not be loaded \(no route to host\); the first use downloads them"):
+    words = r"its weights could not be loaded \(no route to host\); the first use downloads them"
+    with pytest.raises(UserError, match=words):
         Lpips("alex")
     monkeypatch.setitem(sys.modules, "lpips", None)
     with pytest.raises(UserError, match=r"--lpips needs lpips: pip install 'hardsplat\[lpips\]'"):
@@ -146,5 +138,6 @@ def test_eval_reports_lpips_and_fitted_colours(on_device, scene, stand_in, tmp_p
     train(settings(scene, tmp_path, max_steps=3))
     table = evaluate_run(str(tmp_path), lpips="vgg-3dgs")
     assert table == json.loads((tmp_path / "eval.json").read_text())
-    assert table["lpips"]["variant"] == "vgg-3dgs" and len(table["lpips"]["views"]) == len(table["views"]) == 2
+    assert table["lpips"]["variant"] == "vgg-3dgs"
+    assert len(table["lpips"]["views"]) == len(table["views"]) == 2
     assert all(view["fitted_psnr"] >= view["psnr"] for view in table["views"])

@@ -1,9 +1,13 @@
-"""The Python API as people use it: train, fit, scenes in memory, callbacks, several cameras in a call. What a renderer computes is tested in test_api.py."""
+"""The Python API as people use it: train, fit, scenes in memory, callbacks, several cameras in a
+call.
+
+What a renderer computes is tested in test_api.py."""
 
 from typing import get_args, get_type_hints
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import hardsplat
 from hardsplat import settings
@@ -18,6 +22,7 @@ from hardsplat.variants.ordering import ORDERINGS
 from hardsplat.variants.reductions import REDUCTIONS
 from hardsplat.variants.shapes import SHAPES
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS
+from tests.drawing import gaussians_of
 from tests.goldens import random_scene, relative_l2
 from tests.training import SMALL
 from tools import gen_settings
@@ -38,7 +43,8 @@ def test_train_from_python(shared, scene, tmp_path, monkeypatch):
 
     def on_batch(progress):
         seen.append(progress.step)
-        assert progress.max_steps == 1000 and np.isfinite([progress.loss, progress.psnr, progress.seconds, progress.steps_per_second]).all()
+        numbers = progress.loss, progress.psnr, progress.seconds, progress.steps_per_second
+        assert progress.max_steps == 1000 and np.isfinite(numbers).all()
         if not saved:
             saved.append(progress.step)
             assert len(progress.gaussians()) >= progress.splats  # densified since
@@ -48,7 +54,8 @@ def test_train_from_python(shared, scene, tmp_path, monkeypatch):
 
     result = hardsplat.train(scene, on_batch, result_dir=tmp_path / "run", max_steps=1000, **SMALL)
     assert seen == sorted(set(seen)) and set(seen) <= set(range(5, 1000, 5)) and len(seen) > 0
-    assert 10 <= seen[-1] <= result.metrics["steps"] < 100 and result.psnr == result.metrics["evaluations"][-1]["psnr"]
+    assert 10 <= seen[-1] <= result.metrics["steps"] < 100
+    assert result.psnr == result.metrics["evaluations"][-1]["psnr"]
     assert len(result.gaussians) == result.metrics["splats"]
     assert (result.folder / "ckpts").glob("ckpt_*.npz")
 
@@ -64,12 +71,15 @@ def test_what_a_callback_raises_ends_the_run(shared, scene, tmp_path):
 def test_a_scene_in_memory_trains_as_its_folder_does(shared, scene, tmp_path):
     folder = hardsplat.load_scene(scene)
     images = [view.load() for view in folder.views]
-    inside = hardsplat.Scene.of_images([v.camera for v in folder.views], images, folder.points, folder.colors, [v.name for v in folder.views], name="inside")
+    cameras, names = [v.camera for v in folder.views], [v.name for v in folder.views]
+    points = folder.points, folder.colors
+    inside = hardsplat.Scene.of_images(cameras, images, *points, names, name="inside")
     assert (inside.train, inside.test, inside.extent) == (folder.train, folder.test, folder.extent)
     same = {"max_steps": 10, "deterministic": True, **SMALL, "rasterizer": "tiled"}
     a = hardsplat.train(scene, result_dir=tmp_path / "a", **same)
     b = hardsplat.train(inside, result_dir=tmp_path / "b", **same)
-    assert np.array_equal(a.gaussians.means, b.gaussians.means) and a.psnr == b.psnr and b.metrics["scene"] == "b"
+    assert np.array_equal(a.gaussians.means, b.gaussians.means)
+    assert a.psnr == b.psnr and b.metrics["scene"] == "b"
 
 
 def test_photographs_with_alpha_in_memory():
@@ -78,49 +88,55 @@ def test_photographs_with_alpha_in_memory():
     image = np.full((8, 8, 4), 200, np.uint8)
     image[0, 0, 3] = 0
     made = hardsplat.Scene.of_images([camera, other], [image, image], test_every=0)
-    assert made.views[0].load()[0, 0].tolist() == [0, 0, 0, 0] and made.views[1].load()[1, 1].tolist() == [157, 157, 157, 200]
+    assert made.views[0].load()[0, 0].tolist() == [0, 0, 0, 0]
+    assert made.views[1].load()[1, 1].tolist() == [157, 157, 157, 200]
     assert made.train == [0, 1] and len(made.points) == 0
 
 
-@pytest.mark.parametrize(
-    "change, said",
-    [
-        ({"images": []}, "2 cameras, 0 images"),
-        ({"names": ["a", "a"]}, "one name"),
-        ({"images": [np.zeros((8, 8, 3)), np.zeros((8, 8, 3))]}, "is float64 of shape"),
-        ({"images": [np.zeros((8, 9, 3), np.uint8)] * 2}, "expected uint8 of \\(8, 8, 3 or 4\\)"),
-        ({"points": np.full((1, 3), np.nan)}, "finite"),
-        ({"points": np.zeros((2, 3)), "colors": np.zeros((1, 3), np.uint8)}, "expected \\(N, 3\\)"),
-        ({"cameras": [hardsplat.Camera(np.eye(4), np.eye(3), 8, 8)] * 2}, "stand at one point"),
-    ],
-)
+HERE = hardsplat.Camera(np.eye(4), np.eye(3), 8, 8)
+THERE = hardsplat.Camera(np.eye(4) + np.eye(4, k=3), np.eye(3), 8, 8)
+GOOD = {"cameras": [HERE, THERE], "images": [np.zeros((8, 8, 3), np.uint8)] * 2}
+BAD = [
+    ({"images": []}, "2 cameras, 0 images"),
+    ({"names": ["a", "a"]}, "one name"),
+    ({"images": [np.zeros((8, 8, 3))] * 2}, "is float64 of shape"),
+    ({"images": [np.zeros((8, 9, 3), np.uint8)] * 2}, "expected uint8 of \\(8, 8, 3 or 4\\)"),
+    ({"points": np.full((1, 3), np.nan)}, "finite"),
+    ({"points": np.zeros((2, 3)), "colors": np.zeros((1, 3), np.uint8)}, "expected \\(N, 3\\)"),
+    ({"cameras": [HERE, HERE]}, "stand at one point"),
+]
+
+
+@pytest.mark.parametrize("change, said", BAD)
 def test_scenes_that_do_not_fit_together(change, said):
-    camera = hardsplat.Camera(np.eye(4), np.eye(3), 8, 8)
-    good = {"cameras": [camera, hardsplat.Camera(np.eye(4) + np.eye(4, k=3), np.eye(3), 8, 8)], "images": [np.zeros((8, 8, 3), np.uint8)] * 2}
     with pytest.raises(hardsplat.UserError, match=said):
-        hardsplat.Scene.of_images(**{**good, **change})
+        hardsplat.Scene.of_images(**GOOD | change)
 
 
 def test_settings_are_checked(scene):
-    with pytest.raises(hardsplat.UserError, match="unknown setting 'max_step'; did you mean 'max_steps'"):
+    with pytest.raises(
+        hardsplat.UserError, match="unknown setting 'max_step'; did you mean 'max_steps'"
+    ):
         hardsplat.train(scene, max_step=3)
     with pytest.raises(hardsplat.UserError, match="test_every: a Scene has"):
         hardsplat.train(hardsplat.load_scene(scene), test_every=3)
 
 
 def test_fit_from_python(shared, tmp_path):
-    from PIL import Image
-
-    Image.fromarray(np.random.default_rng(0).integers(0, 255, (16, 24, 3)).astype(np.uint8)).save(tmp_path / "noise.png")
-    fitted = hardsplat.fit(tmp_path / "noise.png", result_dir=tmp_path / "fit", max_steps=5, quiet=True)
+    noise = np.random.default_rng(0).integers(0, 255, (16, 24, 3)).astype(np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    short = dict(result_dir=tmp_path / "fit", max_steps=5, quiet=True)
+    fitted = hardsplat.fit(tmp_path / "noise.png", **short)
     assert fitted.image.shape == (16, 24, 3) and fitted.psnr == fitted.metrics["psnr"]
 
 
 def test_several_cameras_in_a_call(device):
-    """Images are those of one camera after the other, gradients their sum, also when backward() is called again."""
+    """Images are those of one camera after the other, gradients their sum, also when backward()
+    is called again."""
     scene = random_scene(1, 30, 32, 24, 1)
-    gaussians = hardsplat.Gaussians(*(scene[p] for p in ("means", "quats", "scales", "opacities", "sh")))
-    cameras = [hardsplat.Camera(scene["w2c"] @ shift, scene["K"], 32, 24) for shift in (np.eye(4), np.eye(4) + 0.3 * np.eye(4, k=3))]
+    gaussians, camera = gaussians_of(scene)
+    shifted = scene["w2c"] @ (np.eye(4) + 0.3 * np.eye(4, k=3))
+    cameras = [camera, hardsplat.Camera(shifted, scene["K"], 32, 24)]
     weight = np.random.default_rng(0).normal(size=(2, 24, 32, 3)).astype(np.float32)
     with Renderer(device, format="float32") as renderer:
         images, T = renderer.forward(gaussians, cameras)

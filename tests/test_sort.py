@@ -1,6 +1,7 @@
 """The GPU radix sort against numpy's stable argsort."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hardsplat.gpu.memory import POISON, Buffer, allocate_all
 from hardsplat.gpu.pipelines import build_all
 from hardsplat.gpu.recorder import Recorder
 from hardsplat.raster import sort
-from hardsplat.raster.sort import BLOCK, record_sort, sort_bytes, sort_passes
+from hardsplat.raster.sort import BLOCK, SORT_PASSES, record_sort, sort_bytes, sort_passes
 from hardsplat.variants.shapes import SHAPES
 
 CULLED = contract.CONSTANTS["NOT_VISIBLE"]
@@ -19,15 +20,18 @@ LARGEST = 300_000
 
 
 class Sorter:
-    """The passes recorded once for one capacity, run on any number of keys."""
+    """The passes recorded once for one capacity, run on any number of keys. passes: others than
+    those of four digits of seven bits; digits, bits: of these."""
 
-    def __init__(self, device, capacity: int, command={}, lanes: int = 0):
-        self.capacity = capacity
-        self.resources = {name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")} | allocate_all(device, sort_bytes(capacity))
-        run = build_all(device, sort_passes(command, lanes))
+    def __init__(self, device, capacity: int, passes=SORT_PASSES, **digits):
+        own = {
+            name: Buffer(device, contract.itemsize(name), name) for name in ("counts", "indirect")
+        }
+        self.resources = own | allocate_all(device, sort_bytes(capacity))
+        self.capacity, run = capacity, build_all(device, passes)
         self.recorder = Recorder(device, self.resources, timed=True)
         self.recorder.run(run["sizes"], threads=(1,))
-        record_sort(self.recorder, run, digits=sort._DIGITS, bits=sort._BITS)
+        record_sort(self.recorder, run, **digits)
         self.recorder.end()
 
     def __call__(self, keys: np.ndarray) -> np.ndarray:
@@ -77,22 +81,32 @@ def expected(keys: np.ndarray) -> np.ndarray:
 
 def depth_keys(rng, n: int, culled: float = 0.3) -> np.ndarray:
     """Bits of depths from the near plane on, as the projection writes them."""
-    keys = rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32) - np.float32(0.2).view(np.uint32)
+    keys = rng.uniform(0.2, 500.0, n).astype(np.float32).view(np.uint32)
+    keys -= np.float32(0.2).view(np.uint32)
     keys[rng.random(n) < culled] = CULLED
     return keys
 
 
 SIZES = [0, 1, 2, 255, 256, 257, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK - 1, 10_000, LARGEST]
+FEW = np.array([1, 0x01000000, 0x00FF00FF, LAST, CULLED], np.uint32)
+
+
+def last_visible(rng, n: int) -> np.ndarray:
+    keys = np.full(n, CULLED, np.uint32)
+    keys[-1:] = 1
+    return keys
+
+
 KINDS = {
     "depths": depth_keys,
     "all visible": lambda rng, n: depth_keys(rng, n, 0.0),
     "every bit": lambda rng, n: rng.integers(0, LAST + 1, n, dtype=np.uint32),
     "equal": lambda rng, n: np.full(n, 0x0490FDB, np.uint32),
-    "few distinct": lambda rng, n: rng.choice(np.array([1, 0x01000000, 0x00FF00FF, LAST, CULLED], np.uint32), n),
+    "few distinct": lambda rng, n: rng.choice(FEW, n),
     "ascending": lambda rng, n: np.arange(n, dtype=np.uint32),
     "descending": lambda rng, n: np.arange(n, 0, -1, dtype=np.uint32),
     "all culled": lambda rng, n: np.full(n, CULLED, np.uint32),
-    "last visible": lambda rng, n: np.r_[np.full(max(n - 1, 0), CULLED, np.uint32), np.ones(min(n, 1), np.uint32)],
+    "last visible": last_visible,
 }
 
 
@@ -124,15 +138,24 @@ def test_counts_that_grow_and_shrink_see_no_stale_scratch(fresh):
         np.testing.assert_array_equal(fresh(keys), expected(keys))
 
 
+def short_digits(lanes: int) -> list:
+    """Passes of six digits of six bits."""
+    first = dict(command={}, lanes=lanes, bits=6)
+    digits = [
+        sort.digit_passes("sort", d, 6, counted=0 < d < 3, counts_next=d < 2, FIRST=d == 0, **first)
+        for d in range(6)
+    ]
+    return [sort_passes(lanes=lanes)[0], *itertools.chain(*digits)]
+
+
 def test_ranks_by_ballots(session_device, device, monkeypatch):
-    """Where subgroups are narrow, with shorter digits: a subgroup has a counter for every digit in shared memory."""
+    """Where subgroups are narrow, with shorter digits: a subgroup has a counter for every digit
+    in shared memory."""
     lanes = session_device.subgroup_size
     if "subgroup_tiles" not in session_device.capabilities:
         pytest.skip(f"{session_device.name} counts no ballots")
     monkeypatch.setattr(sort, "WIDE", lanes)
-    monkeypatch.setattr(sort, "_DIGITS", 6)
-    monkeypatch.setattr(sort, "_BITS", 6)
-    sorter = Sorter(session_device, 20_000, lanes=lanes)
+    sorter = Sorter(session_device, 20_000, short_digits(lanes), digits=6, bits=6)
     rng = np.random.default_rng(9)
     for n in (1, BLOCK + 1, 20_000, 0):
         for kind in KINDS:
@@ -155,16 +178,16 @@ def test_work_sizes(fresh):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_shape_has_its_draw_command(session_device, device, shape):
-    sorter = Sorter(session_device, 5000, SHAPES[shape].command)
+    sorter = Sorter(session_device, 5000, sort_passes(SHAPES[shape].command))
     n = sorter(depth_keys(np.random.default_rng(8), 5000)).size
     vertices = {"rectangle": 3, "triangle": 3, "geometry": 1}.get(shape, 6)
     assert tuple(sorter.indirect["draw"]) == (vertices * n, 1, 0, 0)
     sorter.destroy()
 
 
-@pytest.mark.parametrize("keys", [np.zeros(0, np.uint32), np.full(5000, CULLED, np.uint32)], ids=["no splats", "all culled"])
-def test_nothing_visible_draws_nothing(fresh, keys):
-    assert fresh(keys).size == 0
+@pytest.mark.parametrize("n", [0, 5000])
+def test_nothing_visible_draws_nothing(fresh, n):
+    assert fresh(np.full(n, CULLED, np.uint32)).size == 0
     indirect = fresh.indirect
     assert indirect["visible_blocks"][0] == 0
     assert tuple(indirect["draw"]) == (0, 1, 0, 0)
@@ -175,7 +198,8 @@ def test_dispatches_fold_beyond_the_guaranteed_group_count(session_device, devic
     monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", 2)
     core = contract.SUBSYSTEMS["core"]
     limited = dataclasses.replace(core.constants["MAX_GROUPS_X"], value=2)
-    monkeypatch.setitem(contract.SUBSYSTEMS, "core", dataclasses.replace(core, constants={**core.constants, "MAX_GROUPS_X": limited}))
+    few = dataclasses.replace(core, constants={**core.constants, "MAX_GROUPS_X": limited})
+    monkeypatch.setitem(contract.SUBSYSTEMS, "core", few)
     monkeypatch.setattr(session_device, "pipelines", {})
     sorter = Sorter(session_device, 6 * BLOCK)
     sorter.poison()

@@ -1,4 +1,5 @@
-"""The window of a fit, for real: on a display without a screen (Xvfb), with what it shows read back."""
+"""The window of a fit, for real: on a display without a screen (Xvfb), with what it shows read
+back."""
 
 import time
 
@@ -14,6 +15,7 @@ from hardsplat.fit.config import FitConfig
 from hardsplat.fit.session import FitSession
 from hardsplat.view import window
 from hardsplat.view.fit_preview import FitPreview
+from tests.tables import argv
 from tests.xvfb import NEEDS_DISPLAY
 
 pytestmark = NEEDS_DISPLAY
@@ -34,7 +36,8 @@ def session(gpu):
 
 
 def seen(preview, session, display, size, expected) -> float:
-    """The largest difference between the upper left of the display and `expected`, in steps of 8 bits, once they agree or time is over."""
+    """Returns the largest difference between the upper left of the display and `expected`, in
+    steps of 8 bits, once they agree or time is over."""
     glfw.set_window_pos(preview.window.handle, 0, 0)
     end = time.perf_counter() + SECONDS
     while True:
@@ -47,13 +50,11 @@ def seen(preview, session, display, size, expected) -> float:
 
 @pytest.mark.parametrize("size", [(24, 18), (72, 54), (72, 80), (12, 9)])
 def test_the_window_shows_the_image(session, gpu, display, size):
-    """Pixel by pixel, three times as large, in a window of another shape, and half as large: there the mean of four."""
+    """Pixel by pixel, three times as large, in a window of another shape, and half as large:
+    there the mean of four."""
     image = 255 * np.clip(session.image(), 0, 1)
-    expected = {
-        24: image,
-        12: image.reshape(9, 2, 12, 2, 3).mean((1, 3)),
-        72: image.repeat(3, 0).repeat(3, 1),
-    }[size[0]]
+    expected = {24: image, 12: image.reshape(9, 2, 12, 2, 3).mean((1, 3))}
+    expected = expected.get(size[0], image.repeat(3, 0).repeat(3, 1))
     if size[1] == 80:
         expected = np.pad(expected, ((13, 13), (0, 0), (0, 0)), constant_values=0.12 * 255)
     preview = FitPreview(size)
@@ -75,19 +76,28 @@ def test_closing_the_window_and_failing_let_the_fit_go_on(session, gpu, monkeypa
         raise OutOfMemory("full")
 
     preview.open(gpu, session, "a.png")
-    monkeypatch.setattr(preview, "_record", full)
+    monkeypatch.setattr("hardsplat.view.fit_preview.build", full)
     end = time.perf_counter() + SECONDS
     while preview.shown and time.perf_counter() < end:
         preview.turn(session)
     assert not preview.shown and "the window is closed: full" in capsys.readouterr().out
 
 
+def hardsplat_fit(folder, steps: int) -> int:
+    Image.fromarray(np.full((18, 24, 3), 90, np.uint8)).save(folder / "a.png")
+    words = f"--view --max-steps {steps} --frames 0 --quiet --result-dir"
+    return main(argv("fit", folder / "a.png", words, folder / "out"))
+
+
 def test_the_command(display, tmp_path, monkeypatch):
-    Image.fromarray(np.full((18, 24, 3), 90, np.uint8)).save(tmp_path / "a.png")
-    shown = []
-    turn = FitPreview.turn
-    monkeypatch.setattr(FitPreview, "turn", lambda self, session: (turn(self, session), shown.append(self.shown)))
-    assert main(["fit", str(tmp_path / "a.png"), "--view", "--result-dir", str(tmp_path / "out"), "--max-steps", "20", "--frames", "0", "--quiet"]) == 0
+    shown, turn = [], FitPreview.turn
+
+    def watched(self, session):
+        turn(self, session)
+        shown.append(self.shown)
+
+    monkeypatch.setattr(FitPreview, "turn", watched)
+    assert hardsplat_fit(tmp_path, 20) == 0
     assert any(shown) and (tmp_path / "out" / "reconstruction.png").is_file()
 
 
@@ -96,6 +106,5 @@ def test_no_display_is_a_note(tmp_path, monkeypatch, capsys):
         raise UserError("no window: there is no display")
 
     monkeypatch.setattr(window, "start", nowhere)
-    Image.fromarray(np.full((8, 8, 3), 90, np.uint8)).save(tmp_path / "a.png")
-    assert main(["fit", str(tmp_path / "a.png"), "--view", "--result-dir", str(tmp_path / "out"), "--max-steps", "2", "--frames", "0", "--quiet"]) == 0
+    assert hardsplat_fit(tmp_path, 2) == 0
     assert "the fit goes on without --view" in capsys.readouterr().err
