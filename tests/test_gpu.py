@@ -153,7 +153,7 @@ def test_a_file_enters_once(shaders):
 
 
 def test_a_file_of_no_stage():
-    words = "p.glsl: the stage is the file's ending, one of comp, vert, geom, mesh, frag"
+    words = "p.glsl: the stage is the file's ending, one of comp, vert, geom, frag"
     with pytest.raises(ShaderError, match=words):
         _ = Source.of("p.glsl").stage
 

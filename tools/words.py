@@ -31,7 +31,7 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/ARCHITECTURE.md", "docs/gloss
              "docs/guide", "docs/architecture")  # fmt: skip
 CODE = ("app", "shaders")
 WORDS, COLUMNS = 35, 100
-GLSL = {".glsl", ".comp", ".frag", ".vert", ".geom", ".mesh"}
+GLSL = {".glsl", ".comp", ".frag", ".vert", ".geom"}
 TEXTS = {*GLSL, ".py", ".md", ".html", ".js", ".css", ".toml"}
 OPENINGS = re.compile(r"(Of|As|That|The same)\b")
 

@@ -105,7 +105,7 @@ def all_passes(around: Projection, rows: Rows, width: int, height: int, threshol
     if picture == "image":
         forward = for_images(around, forward)
     backward = backward_of(rows, width, height, segments, threshold, around.sink.scores).passes() if around.differentiates and around.sink else []
-    return [*around.passes(rows.shape.command, picture), *forward, *backward, *around.gather_passes()]
+    return [*around.passes(rows.shape.command, picture), *forward, *backward]
 
 
 def first(device: Device, options: HardwareOptions) -> HardwareOptions:
@@ -220,10 +220,6 @@ class HardwareRasterizer:
     def record_step(self, recorder: Recorder, compare: Callable[[Recorder], None]) -> None:
         """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
-
-    def record_gather(self, recorder: Recorder, pair: int) -> None:
-        """loss_differences -> splat_differences."""
-        self.projection.record_gather(recorder, self.pipelines, pair, self.height)
 
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, order -> d_splats2d -> the sink."""

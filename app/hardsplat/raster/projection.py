@@ -28,7 +28,9 @@ class Draws(Protocol):
     def record_forward(self, recorder: Recorder, picture: str = "image") -> None: ...  # parameters -> target
     def record_images(self, recorder: Recorder) -> None: ...  # projected splats -> the targets of all images of the projection
     def record_backward(self, recorder: Recorder) -> None: ...  # d_image -> the sink
-    def record_gather(self, recorder: Recorder, pair: int) -> None: ...  # loss_differences -> splat_differences
+
+    @property
+    def height(self) -> int: ...  # of the canvas, px
 
 
 class Projection(Protocol):
@@ -49,12 +51,10 @@ class Projection(Protocol):
     def in_order(self) -> bool: ...  # visible splats are sorted by depth; else there are their keys alone
 
     def passes(self, command: Mapping[str, int], picture: str = "image") -> list[ComputePass]: ...  # command: the draw that the order is for, of hardsplat.variants.shapes
-    def gather_passes(self) -> list[ComputePass]: ...  # loss_differences -> splat_differences
     def image(self, p: P, word: str) -> P: ...  # a forward pass, for another image than the first
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]: ...  # what it needs, and every rasterizer: see allocate_drawn
     def record_forward(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None: ...
     def record_backward(self, recorder: Recorder, run: Mapping[str, Pipeline], capacity: int) -> None: ...
-    def record_gather(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None: ...
     def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], draws: Draws, compare: Callable[[Recorder], None], capacity: int) -> None: ...
 
 
@@ -65,14 +65,8 @@ class Plain:
     listed = ""
     in_order = True
 
-    def gather_passes(self) -> list[ComputePass]:
-        return []
-
     def image(self, p: P, word: str) -> P:
         raise ValueError(f"there is no image{word}")
-
-    def record_gather(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None:
-        raise ValueError("there are no differences to gather")
 
     def record_step(self, recorder: Recorder, run: Mapping[str, Pipeline], draws: Draws, compare: Callable[[Recorder], None], capacity: int) -> None:
         """compare: records the loss, target -> d_image."""

@@ -46,7 +46,7 @@ class Perturbed(Perspective):
 
     def passes(self, command: Mapping[str, int] = {}, picture: str = "image") -> list[ComputePass]:
         forward = project_forward(self.sh_planes, self.antialiased, picture, kept=False, lens=self.lens)
-        return [*sort_passes(command, self.lanes), forward, *self._perturb_passes(), *([self._estimate_pass(self.sink)] if self.sink else [])]
+        return [*sort_passes(command, self.lanes), forward, *self._perturb_passes(), *self._gather_passes(), *([self._estimate_pass(self.sink)] if self.sink else [])]
 
     def image(self, p: P, word: str) -> P:
         return bound(p, word.strip(), _MINUS if word == " minus" else _COVER)
@@ -72,14 +72,14 @@ class Perturbed(Perspective):
         spec = {"PAIRS": self.estimator.gradient_pairs}
         return splats_pass(sink, "optim/gradient_stochastic.glsl", ("mean_steps", "splat_differences"), spec)
 
-    def gather_passes(self) -> list[ComputePass]:
+    def _gather_passes(self) -> list[ComputePass]:
         """By rows of pixels: the running sums, then one for each pair."""
         scan = ComputePass("gather scan", "gather/scan.comp", reads=("camera", "loss_differences"), writes=("loss_differences",))
         reads, writes = ("camera", "counts", "seen", "splats2d_cover", "colors2d_cover", "loss_differences"), ("splat_differences",)
         pairs = range(self.estimator.gradient_pairs)
         return [scan, *(ComputePass(f"gather {pair}", "gather/rows.comp", reads, writes, {"PAIR": pair}) for pair in pairs)]
 
-    def record_gather(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None:
+    def _record_gather(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None:
         """loss_differences (used up), the covers -> splat_differences of this pair."""
         recorder.run(run["gather scan"], threads=(height * GROUP,))
         recorder.run(run[f"gather {pair}"], indirect="splat_groups")
@@ -98,7 +98,7 @@ class Perturbed(Perspective):
                 record_sort(recorder, run)
             draws.record_images(recorder)
             compare(recorder)
-            draws.record_gather(recorder, pair)
+            self._record_gather(recorder, run, pair, draws.height)
         if self.sink:
             record_splats(recorder, run, self.sink, capacity)
 

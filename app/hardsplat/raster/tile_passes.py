@@ -76,7 +76,6 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
         *listed,
         *list_passes(around.in_order, across * down, share, lanes),
         *backward,
-        *around.gather_passes(),
     ]
 
 

@@ -129,10 +129,6 @@ class TiledRasterizer:
         """parameters, camera, frame, counts -> gradients -> the sink. compare: records the loss between the images and what it makes of them."""
         self.projection.record_step(recorder, self.pipelines, self, compare, self._capacity)
 
-    def record_gather(self, recorder: Recorder, pair: int) -> None:
-        """loss_differences -> splat_differences."""
-        self.projection.record_gather(recorder, self.pipelines, pair, self.height)
-
     def record_backward(self, recorder: Recorder) -> None:
         """d_image, target, the tiles' lists -> d_splats2d -> the sink."""
         self._record_draw_backward(recorder, "draw backward")

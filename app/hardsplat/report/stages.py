@@ -6,7 +6,7 @@ STAGES = {  # stage -> beginnings of the names of its passes
     "project": ("project ", "sizes"),
     "sort": ("sort ",),
     "tiles": ("tile ",),
-    "lists": ("cell ", "list "),
+    "lists": ("list ",),
     "forward draw": ("begin forward", "draw ", "resolve"),
     "loss": ("loss ",),
     "backward draw": ("begin backward", "draw backward "),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Draw:
-    """Who makes the vertices, and what the sort writes into `indirect.draw` (spec constants of sort/scatter.comp)."""
+    """What makes the vertices, and what the sort writes into `indirect.draw` (spec constants of sort/scatter.comp)."""
 
     vertex: str = "draw/splat.vert"
     geometry: str | None = None
