@@ -1,4 +1,5 @@
-"""Fragments that a draw lists in any order give the gradients of fragments that wait for each other."""
+"""Fragments that a draw lists in any order give the gradients of fragments that wait for each
+other."""
 
 import itertools
 
@@ -21,37 +22,43 @@ from tests.training import open_session, settings
 
 SIZE = (61, 47)  # no multiple of a block
 NONE = 0xFFFFFFFF
+FROM_LISTS = dict(format="float32", ordering="lists")
+
+
+WAYS = {
+    "fixed": (dict(), dict(segments=4), dict(segments=3, block="1x1"), dict(reduction="atomic")),
+    "lists": (dict(), dict(block="1x1"), dict(reduction="atomic")),
+}
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_lists_agree_with_the_oracle(device, format):
-    seed = 5
-    scene = in_range(random_scene(seed, 300, *SIZE, 1, overlap=12))
-    image_limit, gradient_limit = TOLERANCE[format]
-    for options in (dict(segments=1), dict(segments=4), dict(segments=3, block="1x1"), dict(reduction="atomic")):
-        with Renderer(device, format=format, ordering="lists", blending="fixed", **options) as renderer:
+@pytest.mark.parametrize("blending", WAYS)
+def test_lists_agree_with_the_oracle(device, blending, format):
+    """Where lists make the image, nothing is blended in the format, so float16 has the errors of
+    float32, and the others that of one rounding."""
+    scene = in_range(random_scene(5, 300, *SIZE, 1, overlap=12))
+    whole = blending == "lists" and FORMATS[format].resolved
+    image_limit, gradient_limit = TOLERANCE["float32" if whole else format]
+    for options in WAYS[blending]:
+        options = dict(format=format, ordering="lists", blending=blending, **options)
+        with Renderer(device, **options) as renderer:
             image, gradients = compare(renderer, scene)
-        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{options}, seed {seed}: {image}, {gradients}"
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, options
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_images_from_lists_agree_with_the_oracle(device, format):
-    """Nothing is blended in the format, so float16 has the errors of float32, and the others that of one rounding."""
-    seed = 5
-    scene = in_range(random_scene(seed, 300, *SIZE, 1, overlap=12))
-    image_limit, gradient_limit = TOLERANCE["float32" if FORMATS[format].resolved else format]
-    for options in (dict(), dict(block="1x1"), dict(reduction="atomic")):
-        with Renderer(device, format=format, blending="lists", **options) as renderer:
-            image, gradients = compare(renderer, scene)
-        assert image <= image_limit and max(gradients.values()) <= gradient_limit, f"{options}, seed {seed}: {image}, {gradients}"
+SCENES = [dict(n=30, overlap=150), dict(n=60, anisotropy=200), dict(n=400, overlap=0.5)]
+SCENES += [dict(n=1, overlap=2)]
 
 
-@pytest.mark.parametrize("block, blending, segments", [(block, *how) for block, how in itertools.product(BLOCKS, (("fixed", 2), ("lists", 1)))])
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("blending, segments", [("fixed", 2), ("lists", 1)])
 def test_splats_of_all_sizes(device, block, blending, segments):
-    for options in (dict(n=30, overlap=150), dict(n=60, anisotropy=200), dict(n=400, overlap=0.5), dict(n=1, overlap=2)):
-        with Renderer(device, format="float32", ordering="lists", blending=blending, block=block, segments=segments) as renderer:
-            image, gradients = compare(renderer, random_scene(5, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))
-        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, f"{block}, {blending}, {options}: {image}, {gradients}"
+    options = dict(**FROM_LISTS, blending=blending, block=block, segments=segments)
+    for scene in SCENES:
+        with Renderer(device, **options) as renderer:
+            drawn = random_scene(5, width=SIZE[0], height=SIZE[1], sh_degree=1, **scene)
+            image, gradients = compare(renderer, drawn)
+        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (scene, image, gradients)
 
 
 def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
@@ -68,82 +75,94 @@ def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
 
 @pytest.mark.parametrize("arrival", ["reversed", "shuffled"])
 def test_fragments_may_come_in_any_order(device, arrival):
-    """The lists are linked anew, as if their fragments had come in another order, and sorted again."""
-    seed = 7
-    rng = np.random.default_rng(seed)
-    scene = random_scene(seed, 400, *SIZE, 0, overlap=40)
+    """The lists are linked anew, as if their fragments had come in another order, and sorted
+    again."""
+    rng, scene = np.random.default_rng(7), random_scene(7, 400, *SIZE, 0, overlap=40)
     gaussians, camera = gaussians_of(scene)
-    with Renderer(device, format="float32", ordering="lists", segments=2) as renderer:
+    with Renderer(device, **FROM_LISTS, segments=2) as renderer:
         renderer.forward(gaussians, camera)
         wanted = renderer.backward(scene["weight"])
         renderer.forward(gaussians, camera)
+        raster, resources = renderer.raster, renderer.resources
         used = int(renderer.parameters.counts["pairs_wanted"])
-        lists = renderer.resources["fragment_lists"].download(np.uint32).reshape(-1, 2)
-        fragments = renderer.resources["fragments"].download(np.uint32, 2 * used).reshape(-1, 2)
+        lists = resources["fragment_lists"].download(np.uint32).reshape(-1, 2)
+        fragments = resources["fragments"].download(np.uint32, 2 * used).reshape(-1, 2)
         chains = chained(lists, fragments)
-        assert sorted(at for chain in chains for at in chain) == list(range(used)) and max(map(len, chains)) > 20
+        assert sorted(itertools.chain(*chains)) == list(range(used)) and max(map(len, chains)) > 20
         for number, chain in enumerate(chains):
             chain = chain[::-1] if arrival == "reversed" else rng.permutation(chain).tolist()
             for at, behind in zip(chain, [*chain[1:], NONE]):
                 fragments[at, 1] = behind
             lists[number, 0] = chain[0] if chain else NONE
-        renderer.resources["fragment_lists"].upload(lists)
-        renderer.resources["fragments"].upload(fragments)
-        recorder, (across, down) = Recorder(device, renderer.resources), renderer.raster.lists.blocks
-        recorder.run(renderer.raster.pipelines["list sort"], threads=(across, down * renderer.raster.segments))
+        resources["fragment_lists"].upload(lists)
+        resources["fragments"].upload(fragments)
+        recorder, (across, down) = Recorder(device, resources), raster.lists.blocks
+        recorder.run(raster.pipelines["list sort"], threads=(across, down * raster.segments))
         recorder.end().run_once()
         recorder.destroy()
         found = renderer.backward(scene["weight"])
     for name in PARAMETERS:  # the same sums in another order
-        assert relative_l2(found[name], wanted[name]) < 1e-5, (name, seed)
+        assert relative_l2(found[name], wanted[name]) < 1e-5, name
 
 
 def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch, caplog):
     scene = random_scene(3, 300, *SIZE, 0, overlap=60)
     gaussians, camera = gaussians_of(scene)
     monkeypatch.setattr(listed, "FIRST_ROOM", 1)
+    asked = lambda renderer: int(renderer.parameters.counts["pairs_wanted"])
     for blending in ("fixed", "lists"):
-        with Renderer(device, format="float32", ordering="lists", blending=blending) as renderer:
+        with Renderer(device, **FROM_LISTS, blending=blending) as renderer:
             image, gradients = compare(renderer, scene)  # forward() makes room
-            assert renderer.raster.room >= int(renderer.parameters.counts["pairs_wanted"]) > 5_000
+            assert renderer.raster.room >= asked(renderer) > 5_000
             assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (blending, gradients)
     monkeypatch.setattr(device, "max_buffer", 100_000)
     for blending in ("fixed", "lists"):
-        with Renderer(device, format="float32", ordering="lists", blending=blending) as renderer:
+        with Renderer(device, **FROM_LISTS, blending=blending) as renderer:
             for _ in range(2):
                 found, T = renderer.forward(gaussians, camera)
                 cut = renderer.backward(scene["weight"])
-            assert renderer.raster.room == 12_500 < int(renderer.parameters.counts["pairs_wanted"])
+            assert renderer.raster.room == 12_500 < asked(renderer)
         assert np.isfinite(found).all() and T.min() >= 0 and T.max() <= 1
-        assert all(np.isfinite(cut[name]).all() and np.abs(cut[name]).max() > 0 for name in PARAMETERS)
-    assert len(caplog.messages) == 2 and all(m.endswith(f", 12500 have room on {device.name}: the others are not drawn") for m in caplog.messages)
+        for name in PARAMETERS:
+            assert np.isfinite(cut[name]).all() and np.abs(cut[name]).max() > 0
+    note = f", 12500 have room on {device.name}: the others are not drawn"
+    assert len(caplog.messages) == 2 and all(m.endswith(note) for m in caplog.messages)
 
 
 def test_what_lists_do_not_go_with(device):
     waiting = "interlock or raster_order, not with lists"
+    other = "--blending lists goes with --ordering lists, not with interlock"
     for message, options in (
-        (f"--blending programmable goes with --ordering {waiting}", dict(ordering="lists", blending="programmable")),
-        ("--blending lists goes with --ordering lists, not with interlock", dict(ordering="interlock", blending="lists")),
+        (f"--blending programmable goes with --ordering {waiting}", ("lists", "programmable")),
+        (other, ("interlock", "lists")),
     ):
         with pytest.raises(UserError, match=message):
-            Renderer(device, **options)
+            Renderer(device, ordering=options[0], blending=options[1])
     exact = "goes with exact gradients: leave --gradient stochastic out, or use --blending fixed"
     with pytest.raises(UserError, match=f"--blending lists {exact}"):
         rows_of(device, HardwareOptions(stochastic=Stochastic(), blending="lists"))
 
 
 def test_what_makes_images_where_nobody_says(device, waiting):
-    """Lists where gradients go by them; the blending unit where it is asked for, for canvases of depth segments, and where fragments wait."""
-
-    def chosen(by_unit=False, **options):
-        names = Rows.first(device, HardwareOptions(**options), by_unit).names
-        return names["ordering"], names["blending"]
-
-    assert chosen() == chosen(ordering="lists") == chosen(blending="lists") == ("lists", "lists")
-    assert chosen(by_unit=True) == chosen(segments=4) == chosen(blending="fixed") == ("lists", "fixed")
-    begun = {blending: Rows.first(device, HardwareOptions(blending=blending)).names for blending in ("lists", "fixed")}
-    assert {blending: (names["block"], names["reduction"]) for blending, names in begun.items()} == {"lists": ("4x2", "atomic"), "fixed": ("2x2", "hybrid")}
-    assert chosen(ordering=waiting) == (waiting, "fixed") and chosen(blending="programmable") == (waiting, "programmable")
+    """Lists where gradients go by them; the blending unit where it is asked for, for canvases of
+    depth segments, and where fragments wait."""
+    by_unit = {"by_unit": True}
+    fixed, lists, waits = {"blending": "fixed"}, {"blending": "lists"}, {"ordering": waiting}
+    for options, how, ordering, blending in (
+        ({}, {}, "lists", "lists"),
+        ({"ordering": "lists"}, {}, "lists", "lists"),
+        (lists, {}, "lists", "lists"),
+        ({}, by_unit, "lists", "fixed"),
+        ({"segments": 4}, {}, "lists", "fixed"),
+        (fixed, {}, "lists", "fixed"),
+        (waits, {}, waiting, "fixed"),
+        ({"blending": "programmable"}, {}, waiting, "programmable"),
+    ):
+        names = Rows.first(device, HardwareOptions(**options), **how).names
+        assert (names["ordering"], names["blending"]) == (ordering, blending)
+    for options, block, reduction in ((lists, "4x2", "atomic"), (fixed, "2x2", "hybrid")):
+        names = Rows.first(device, HardwareOptions(**options)).names
+        assert (names["block"], names["reduction"]) == (block, reduction)
 
 
 class Unordered:
@@ -172,8 +191,10 @@ def trained(device, config, steps):
 
 
 def test_a_device_that_orders_nothing_trains(device, scene, monkeypatch):
-    """By exact gradients from lists; the error comes down as far as with those of fragments that wait."""
-    config = settings(scene, rasterizer="hardware", sh_degree=1, strategy="mcmc", init_opa=0.5)
+    """By exact gradients from lists; the error comes down as far as with those of fragments that
+    wait."""
+    run = dict(rasterizer="hardware", sh_degree=1, strategy="mcmc", init_opa=0.5)
+    config = settings(scene, **run)
     by_order, _ = trained(device, config, 100)
     monkeypatch.setattr(device, "capabilities", Unordered(device.capabilities))
     by_lists, names = trained(device, config, 100)
