@@ -11,7 +11,6 @@ from hardsplat.gpu.reflect import reflect
 from hardsplat.raster.draws import outline
 from hardsplat.variants.blending import BLENDINGS
 from hardsplat.variants.blocks import BLOCKS
-from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.shapes import SHAPES
 from tests.drawing import PARAMETERS, compare, fresh_seed, gaussians_of, runnable
 from tests.goldens import random_scene, relative_l2
@@ -87,7 +86,6 @@ def test_all_shapes_compile_and_open_what_they_should(shape):
         "draw",
         **outline(row),
         fragment="draw/forward_fixed.frag",
-        slots={"alpha": PICTURES["image"].alpha},
         reads=("counts", "splats2d", "colors2d", "order"),
         spec={"VERTICES": row.vertices},
     )

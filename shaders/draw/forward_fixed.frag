@@ -4,7 +4,7 @@
 #include "contract/core.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
-#include <alpha>
+#include "picture/pictures.glsl"
 
 layout(location = 0) out vec4 color_alpha;
 

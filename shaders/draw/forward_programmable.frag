@@ -3,7 +3,7 @@
 #include "contract/core.glsl"
 #include "draw/varyings.glsl"
 #include "gaussian2d.glsl"
-#include <alpha>
+#include "picture/pictures.glsl"
 #include <order>
 
 void main() {

@@ -4,7 +4,7 @@
 #include "contract/sort.glsl"
 #include "contract/splats.glsl"
 #include "gaussian2d.glsl"
-#include <alpha>
+#include "picture/pictures.glsl"
 layout(local_size_x = 8, local_size_y = 8) in;
 layout(constant_id = 1) const float LARGEST = 1.0;  // colour that the target can hold
 STORE_target

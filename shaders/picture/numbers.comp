@@ -7,7 +7,7 @@ STORE_shown
 BUFFER_frame(readonly)
 BUFFER_palette(readonly)
 BUFFER_values(writeonly)
-#include <value>
+#include "picture/pictures.glsl"
 
 void main() {
     ivec2 at = ivec2(gl_GlobalInvocationID.xy), size = textureSize(target, 0);

@@ -24,7 +24,7 @@ BUFFER_seen(readonly)
 BUFFER_d_colors(writeonly)
 BUFFER_directions(writeonly)
 // scale_of(g), opacity_of(g), d_scale_of(scale), per_log_opacity(g)
-#include <given>
+#include "project/given.glsl"
 // d_means(g), d_quats(g), d_log_scales(g), kept_direction(g)
 #include <directions>
 #include <stats>

@@ -20,7 +20,7 @@ BUFFER_keys(writeonly)
 #include "splat2d.glsl"
 #include "sh.glsl"
 // scale_of(g), opacity_of(g)
-#include <given>
+#include "project/given.glsl"
 // sh_of(k, g)
 #include <colors>
 #include <kept>

@@ -2,7 +2,7 @@
 #include "contract/image.glsl"
 #include <walk>
 #include "tiled/packed.glsl"
-#include <alpha>
+#include "picture/pictures.glsl"
 STORE_target
 
 vec2 centre;  // of the lane's first pixel

@@ -11,6 +11,7 @@
 layout(local_size_x = GROUP) in;
 layout(constant_id = 1) const uint LANES = 32u;
 layout(constant_id = 2) const uint SUBGROUPS = 8u;  // of the backward pass, a tile
+layout(constant_id = 27) const bool ADDS = false;  // to the sums of another draw of the step; else the sums are all that a splat gets
 BUFFER_counts(readonly)
 BUFFER_tile_starts(readonly)
 BUFFER_pair_splats(readonly)
@@ -18,10 +19,16 @@ BUFFER_tile_splats(readonly)
 BUFFER_tile_reaches(readonly)
 BUFFER_pair_records(readonly)
 BUFFER_pair_subgroups(readonly)
+BUFFER_d_splats2d(restrict)
 
 const uint WORDS = (LANES + 31u) / 32u;
 float sum[GRADIENTS];
-#include <store>
+void store(uint splat) {
+    for (uint i = 0u; i < GRADIENTS; ++i) {
+        uint at = GRADIENT_STRIDE * splat + i;
+        d_splats2d[at] = ADDS ? d_splats2d[at] + sum[i] : sum[i];
+    }
+}
 
 void add_pair(uint tile, uint rank) {
     uint pair = tile_starts[tile], behind = tile_starts[tile + 1u], high = behind;

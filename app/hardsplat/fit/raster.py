@@ -32,7 +32,6 @@ from hardsplat.raster.tiled import TiledRasterizer
 from hardsplat.variants.atomics import ATOMICS, Atomics
 from hardsplat.variants.fit_rasters import FIT_RASTERS, FitRaster
 from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.pictures import PICTURES
 from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
@@ -92,14 +91,13 @@ def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width:
     across, down = _grid(width, height, pixels)
     spec = {"TILES_X": across, "TILES_Y": down, "LOCAL_SIZE": _threads(row, lanes, pixels), "LANES": lanes, "TILE_PIXELS": pixels}
     slots = {"walk": row.walk, "share": "fit/share.glsl"}
-    drawing = {**slots, "alpha": PICTURES["image"].alpha}
     summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
     summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
     reads = ("counts", "tile_splats", "tile_reaches")
     drawn = (*reads, "target", "d_image", "frame", "d_splats2d")
     return [
         count_pass(),
-        ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, drawing, full_subgroups=True, subgroup=lanes),
+        ComputePass("draw", "tiled/forward.comp", reads, ("target",), spec, slots, full_subgroups=True, subgroup=lanes),
         ComputePass("draw backward", "tiled/backward.comp", drawn, ("d_splats2d",), {**spec, **summed}, summing, full_subgroups=True, subgroup=lanes),
     ]
 

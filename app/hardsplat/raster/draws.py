@@ -47,12 +47,11 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
         attachment="target",
         format=rows.format.vk,
         clear=(0.0, 0.0, 0.0, 1.0),
-        spec=canvas,
-        slots={"alpha": picture.alpha},
+        spec={**canvas, "PICTURE": picture.number},
     )
     if not rows.blending.ordered:
         shifted = rows.format.shifted
-        fixed = replace(draw, **outline(rows.shape, shifted), blend=True, spec={**canvas, "BACK_TO_FRONT": True})
+        fixed = replace(draw, **outline(rows.shape, shifted), blend=True, spec={**draw.spec, "BACK_TO_FRONT": True})
         if not rows.layered(int(canvas["SEGMENTS"])):
             return [fixed]
         resolve = ComputePass("resolve", "draw/resolve.comp", reads=("layers", "frame"), writes=("target",), spec=rows.layers(int(canvas["SEGMENTS"])))
@@ -62,7 +61,7 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
         draw,
         reads=("counts", "splats2d", "colors2d", "order", "state"),
         writes=("state",),
-        slots={**draw.slots, "order": rows.ordering.slot},
+        slots={"order": rows.ordering.slot},
         macros=macros(rows, rows.format),
         bind={"state": "target"},
     )

@@ -76,8 +76,9 @@ class FragmentLists:
         lists = ("fragment_lists", "fragments")
         sort = ComputePass("list sort", "fragments/sort.comp", lists, lists, {**self.spec, "SEGMENTS": self.segments})
         if self.blends:
-            reads, spec = ("order", "splats2d", "colors2d", *lists), {**self.spec, "LARGEST": rows.format.largest}
-            return [begin, append, sort, ComputePass("draw", rows.blending.fragment, reads, ("target",), spec, {"alpha": picture.alpha})]
+            reads = ("order", "splats2d", "colors2d", *lists)
+            spec = {**self.spec, "LARGEST": rows.format.largest, "PICTURE": picture.number}
+            return [begin, append, sort, ComputePass("draw", rows.blending.fragment, reads, ("target",), spec)]
         least = {"LEAST": rows.least_transmittance}
         unfinished = unfinished_draw("list unfinished", "fragments/unfinished.frag", "fragment_lists", {**self.spec, **least})
         return [begin, unfinished, replace(append, reads=(*append.reads, "unfinished"), depth=UNFINISHED, spec={**append.spec, **least}), sort]

@@ -123,13 +123,16 @@ class Perspective(Plain):
                 shader="project/backward.comp",
                 reads=(*GEOMETRY, "camera", "frame", "counts", "d_splats2d", "seen", *directions(self._rows), *stats, *depths),
                 writes=("d_splats2d", "d_colors", "directions", *own, *stats, *cameras),
-                spec={"ANTIALIASED": self.antialiased, "LOCAL_SIZE": BACKWARD_LANES},
+                spec={
+                    "ANTIALIASED": self.antialiased,
+                    "LOCAL_SIZE": BACKWARD_LANES,
+                    "LOGS": not self._rows,
+                },
                 slots={
                     "stats": "project/stats_grow.glsl" if sink.grows else "",
                     "listing": f"project/listing_{listing}.glsl",
                     "depth": "depth/gradient.glsl" if sink.depths else "",
                     "lens": LENSES[self.lens].slot,
-                    "given": _given(self._rows),
                     "directions": f"project/directions_{'apart' if self._rows else 'planes'}.glsl",
                 },
             ),
@@ -177,21 +180,18 @@ def directions(rows: bool) -> tuple[str, ...]:
     return ("d_directions",) if rows else tuple(trained.QUANTITIES[name].d for name in ("means", "quats", "log_scales"))
 
 
-def _given(rows: bool) -> str:
-    return f"project/given_{'plain' if rows else 'logs'}.glsl"
-
-
 def project_forward(sh_planes: int, antialiased: bool, picture: str = "image", kept: bool = True, lens: str = "pinhole", rows: bool = False) -> ComputePass:
     """kept: a backward pass of the image may follow. lens: a variant of LENSES. rows: see Sink."""
     where = f"project/kept_{'apart' if rows else 'planes'}.glsl" if kept else ""
-    slots = {"kept": where, "lens": LENSES[lens].slot, "given": _given(rows)}
-    slots["colors"] = f"project/colors_{'rows' if rows else 'planes'}.glsl"
+    colors = f"project/colors_{'rows' if rows else 'planes'}.glsl"
+    slots = {"kept": where, "colors": colors, "lens": LENSES[lens].slot}
+    spec = {"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, "LOGS": not rows}
     return ComputePass(
         name="project",
         shader="project/forward.comp",
         reads=(*GEOMETRY, "sh0", *(() if rows else ("shN",)), "camera", "frame", "counts"),
         writes=("splats2d", "colors2d", "keys", *(("seen", *directions(rows)) if kept else ())),
-        spec={"SH_PLANES": sh_planes, "ANTIALIASED": antialiased, **({"DEPTH": True} if PICTURES[picture].depth else {})},
+        spec={**spec, "DEPTH": PICTURES[picture].depth},
         slots=slots,
     )
 

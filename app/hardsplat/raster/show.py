@@ -22,9 +22,9 @@ SCREEN_PASS = ComputePass("screen", "picture/screen.comp", reads=("shown", "over
 def show_pass(picture: str, transparent: bool = False) -> ComputePass:
     """transparent: shown has straight alpha, else the background behind everything."""
     row, spec = PICTURES[picture], {"TRANSPARENT": transparent}
-    if row.value is None:
+    if not row.numbers:
         return ComputePass("show", "picture/colors.comp", reads=("target", "frame"), writes=("shown",), spec=spec)
-    return ComputePass("show", "picture/numbers.comp", ("target", "frame", "palette"), ("shown", "values"), spec, {"value": row.value})
+    return ComputePass("show", "picture/numbers.comp", ("target", "frame", "palette"), ("shown", "values"), {**spec, "PICTURE": row.number})
 
 
 def allocate_show(device: Device, width: int, height: int) -> dict[str, Buffer | Image]:

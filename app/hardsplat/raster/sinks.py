@@ -16,7 +16,7 @@ from hardsplat.variants.moments import MOMENT_FORMATS, MomentFormat
 _PLANE_shN = next(place.plane for place in trained.places() if place.quantity.name == "shN")  # the last of splats
 GROUP = contract.CONSTANTS["GROUP"]
 LANES = 64  # of a workgroup of optim/planes.comp
-_ITEMS: dict[Of, str] = {"splat": "splats", "photograph": "photographs", "camera": "cameras", "scene": "scene"}  # files that fill <items>
+_ITEMS: dict[Of, str] = {"photograph": "photographs", "camera": "cameras", "scene": "scene"}
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,13 @@ def _other(sink: Sink, kind: Of) -> ComputePass:
         reads=("frame", *trained.gradients(kind), *sink.reads, *owned),
         writes=(*owned, *sink.writes),
         apart=sink.writes,
-        spec={"LOCAL_SIZE": LANES, "FIRST_PLANE": first, "VISIBLE_ONLY": kind == "photograph"},
-        slots={**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl", "items": f"optim/items_{_ITEMS[kind]}.glsl", "list": "optim/list_all.glsl"},
+        spec={
+            "LOCAL_SIZE": LANES,
+            "FIRST_PLANE": first,
+            "VISIBLE_ONLY": kind == "photograph",
+            "KIND": list(_ITEMS).index(kind),
+        },
+        slots={**_slots(sink, kind), "gradient": "optim/gradient_plane.glsl", "list": "optim/list_all.glsl"},
     )
 
 

@@ -62,10 +62,18 @@ def all_passes(around: Projection, rows: TiledRows, width: int, height: int, lan
     share = {"BUCKET": bucket} if bucket else {}
     lists = ("camera", "tile_starts", "pair_splats", "tile_splats", "tile_reaches")
     stored = ("checkpoints", "reaches", "bucket_tiles") if bucket else ()
-    slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl", "alpha": PICTURES[picture].alpha}
+    slots = {"walk": "tiled/walk.glsl", "share": "tiled/share_tile.glsl"}
     slots["checkpoint"] = "tiled/checkpoint_store.glsl" if stored else ""
     count = count_pass(around.in_order)
-    draw = ComputePass("draw", "tiled/forward.comp", reads=(*lists, "tile_order"), writes=("target", *stored), spec={**walk, **share}, slots=slots, full_subgroups=True)
+    draw = ComputePass(
+        "draw",
+        "tiled/forward.comp",
+        reads=(*lists, "tile_order"),
+        writes=("target", *stored),
+        spec={**walk, **share, "PICTURE": PICTURES[picture].number},
+        slots=slots,
+        full_subgroups=True,
+    )
     reads = (*lists, *(stored or ("tile_order",)))
     backward = _backward_passes(rows, reads, {**back, **share}, threshold, around.sink) if around.differentiates and around.sink else []
     images = for_images(around, [count, draw]) if picture == "image" else [count, draw]
@@ -107,10 +115,9 @@ def _backward_passes(rows: TiledRows, reads: tuple[str, ...], walk: dict, thresh
         ComputePass(
             "draw backward gather",
             "tiled/gather.comp",
-            (*gathered, *(("d_splats2d",) if sink.depths else ())),
+            (*gathered, "d_splats2d"),
             ("d_splats2d",),
-            spec,
-            {"store": f"tiled/gather_{'add' if sink.depths else 'store'}.glsl"},
+            {**spec, "ADDS": sink.depths},
             full_subgroups=True,
         ),
     ]

@@ -159,7 +159,7 @@ class Screen:
         """Spreads the palette over the numbers of the last frame, which must be done, for the next; the numbers at its ends, None without any."""
         picture = self._drawn[2]
         row = PICTURES[picture]
-        if row.value is None or row.range is not None or self._raster is None:
+        if not row.numbers or row.range is not None or self._raster is None:
             return row.range
         values = self._values.array(np.float32)[: self._raster.width * self._raster.height]
         values = values.reshape(self._raster.height, self._raster.width)[: camera.height, : camera.width]

@@ -1,3 +1,0 @@
-// <items> of optim/planes.comp: photographs, of which a step sees one.
-uint items_of(Plane plane) { return plane.items; }
-bool visible(uint item, uint items) { return item == frame.view; }
