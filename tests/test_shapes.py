@@ -87,6 +87,6 @@ def test_all_shapes_compile_and_open_what_they_should(shape):
         **outline(row),
         fragment="draw/forward_fixed.frag",
         reads=("counts", "splats2d", "colors2d", "order"),
-        spec={"VERTICES": row.vertices},
+        spec={"VERTICES": row.vertices, "SHAPE": row.number},
     )
     check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])

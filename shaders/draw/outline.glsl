@@ -10,7 +10,7 @@ layout(constant_id = 2) const uint CANVAS_WIDTH = 1u;
 layout(constant_id = 3) const uint CANVAS_HEIGHT = 1u;
 layout(constant_id = 4) const uint BLOCK_W = 1u;  // pixels that a fragment stands for
 layout(constant_id = 5) const uint BLOCK_H = 1u;
-layout(constant_id = 6) const uint VERTICES = 6u;  // that <shape> has
+layout(constant_id = 6) const uint VERTICES = 6u;  // of SHAPE
 layout(constant_id = 14) const bool RANKED = false;  // fragments bear ranks, not splats
 #include "draw/segments.glsl"
 

@@ -1,6 +1,6 @@
 // A visible splat's outline as a strip from one point (Yuan & He 2025).
 #include "draw/outline.glsl"
-#include <shape>
+#include "draw/shape.glsl"
 
 layout(points) in;
 layout(triangle_strip, max_vertices = 4) out;

@@ -1,6 +1,6 @@
 // A visible splat's outline, pulled through `order`: no vertex buffer.
 #include "draw/outline.glsl"
-#include <shape>
+#include "draw/shape.glsl"
 
 void main() {
     Drawn d = drawn_as(uint(gl_VertexIndex) / VERTICES);

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def canvas_of(rows: Rows, width: int, height: int, segments: int) -> dict[str, int | float]:
     """Constants of every draw of splats on a canvas of width x height px."""
     canvas = {"CANVAS_WIDTH": width, "CANVAS_HEIGHT": height, "SEGMENTS": segments}
-    return {**canvas, "LARGEST": rows.format.largest, "VERTICES": rows.shape.vertices}
+    shape = {"VERTICES": rows.shape.vertices, "SHAPE": rows.shape.number}
+    return {**canvas, "LARGEST": rows.format.largest, **shape}
 
 
 def macros(rows: Rows, format: Format) -> dict[str, str]:
@@ -32,7 +33,7 @@ def macros(rows: Rows, format: Format) -> dict[str, str]:
 
 def outline(shape: Shape, shifted: bool = False) -> dict:
     """Returns what a draw of splats takes from their shape. shifted: as of Format."""
-    slots = {"shape": shape.slot, "color": "draw/color_shifted.glsl" if shifted else ""}
+    slots = {"color": "draw/color_shifted.glsl" if shifted else ""}
     draw, rectangle = shape.draw, shape.rectangle
     return dict(vertex=draw.vertex, geometry=draw.geometry, topology=draw.topology, outline=slots, rectangle=rectangle)
 

@@ -1,4 +1,4 @@
-"""How a splat becomes primitives for the rasterizer: files that fill <shape>, and the draw that issues them.
+"""How a splat becomes primitives for the rasterizer: shapes of its outline, and the draw that issues them.
 
 Every shape holds all pixel centres of the ellipse alpha >= 1/255, and the fragment decides: the image is the same.
 """
@@ -23,7 +23,7 @@ POINTS = Draw("draw/points.vert", "draw/splat.geom", "points", {"DRAW_VERTICES":
 
 @dataclass(frozen=True)
 class Shape:
-    slot: str
+    number: int  # SHAPE in shaders/draw/shape.glsl
     vertices: int  # of the outline
     needs: tuple[str, ...]
     note: str
@@ -36,8 +36,8 @@ class Shape:
 
 
 SHAPES = {
-    "rectangle": Shape("shape/box.glsl", 3, ("fill_rectangle",), "axis-aligned box, one primitive: the fastest where it runs", rectangle=True),
-    "quad": Shape("shape/quad.glsl", 6, (), "oriented box, two triangles"),
-    "triangle": Shape("shape/triangle.glsl", 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"),
-    "geometry": Shape("shape/strip.glsl", 4, ("geometry_shader",), "oriented box, a strip out of a geometry shader (as published)", POINTS),
+    "rectangle": Shape(0, 3, ("fill_rectangle",), "axis-aligned box, one primitive: the fastest where it runs", rectangle=True),
+    "quad": Shape(1, 6, (), "oriented box, two triangles"),
+    "triangle": Shape(2, 3, (), "one triangle around the ellipse: 30 % more area than the quad, no diagonal"),
+    "geometry": Shape(3, 4, ("geometry_shader",), "oriented box, a strip out of a geometry shader (as published)", POINTS),
 }
