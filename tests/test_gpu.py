@@ -514,7 +514,7 @@ def test_backward_draws_compile_and_open_what_they_should(reduction, ordering, a
     if quads:
         slots["quads"] = QUADS[quads].slot
     macros = {} if order.attachment else {"STATE_FORMAT": "rgba16f"}
-    info = reflect(shader.compile_source(Source.of("draw/backward.frag", slots, macros)))
+    info = reflect(shader.compile_source(Source.of("draw/ordered/backward.frag", slots, macros)))
     opened = {contract.BINDINGS[binding]: b for binding, b in info.bindings.items()}
     assert set(opened) == {"d_image", "state", "d_splats2d"}
     assert opened["state"].kind == ("input" if order.attachment else "storage")

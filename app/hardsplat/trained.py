@@ -122,7 +122,7 @@ QUANTITIES: dict[str, Quantity] = {
             perturbation=0.05,
             properties=("f_rest_{}",),
         ),
-        # Exposure and colour, see shaders/exposure: every number is 0 where the image stays as it is. Of a camera's numbers the fourth is shared by red, green
+        # Exposure and colour, see shaders/photographs/exposure: every number is 0 where the image stays as it is. Of a camera's numbers the fourth is shared by red, green
         # and blue, which add their own.
         Quantity("affine", "photograph", 4, Rate("affine_lr", last="affine_lr_final"), planes=_planes(3), chosen=("exposure", ("affine",)), centred=True),
         Quantity("exposure", "photograph", 1, _PPISP, chosen=("exposure", ("ppisp",)), centred=True),

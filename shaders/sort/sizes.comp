@@ -11,7 +11,7 @@ const uint BLOCK = GROUP * SORT_ROWS;
 void main() {
     uvec3 groups = fold((counts.splats + GROUP - 1u) / GROUP);
     indirect.splat_groups = groups;
-    indirect.planes.y = groups.x;  // x is written by train/begin_step.comp, at the same time
+    indirect.planes.y = groups.x;  // x is written by optim/begin_step.comp, at the same time
     indirect.planes.z = groups.y;
     indirect.splat_blocks = fold((counts.splats + BLOCK - 1u) / BLOCK);
     indirect.visible_blocks = indirect.visible_groups = fold(0u);

@@ -23,7 +23,7 @@ TILES = Subsystem(
     buffers=(
         BufferSpec(50, "tile_splats", "TileSplat", ("visible",), "visible splats as the tiles take them: nearest first, or, where tiles sort their own, as in splats2d"),
         BufferSpec(51, "tile_reaches", "TileReach", ("visible",), "the rest of them"),
-        BufferSpec(186, "tile_spans", "uvec4", ("visible",), "the tiles that they touch, where lists are in order; see shaders/tiled/spans.glsl"),
+        BufferSpec(186, "tile_spans", "uvec4", ("visible",), "the tiles that they touch, where lists are in order; see shaders/tiled/lists/spans.glsl"),
         BufferSpec(52, "pair_sums", "uint", ("groups",), "pairs of each GROUP visible splats, then of all before them; behind the last their sum"),
         BufferSpec(53, "pair_tiles", "uint", ("pairs",), "tile of every pair of tile and splat, by depth; then sort scratch"),
         BufferSpec(54, "pair_tiles_alt", "uint", ("pairs",), "sort scratch"),

@@ -36,8 +36,8 @@ from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
 
 WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
 SUBGROUPS = (8, 16, 32, 64)
-STORE = Sink(True, {"sink": "fit/sink_store.glsl"}, ("blobs",), ("d_blobs",))
-ADAM = Sink(False, {"sink": "fit/sink_adam.glsl"}, ("adam_settings", "rates", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))
+STORE = Sink(True, {"sink": "fits/image/sink_store.glsl"}, ("blobs",), ("d_blobs",))
+ADAM = Sink(False, {"sink": "fits/image/sink_adam.glsl"}, ("adam_settings", "rates", "frame", "blobs", "adam_blobs"), ("blobs", "adam_blobs"))
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Flat(Plain):
         sink = self.sink
         return [
             SORT_PASSES[0],
-            ComputePass("fit order", "fit/order.comp", reads=("counts",), writes=("counts", "indirect", "order"), spec=command),
-            ComputePass("fit project", "fit/project.comp", reads=("blobs", "camera", "counts"), writes=("splats2d", "colors2d")),
-            ComputePass("fit sink", "fit/sink.comp", reads=("counts", "colors2d", "d_splats2d", *sink.reads), writes=("d_splats2d", *sink.writes), slots=sink.slots),
+            ComputePass("fit order", "fits/image/order.comp", reads=("counts",), writes=("counts", "indirect", "order"), spec=command),
+            ComputePass("fit project", "fits/image/project.comp", reads=("blobs", "camera", "counts"), writes=("splats2d", "colors2d")),
+            ComputePass("fit sink", "fits/image/sink.comp", reads=("counts", "colors2d", "d_splats2d", *sink.reads), writes=("d_splats2d", *sink.writes), slots=sink.slots),
         ]
 
     def allocate(self, device: Device, capacity: int) -> dict[str, Buffer]:
@@ -90,7 +90,7 @@ def walk_passes(row: FitRaster, backward: TileBackward, atomics: Atomics, width:
     """From splats2d and order to d_splats2d, by tiles of `pixels` pixels that look at every blob. lanes: of a subgroup."""
     across, down = _grid(width, height, pixels)
     spec = {"TILES_X": across, "TILES_Y": down, "LOCAL_SIZE": _threads(row, lanes, pixels), "LANES": lanes, "TILE_PIXELS": pixels}
-    slots = {"walk": row.walk, "share": "fit/share.glsl"}
+    slots = {"walk": row.walk, "share": "fits/image/share.glsl"}
     summed = {"THRESHOLD": max(1, 8 * lanes // 32)} if "THRESHOLD" in backward.spec else {}
     summing = {**dict(backward.slots), **slots, "atomics": atomics.slot}
     reads = ("counts", "tile_splats", "tile_reaches")

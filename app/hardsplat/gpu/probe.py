@@ -34,8 +34,8 @@ _NATIVE = {"atomics": "reduce/atomics_native.glsl"}
 _ATOMICS_COMPUTE = ComputePass("probe atomics", "probe/atomics.comp", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
 _ATOMICS_DRAW = DrawPass("probe atomics in a draw", "probe/layers.vert", "probe/atomics.frag", reads=("d_splats2d",), writes=("d_splats2d",), slots=_NATIVE)
 _ORDER = DrawPass("probe order", "probe/layers.vert", "probe/order.frag", reads=("state",), writes=("state",))
-_INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "draw/order_interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
-_RASTER_ORDER = replace(_ORDER, name="probe raster order", slots={"order": "draw/order_raster.glsl"}, attachment="state", format=_FLOAT32, in_order=True)
+_INTERLOCK = replace(_ORDER, name="probe interlock", slots={"order": "draw/ordered/order_interlock.glsl"}, macros={"STATE_FORMAT": "rgba32f"})
+_RASTER_ORDER = replace(_ORDER, name="probe raster order", slots={"order": "draw/ordered/order_raster.glsl"}, attachment="state", format=_FLOAT32, in_order=True)
 _SEQUENTIAL = DrawPass(
     "probe sequential",
     "probe/layers.vert",
@@ -43,7 +43,7 @@ _SEQUENTIAL = DrawPass(
     reads=("blocks",),
     writes=("blocks",),
     spec={"SIDE": SIDE},
-    slots={"section": "draw/section_sequential.glsl"},
+    slots={"section": "draw/ordered/section_sequential.glsl"},
 )
 _OF = {"float_atomics": (_ATOMICS_COMPUTE, _ATOMICS_DRAW), "interlock": (_INTERLOCK,), "raster_order": (_RASTER_ORDER,), "sequential": (_SEQUENTIAL,)}
 CHECKED = tuple(_OF)

@@ -21,8 +21,8 @@ LOSSES = ("l2", "l1")
 def _draw(name: str, ids: str, direction: int, width: int, height: int) -> DrawPass:
     return DrawPass(
         name=name,
-        vertex="mesh/mesh.vert",
-        fragment="mesh/ids.frag",
+        vertex="fits/mesh/mesh.vert",
+        fragment="fits/mesh/ids.frag",
         reads=(*_PERTURBED, "camera", "vertices", "uvs", "corners"),
         writes=(ids, "depth"),
         attachment=ids,
@@ -37,12 +37,12 @@ def mesh_passes(atomics: Atomics, loss: str, width: int, height: int) -> list[Co
     """On a canvas of width x height px. loss: of LOSSES."""
     stepped = (*_PERTURBED, "mesh_sums", "adam_settings", "rates")
     return [
-        ComputePass("bends", "mesh/bends.comp", reads=("mesh", "vertices", "neighbours"), writes=("bends",)),
+        ComputePass("bends", "fits/mesh/bends.comp", reads=("mesh", "vertices", "neighbours"), writes=("bends",)),
         _draw("draw plus", "ids", 1, width, height),
         _draw("draw minus", "ids_minus", -1, width, height),
         ComputePass(
             "gather",
-            "mesh/gather.comp",
+            "fits/mesh/gather.comp",
             reads=(*_PERTURBED, "camera", "corners", "photos", "texels", "ids", "ids_minus", "d_splats2d"),
             writes=("d_splats2d", "mesh_losses"),
             spec={"SQUARED": loss == "l2"},
@@ -51,14 +51,14 @@ def mesh_passes(atomics: Atomics, loss: str, width: int, height: int) -> list[Co
         ),
         ComputePass(
             "adam vertices",
-            "mesh/adam_vertices.comp",
+            "fits/mesh/adam_vertices.comp",
             reads=(*stepped, "neighbours", "bends", "vertices", "adam_vertices"),
             writes=("vertices", "adam_vertices", "mesh_sums"),
         ),
-        ComputePass("adam texels", "mesh/adam_texels.comp", reads=(*stepped, "texels", "adam_texels"), writes=("texels", "adam_texels", "mesh_sums")),
-        ComputePass("mesh reduce", "mesh/reduce.comp", reads=("mesh_losses", "camera", "frame"), writes=("mesh_history",)),
+        ComputePass("adam texels", "fits/mesh/adam_texels.comp", reads=(*stepped, "texels", "adam_texels"), writes=("texels", "adam_texels", "mesh_sums")),
+        ComputePass("mesh reduce", "fits/mesh/reduce.comp", reads=("mesh_losses", "camera", "frame"), writes=("mesh_history",)),
         _draw("draw", "ids", 0, width, height),
-        ComputePass("show", "mesh/show.comp", reads=(*_PERTURBED, "ids", "texels"), writes=("target",)),
+        ComputePass("show", "fits/mesh/show.comp", reads=(*_PERTURBED, "ids", "texels"), writes=("target",)),
     ]
 
 

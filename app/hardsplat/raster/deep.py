@@ -12,8 +12,18 @@ def depth_passes() -> list[ComputePass]:
     """Those that change colours for depth and back."""
     shared = ("frame", "counts", "seen", "colors2d")
     return [
-        ComputePass("show depth", "depth/show.comp", reads=(*shared, "camera", "means"), writes=("frame", "colors2d", "kept_colors", "kept_frame")),
-        ComputePass("show colours", "depth/hide.comp", reads=(*shared, "d_splats2d", "kept_colors", "kept_frame"), writes=("frame", "colors2d", "d_splats2d", "d_depths")),
+        ComputePass(
+            "show depth",
+            "photographs/depth_show.comp",
+            reads=(*shared, "camera", "means"),
+            writes=("frame", "colors2d", "kept_colors", "kept_frame"),
+        ),
+        ComputePass(
+            "show colours",
+            "photographs/depth_hide.comp",
+            reads=(*shared, "d_splats2d", "kept_colors", "kept_frame"),
+            writes=("frame", "colors2d", "d_splats2d", "d_depths"),
+        ),
     ]
 
 

@@ -68,7 +68,7 @@ def forward_passes(rows: Rows, canvas: dict, picture: Picture) -> list[ComputePa
     )
     if rows.ordering.attachment:
         return [replace(ordered, in_order=True)]
-    begin = ComputePass("begin forward", "draw/begin_forward.comp", writes=("state",), bind={"state": "target"})
+    begin = ComputePass("begin forward", "draw/ordered/begin_forward.comp", writes=("state",), bind={"state": "target"})
     return [begin, replace(ordered, attachment=None, clear=None)]
 
 

@@ -2,7 +2,7 @@
 
 The A-buffer: Carpenter, "The A-buffer, an antialiased hidden surface method" (SIGGRAPH 1984); lists that a draw links by atomics: Yang et al., "Real-time concurrent
 linked list construction on the GPU" (EGSR 2010). An image that was blended in depth segments says which blocks are finished, so that their fragments are rejected, and
-where D and T of a segment begin (shaders/draw/backward_blocks.frag). With `--blending lists` there is no blended image: the lists have all fragments, and make it.
+where D and T of a segment begin (shaders/draw/ordered/backward_blocks.frag). With `--blending lists` there is no blended image: the lists have all fragments, and make it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FragmentLists:
         rows, block, (across, down) = self.rows, self.rows.block, self.blocks
         begin = ComputePass(
             "list begin",
-            "fragments/begin.comp",
+            "draw/lists/begin.comp",
             reads=("counts", "layers", "frame"),
             writes=("counts", "fragment_lists"),
             spec={**self.spec, **rows.layers(self.segments)},
@@ -67,20 +67,20 @@ class FragmentLists:
         append = DrawPass(
             **outline(rows.shape),
             name="list fragments",
-            fragment="fragments/append.frag",
+            fragment="draw/lists/append.frag",
             reads=("counts", "splats2d", "colors2d", "order", "fragment_lists"),
             writes=("counts", "fragment_lists", "fragments"),
             spec={**canvas_of(rows, across * block.width, down * block.height, self.segments), **self.spec, "WIDTH": self.width, "HEIGHT": self.height, "RANKED": True},
-            slots={"claim": "fragments/claim_together.glsl" if _together(rows) else ""},
+            slots={"claim": "draw/lists/claim_together.glsl" if _together(rows) else ""},
         )
         lists = ("fragment_lists", "fragments")
-        sort = ComputePass("list sort", "fragments/sort.comp", lists, lists, {**self.spec, "SEGMENTS": self.segments})
+        sort = ComputePass("list sort", "draw/lists/sort.comp", lists, lists, {**self.spec, "SEGMENTS": self.segments})
         if self.blends:
             reads = ("order", "splats2d", "colors2d", *lists)
             spec = {**self.spec, "LARGEST": rows.format.largest, "PICTURE": picture.number}
             return [begin, append, sort, ComputePass("draw", rows.blending.fragment, reads, ("target",), spec)]
         least = {"LEAST": rows.least_transmittance}
-        unfinished = unfinished_draw("list unfinished", "fragments/unfinished.frag", "fragment_lists", {**self.spec, **least})
+        unfinished = unfinished_draw("list unfinished", "draw/lists/unfinished.frag", "fragment_lists", {**self.spec, **least})
         return [begin, unfinished, replace(append, reads=(*append.reads, "unfinished"), depth=UNFINISHED, spec={**append.spec, **least}), sort]
 
     def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
@@ -130,7 +130,7 @@ class Listed(Blocked):
         slots, limit = sums(rows, self.threshold)
         walk = ComputePass(
             "draw backward",
-            "fragments/walk.comp",
+            "draw/lists/walk.comp",
             reads=("order", "splats2d", "colors2d", "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
             writes=("d_splats2d",),
             spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest},
@@ -138,7 +138,7 @@ class Listed(Blocked):
                 **slots,
                 "quads": QUADS["plain"].slot if rows.reduction.quads else "",
                 "state": rows.state_format.packing,
-                "turn": "fragments/turn_together.glsl" if _together(rows) else "",
+                "turn": "draw/lists/turn_together.glsl" if _together(rows) else "",
             },
         )
         return [*([] if self.lists.blends else self.lists.passes()), begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(walk, self.scores)]

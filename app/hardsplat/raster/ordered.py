@@ -38,7 +38,7 @@ class Ordered(Blocked):
         draw = DrawPass(
             **outline(rows.shape),
             name="draw backward",
-            fragment="draw/backward.frag",
+            fragment="draw/ordered/backward.frag",
             reads=("counts", "splats2d", "colors2d", "order", "d_image", "state", "d_splats2d"),
             writes=("state", "d_splats2d"),
             attachment="state" if rows.ordering.attachment else None,
@@ -52,7 +52,7 @@ class Ordered(Blocked):
             return [
                 ComputePass(
                     "begin backward",
-                    "draw/begin_backward.comp",
+                    "draw/ordered/begin_backward.comp",
                     reads=("layers", "frame"),
                     writes=("state",),
                     spec=rows.layers(self.segments),
@@ -67,7 +67,7 @@ class Ordered(Blocked):
         covered = {"CANVAS_WIDTH": across * rows.block.width, "CANVAS_HEIGHT": down * rows.block.height}
         blocks = replace(
             draw,
-            fragment="draw/backward_blocks.frag",
+            fragment="draw/ordered/backward_blocks.frag",
             reads=("counts", "splats2d", "colors2d", "order", "d_image", "blocks", "d_splats2d"),
             writes=("blocks", "d_splats2d"),
             attachment=None,
@@ -78,7 +78,7 @@ class Ordered(Blocked):
         )
         if self._rejects:
             blocks = replace(blocks, reads=(*blocks.reads, "unfinished"), depth=UNFINISHED, spec={**blocks.spec, "LEAST": rows.least_transmittance})
-        unfinished = unfinished_draw("begin backward unfinished", "draw/unfinished.frag", "blocks", {**spec, "LEAST": rows.least_transmittance}, state)
+        unfinished = unfinished_draw("begin backward unfinished", "draw/ordered/unfinished.frag", "blocks", {**spec, "LEAST": rows.least_transmittance}, state)
         scores = (for_score(begin, name) for name in SCORES if self.scores)
         return [begin, *scores, *([unfinished] if self._rejects else []), *scored(blocks, self.scores)]
 

@@ -84,7 +84,7 @@ def allocate_drawn(device: Device, capacity: int, sink: Sink | None, others: Map
         sizes["d_splats2d"] = contract.CONSTANTS["GRADIENT_STRIDE"] * capacity
     buffers = allocate_all(device, {name: n * contract.itemsize(name) for name, n in sizes.items()} | dict(others))
     if sink:
-        buffers["d_splats2d"].fill(0)  # project/backward.comp and fit/sink.comp leave it clean after use
+        buffers["d_splats2d"].fill(0)  # project/backward.comp and fits/image/sink.comp leave it clean after use
     return buffers
 
 
@@ -131,7 +131,7 @@ class Perspective(Plain):
                 slots={
                     "stats": "project/stats_grow.glsl" if sink.grows else "",
                     "listing": f"project/listing_{listing}.glsl",
-                    "depth": "depth/gradient.glsl" if sink.depths else "",
+                    "depth": "photographs/depth_gradient.glsl" if sink.depths else "",
                     "lens": LENSES[self.lens].slot,
                     "directions": f"project/directions_{'apart' if self._rows else 'planes'}.glsl",
                 },

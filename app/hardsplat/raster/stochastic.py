@@ -74,10 +74,10 @@ class Perturbed(Perspective):
 
     def _gather_passes(self) -> list[ComputePass]:
         """By rows of pixels: the running sums, then one for each pair."""
-        scan = ComputePass("gather scan", "gather/scan.comp", reads=("camera", "loss_differences"), writes=("loss_differences",))
+        scan = ComputePass("gather scan", "project/gather_scan.comp", reads=("camera", "loss_differences"), writes=("loss_differences",))
         reads, writes = ("camera", "counts", "seen", "splats2d_cover", "colors2d_cover", "loss_differences"), ("splat_differences",)
         pairs = range(self.estimator.gradient_pairs)
-        return [scan, *(ComputePass(f"gather {pair}", "gather/rows.comp", reads, writes, {"PAIR": pair}) for pair in pairs)]
+        return [scan, *(ComputePass(f"gather {pair}", "project/gather_rows.comp", reads, writes, {"PAIR": pair}) for pair in pairs)]
 
     def _record_gather(self, recorder: Recorder, run: Mapping[str, Pipeline], pair: int, height: int) -> None:
         """loss_differences (used up), the covers -> splat_differences of this pair."""

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from hardsplat.gpu.passes import ComputePass
 
-IMAGE_OUT = ComputePass("image out", "tensors/image_out.comp", reads=("target", "camera"), writes=("image_out",))
-D_IMAGE_IN = ComputePass("d_image in", "tensors/d_image_in.comp", reads=("d_image_in", "camera"), writes=("d_image",))
+IMAGE_OUT = ComputePass("image out", "picture/image_out.comp", reads=("target", "camera"), writes=("image_out",))
+D_IMAGE_IN = ComputePass("d_image in", "picture/d_image_in.comp", reads=("d_image_in", "camera"), writes=("d_image",))
 PASSES = (IMAGE_OUT, D_IMAGE_IN)

@@ -45,9 +45,9 @@ def count_pass(in_order: bool = True, lists: bool = True) -> ComputePass:
     """Packs splats for the tiles and counts their pairs. lists: else it packs splats again whose lists are there."""
     reads = ("camera", "counts", "splats2d", "colors2d")
     if in_order:
-        return ComputePass("tile count", "tiled/count.comp", (*reads, "order"), COUNTED)
+        return ComputePass("tile count", "tiled/lists/count.comp", (*reads, "order"), COUNTED)
     name, spec = ("tile count", {}) if lists else ("tile pack", {"LISTS": False})
-    return ComputePass(name, "tiled/local_count.comp", (*reads, "keys", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
+    return ComputePass(name, "tiled/lists/local_count.comp", (*reads, "keys", "tile_changes"), (*_PACKED, "tile_changes", "counts"), spec)
 
 
 def list_passes(in_order: bool, tiles: int, share: Mapping[str, int], lanes: int) -> list[ComputePass]:
@@ -55,14 +55,19 @@ def list_passes(in_order: bool, tiles: int, share: Mapping[str, int], lanes: int
     if not in_order:
         starts = ("tile_starts", "tile_cursors", "tile_order", "tile_changes", "counts", "indirect")
         return [
-            ComputePass("tile starts", "tiled/local_starts.comp", ("camera", "counts", "pair_splats", "tile_changes", "tile_starts"), starts, share),
-            ComputePass("tile emit", "tiled/local_emit.comp", ("camera", "counts", "keys", *_PACKED, "tile_starts", "tile_cursors"), ("tile_cursors", "pair_keys")),
+            ComputePass("tile starts", "tiled/lists/local_starts.comp", ("camera", "counts", "pair_splats", "tile_changes", "tile_starts"), starts, share),
+            ComputePass("tile emit", "tiled/lists/local_emit.comp", ("camera", "counts", "keys", *_PACKED, "tile_starts", "tile_cursors"), ("tile_cursors", "pair_keys")),
             ComputePass(
-                "tile sort", "tiled/local_sort.comp", ("camera", "tile_starts", "tile_order", "pair_keys"), ("pair_keys", "pair_splats"), {"LANES": lanes}, full_subgroups=True
+                "tile sort",
+                "tiled/lists/local_sort.comp",
+                reads=("camera", "tile_starts", "tile_order", "pair_keys"),
+                writes=("pair_keys", "pair_splats"),
+                spec={"LANES": lanes},
+                full_subgroups=True,
             ),
             count_pass(in_order, lists=False),
         ]
-    total = ComputePass("tile sum", "tiled/sum.comp", reads=("camera", "counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=share)
+    total = ComputePass("tile sum", "tiled/lists/sum.comp", reads=("camera", "counts", "pair_sums", "pair_tiles"), writes=("counts", "indirect", "pair_sums"), spec=share)
     return [total, *sorted_lists(tiles, lanes)]
 
 
@@ -71,13 +76,13 @@ def sorted_lists(tiles: int, lanes: int) -> list[ComputePass]:
     n, bits = digits(tiles)
     other = {"pair_splats": "pair_splats_alt"} if n % 2 else {}  # the last digit leaves its result in pair_splats
     sort: dict[str, Any] = {"bind": _SORTED, "lanes": lanes, "bits": bits, "PAIRS": True}
-    last: dict[str, Any] = {"arrived": "tiled/arrived_starts.glsl", "noted": ("tile_starts",)}
+    last: dict[str, Any] = {"arrived": "tiled/lists/arrived_starts.glsl", "noted": ("tile_starts",)}
     reads, listed = ("camera", "counts", *COUNTED), ("pair_tiles", "pair_splats", "digit_counts", "tile_starts")
     bind = {"digit_counts": "pair_digits", **other}
     return [
-        ComputePass("tile emit", "tiled/emit.comp", reads, listed, {"BITS": bits}, bind=bind, full_subgroups=True),
+        ComputePass("tile emit", "tiled/lists/emit.comp", reads, listed, {"BITS": bits}, bind=bind, full_subgroups=True),
         *(p for digit in range(n) for p in digit_passes("tile sort", digit, n, counted=digit == 0, **sort, **(last if digit == n - 1 else {}))),
-        ComputePass("tile order", "tiled/order.comp", reads=("camera", "counts", "tile_starts"), writes=("tile_starts", "tile_order")),
+        ComputePass("tile order", "tiled/lists/order.comp", reads=("camera", "counts", "tile_starts"), writes=("tile_starts", "tile_order")),
     ]
 
 

@@ -1,4 +1,5 @@
-"""What cameras do to an image, as training has learnt it, on the host: vignetting and response of shaders/exposure, for photographs whose own exposure nothing can know."""
+"""What cameras do to an image, as training has learnt it, on the host: vignetting and response of
+shaders/photographs/exposure, for photographs whose own exposure nothing can know."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def _power(x: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def _responded(x: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The curve of shaders/exposure/response.glsl. numbers: (4, 3) toe, shoulder, gamma, middle, as trained."""
+    """The curve of shaders/photographs/exposure/response.glsl. numbers: (4, 3) toe, shoulder, gamma, middle, as trained."""
     toe, shoulder = (0.3 + _softplus(r + np.log(np.expm1(0.7))) for r in numbers[:2])
     gamma, middle = 0.1 + _softplus(numbers[2] + np.log(np.expm1(0.9))), 0.05 + 0.9 / (1 + np.exp(-numbers[3]))
     a = shoulder * middle / (toe + (shoulder - toe) * middle)

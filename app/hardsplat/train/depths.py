@@ -17,7 +17,7 @@ from hardsplat.train.photos import Photos
 LAST = 0.01  # share of the weight that is left at max_steps
 _LARGEST = 6e4  # that a float16 holds
 
-DEPTH_PASS = ComputePass("loss depth", "depth/loss.comp", reads=("target", "depth_settings", "disparities", "depth_shares", "camera", "frame"), writes=("d_image",))
+DEPTH_PASS = ComputePass("loss depth", "photographs/depth_loss.comp", reads=("target", "depth_settings", "disparities", "depth_shares", "camera", "frame"), writes=("d_image",))
 
 
 class Depths:

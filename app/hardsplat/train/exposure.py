@@ -44,8 +44,8 @@ def seen_by(name: str, cameras: int = 2) -> Seen:
     row = EXPOSURES[name]
     if not row.slot:
         return Seen({}, "loss/result_derivative.glsl")
-    slots, spec = {"seen": "exposure/seen.glsl", "exposure": row.slot}, {"RESPONDS": cameras > 1} if row.responds else {}
-    return Seen(slots, "exposure/result.glsl", spec, tuple(q.name for q in row.quantities), ("exposure_sums",))
+    slots, spec = {"seen": "photographs/exposure/seen.glsl", "exposure": row.slot}, {"RESPONDS": cameras > 1} if row.responds else {}
+    return Seen(slots, "photographs/exposure/result.glsl", spec, tuple(q.name for q in row.quantities), ("exposure_sums",))
 
 
 def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
@@ -55,7 +55,15 @@ def exposure_passes(name: str, cameras: int = 2) -> tuple[ComputePass, ...]:
         return ()
     slots = {"exposure": row.slot, "chain": row.chain}
     gradients = tuple(q.d for q in row.quantities)
-    return (ComputePass("expose gather", "exposure/gather.comp", reads=("camera", "frame", "exposure_sums", *seen.reads), writes=gradients, spec=seen.spec, slots=slots),)
+    gather = ComputePass(
+        "expose gather",
+        "photographs/exposure/gather.comp",
+        reads=("camera", "frame", "exposure_sums", *seen.reads),
+        writes=gradients,
+        spec=seen.spec,
+        slots=slots,
+    )
+    return (gather,)
 
 
 def centre_pass() -> ComputePass:

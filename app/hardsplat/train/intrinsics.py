@@ -23,7 +23,7 @@ from hardsplat.io.scene import Scene, View
 
 NAME = "intrinsics.json"
 GROUP = contract.CONSTANTS["GROUP"]
-INTRINSICS_PASS = ComputePass("intrinsics gather", "intrinsics/gather.comp", reads=("camera", "frame", "counts", "camera_sums", "intrinsics"), writes=("d_intrinsics",))
+INTRINSICS_PASS = ComputePass("intrinsics gather", "photographs/intrinsics_gather.comp", reads=("camera", "frame", "counts", "camera_sums", "intrinsics"), writes=("d_intrinsics",))
 
 
 def record_intrinsics_gradient(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:

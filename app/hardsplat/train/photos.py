@@ -27,7 +27,7 @@ def pack(image: np.ndarray) -> np.ndarray:
 
 def fetch_pass(photo_bytes: int) -> ComputePass:
     """photo_bytes: of a pixel."""
-    return ComputePass("fetch", "train/fetch.comp", reads=("schedule", "frame", "camera", "photographs"), writes=("photos",), spec={"PHOTO_BYTES": photo_bytes})
+    return ComputePass("fetch", "photographs/fetch.comp", reads=("schedule", "frame", "camera", "photographs"), writes=("photos",), spec={"PHOTO_BYTES": photo_bytes})
 
 
 def record_fetch(recorder: Recorder, fetch: Pipeline) -> None:

@@ -26,8 +26,8 @@ def pose_passes(extent: float, free: bool = False) -> tuple[ComputePass, ...]:
     """extent: world units. free: the splats stay as they are, so nothing is taken from the mean, and nothing limits the cameras."""
     most = {"MOST_TURN": math.pi if free else MOST_TURN, "MOST_SHIFT": 1e30 if free else MOST_SHIFT * extent, "FREE": free}
     return (
-        ComputePass("pose gather", "pose/gather.comp", reads=("camera", "frame", "counts", "camera_sums", "turn"), writes=("d_turn", "d_shift")),
-        ComputePass("pose settle", "pose/settle.comp", reads=("views", "rates", "turn", "shift"), writes=("turn", "shift"), spec=most),
+        ComputePass("pose gather", "photographs/pose_gather.comp", reads=("camera", "frame", "counts", "camera_sums", "turn"), writes=("d_turn", "d_shift")),
+        ComputePass("pose settle", "photographs/pose_settle.comp", reads=("views", "rates", "turn", "shift"), writes=("turn", "shift"), spec=most),
     )
 
 

@@ -15,14 +15,14 @@ from hardsplat.gpu.passes import ComputePass, Pipeline
 from hardsplat.gpu.recorder import Recorder
 
 BACKGROUND_MODES = ("black", "white", "random")  # numbered as StepSettings.background_mode
-_END = ComputePass(name="end step", shader="train/end_step.comp", reads=("frame", "counts", "loss_terms", "term_sums"), writes=("frame", "history"))
-_END_FIT = ComputePass(name="end step", shader="train/end_fit_step.comp", reads=("frame",), writes=("frame",))
+_END = ComputePass(name="end step", shader="optim/end_step.comp", reads=("frame", "counts", "loss_terms", "term_sums"), writes=("frame", "history"))
+_END_FIT = ComputePass(name="end step", shader="optim/end_fit_step.comp", reads=("frame",), writes=("frame",))
 
 
-def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), pose: str = "", intrinsics: str = "") -> ComputePass:
+def _begin(moved: str = "", reads: tuple[str, ...] = (), writes: tuple[str, ...] = (), pose: str = "", intrinsics: str = "") -> ComputePass:
     return ComputePass(
         name="begin step",
-        shader="train/begin_step.comp",
+        shader="optim/begin_step.comp",
         reads=("step_settings", "schedule", "views", "rate_plans", "frame", *reads),
         writes=("camera", "frame", "rates", *writes),
         apart=("indirect",) if "indirect" in writes else (),
@@ -30,14 +30,14 @@ def _begin(moved: str, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ()
     )
 
 
-FIT_SCHEDULE_PASSES = (_begin("train/moved_none.glsl"), _END_FIT)  # of fits that have no planes of splats
+FIT_SCHEDULE_PASSES = (_begin(), _END_FIT)  # of fits that have no planes of splats
 
 
 def schedule_passes(poses: bool = False, intrinsics: bool = False) -> tuple[ComputePass, ...]:
     """Those that begin and end a step. poses, intrinsics: these are trained."""
     seen = (*(("turn", "shift") if poses else ()), *(("intrinsics",) if intrinsics else ()))
-    slots = (f"{name}/refined.glsl" if on else "" for name, on in (("pose", poses), ("intrinsics", intrinsics)))
-    return (_begin("train/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
+    slots = (f"photographs/{name}_refined.glsl" if on else "" for name, on in (("pose", poses), ("intrinsics", intrinsics)))
+    return (_begin("optim/moved_planes.glsl", seen, ("indirect", "moved_planes"), *slots), _END)
 
 
 SCHEDULE_PASSES = schedule_passes()

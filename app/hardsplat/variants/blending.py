@@ -21,6 +21,6 @@ class Blending:
 
 BLENDINGS = {
     "fixed": Blending("draw/forward_fixed.frag", False, (), "the blending unit, back to front; every splat is blended"),
-    "programmable": Blending("draw/forward_programmable.frag", True, (), "in the shader, front to back; finished pixels take no more splats"),
-    "lists": Blending("fragments/blend.comp", True, (), "in float32 from lists of fragments, front to back, whatever the format; with --ordering lists", True, "4x2", "atomic"),
+    "programmable": Blending("draw/ordered/forward_programmable.frag", True, (), "in the shader, front to back; finished pixels take no more splats"),
+    "lists": Blending("draw/lists/blend.comp", True, (), "in float32 from lists of fragments, front to back, whatever the format; with --ordering lists", True, "4x2", "atomic"),
 }

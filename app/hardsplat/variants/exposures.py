@@ -1,4 +1,4 @@
-"""How a photograph's exposure and colour make its image of the rendered one: files in shaders/exposure, and the quantities that they train."""
+"""How a photograph's exposure and colour make its image of the rendered one: files in shaders/photographs/exposure, and the quantities that they train."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Exposure:
 EXPOSURES = {
     "none": Exposure("", "", "one set of colours explains all photographs"),
     "affine": Exposure(
-        "exposure/affine.glsl",
-        "exposure/affine_chain.glsl",
+        "photographs/exposure/affine.glsl",
+        "photographs/exposure/affine_chain.glsl",
         "a 3x4 map of colour for each photograph (Kerbl et al. 2023, exposure compensation of their code), and vignetting of each camera (PPISP)",
     ),
     "ppisp": Exposure(
-        "exposure/ppisp.glsl",
-        "exposure/ppisp_chain.glsl",
+        "photographs/exposure/ppisp.glsl",
+        "photographs/exposure/ppisp_chain.glsl",
         "exposure and white balance for each photograph, vignetting and response for each camera (PPISP, arXiv 2601.18336)",
         responds=True,
     ),

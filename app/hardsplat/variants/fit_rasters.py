@@ -22,6 +22,6 @@ _WALKED = tuple(name for name, row in TILE_BACKWARDS.items() if row.slots and no
 FIT_RASTERS = {
     "binned": FitRaster("tiled", tuple(TILE_BACKWARDS), ("subgroup_tiles",), "blobs listed by tile of 16x16 pixels once a step: the tiled rasterizer without its depth sort"),
     "hardware": FitRaster("hardware", ("auto", *REDUCTIONS), (), "quads through the graphics pipeline: the hardware rasterizer without its depth sort"),
-    "balloted": FitRaster("walk", _WALKED, ("subgroup_tiles",), "every tile tests every blob, a lane each, and walks the ballot", "fit/walk_balloted.glsl", True),
-    "sorted": FitRaster("walk", _WALKED, ("subgroup_tiles",), "every tile lists the blobs that touch it, mixed up by a counter, and sorts them", "fit/walk_sorted.glsl"),
+    "balloted": FitRaster("walk", _WALKED, ("subgroup_tiles",), "every tile tests every blob, a lane each, and walks the ballot", "fits/image/walk_balloted.glsl", True),
+    "sorted": FitRaster("walk", _WALKED, ("subgroup_tiles",), "every tile lists the blobs that touch it, mixed up by a counter, and sorts them", "fits/image/walk_sorted.glsl"),
 }

@@ -1,4 +1,4 @@
-"""How a camera's lens makes its image: files in shaders/lens."""
+"""How a camera's lens makes its image: shaders/include/lens_*.glsl."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ class Lens:
 
 
 LENSES = {
-    "pinhole": Lens("lens/pinhole.glsl", "straight lines stay straight; photographs of other lenses are undistorted"),
-    "distorted": Lens("lens/distorted.glsl", "each camera distorts as it does: not at all, as COLMAP's FULL_OPENCV or as its OPENCV_FISHEYE"),
+    "pinhole": Lens("include/lens_pinhole.glsl", "straight lines stay straight; photographs of other lenses are undistorted"),
+    "distorted": Lens("include/lens_distorted.glsl", "each camera distorts as it does: not at all, as COLMAP's FULL_OPENCV or as its OPENCV_FISHEYE"),
 }
