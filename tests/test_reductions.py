@@ -1,4 +1,5 @@
-"""Reductions alone, in a compute shader whose subgroups hold what fragment shaders' may: one splat or several, lanes that hold nothing, lanes asleep."""
+"""Reductions alone, in a compute shader whose subgroups hold what fragment shaders' may: one
+splat or several, lanes that hold nothing, lanes asleep."""
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"], contract.CONSTANTS["GRADIEN
 SPLATS = 500
 ASLEEP, IDLE, CONTRIBUTING = range(3)
 
-# A lane's key: 4 * splat + its state. Its moments are small integers, so that sums are exact in every order.
+# A lane's key: 4 * splat + its state. Its moments are small integers, so that sums are exact in
+# every order.
 KERNEL = """
 #include "common.glsl"
 #include "contract/sort.glsl"
@@ -30,12 +32,17 @@ void main() {
     uint lane = gl_GlobalInvocationID.x, key = keys[lane], state = key & 3u;
     if (state == 0u) return;
     float m[GRADIENTS];
-    for (uint i = 0u; i < GRADIENTS; ++i) m[i] = state == 2u ? float((7u * lane + 3u * i) % 16u) : 0.0;
+    for (uint i = 0u; i < GRADIENTS; ++i)
+        m[i] = state == 2u ? float((7u * lane + 3u * i) % 16u) : 0.0;
     reduce_gradients(key >> 2u, state == 2u, m);
 }
 """
 
-RUNS = [(name, threshold) for name, row in REDUCTIONS.items() for threshold in ((1, 2, 5, 33) if row.spec else (0,))]
+RUNS = [
+    (name, threshold)
+    for name, row in REDUCTIONS.items()
+    for threshold in ((1, 2, 5, 33) if row.spec else (0,))
+]
 
 
 @pytest.fixture
@@ -48,15 +55,17 @@ def kernel(tmp_path, monkeypatch):
 
 
 def lanes(rng) -> tuple[np.ndarray, np.ndarray]:
-    """Splats and states: a quad has one splat, as in a draw; from one splat in 64 lanes to one a quad, from no lane contributing to all."""
+    """Splats and states: a quad has one splat, as in a draw; from one splat in 64 lanes to one a
+    quad, from no lane contributing to all."""
     quads = LANES // 4
-    run = rng.choice([1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2])  # quads in a row that share a splat, per 64 lanes
-    first = np.arange(quads) // run.repeat(16) * run.repeat(16)
-    # out of few, so that a splat also comes back in its subgroup, after another one
-    splat = (rng.integers(0, SPLATS - 3, quads // 16).repeat(16) + rng.integers(0, 3, quads)[first]).repeat(4)
+    # Quads in a row that share a splat, per 64 lanes.
+    run = rng.choice([1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2]).repeat(16)
+    first = np.arange(quads) // run * run
+    # Out of few, so that a splat also comes back in its subgroup, after another one.
+    splat = rng.integers(0, SPLATS - 3, quads // 16).repeat(16) + rng.integers(0, 3, quads)[first]
     busy, awake = (rng.choice([0, 0.1, 0.5, 0.9, 1], LANES // 64).repeat(64) for _ in range(2))
-    state = np.where(rng.random(LANES) < busy, CONTRIBUTING, np.where(rng.random(LANES) < awake, IDLE, ASLEEP))
-    return splat, state
+    idle = np.where(rng.random(LANES) < awake, IDLE, ASLEEP)
+    return splat.repeat(4), np.where(rng.random(LANES) < busy, CONTRIBUTING, idle)
 
 
 # In the place of <atomics>: every addition is one, at the first number.
@@ -68,17 +77,23 @@ void add_gradient(uint index, float value) { atomicAdd(d_splats2d[0], 1.0); }
 """
 
 
-def reduced(device, kernel, reduction: str, threshold: int, atomics: str, splat: np.ndarray, state: np.ndarray) -> np.ndarray:
+def reduced(
+    device, kernel, reduction: str, threshold: int, atomics: str, splat, state
+) -> np.ndarray:
     """(SPLATS, STRIDE) what a reduction leaves. atomics: file that fills the slot of that name."""
     row = REDUCTIONS[reduction]
     keys = Buffer(device, 4 * LANES, "keys")
     keys.upload((4 * splat + state).astype(np.uint32))
     sums = Buffer(device, 4 * STRIDE * SPLATS, "d_splats2d")
     sums.fill(0)
-    slots = {"reduce": row.slot, "atomics": atomics} | ({"quads": "reduce/quads_plain.glsl"} if row.quads else {})
+    slots = {"reduce": row.slot, "atomics": atomics} | (
+        {"quads": "reduce/quads_plain.glsl"} if row.quads else {}
+    )
     spec = {"THRESHOLD": threshold} if row.spec else {}
     recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
-    recorder.run(build(device, ComputePass("reduce", kernel, ("keys", "d_splats2d"), ("d_splats2d",), spec, slots)), threads=(LANES,))
+    names = ("keys", "d_splats2d"), ("d_splats2d",)
+    owner = ComputePass("reduce", kernel, *names, spec, slots)
+    recorder.run(build(device, owner), threads=(LANES,))
     recorder.end().run_once()
     got = sums.download(np.float32).reshape(SPLATS, STRIDE)
     recorder.destroy()
@@ -88,7 +103,9 @@ def reduced(device, kernel, reduction: str, threshold: int, atomics: str, splat:
 
 
 def skip_unless_it_runs(device, reduction: str, atomics: str) -> None:
-    if missing := device.capabilities.missing((*REDUCTIONS[reduction].needs, *ATOMICS[atomics].needs)):
+    if missing := device.capabilities.missing(
+        (*REDUCTIONS[reduction].needs, *ATOMICS[atomics].needs)
+    ):
         pytest.skip(f"lacks {', '.join(missing)}")
 
 
@@ -111,7 +128,8 @@ def test_a_lower_threshold_takes_fewer_atomics(device, kernel, tmp_path, reducti
     skip_unless_it_runs(device, reduction, "native")
     (tmp_path / "counted.glsl").write_text(COUNTED)
     splat, state = lanes(np.random.default_rng(0))
-    low, high = (reduced(device, kernel, reduction, threshold, "counted.glsl", splat, state)[0, 0] for threshold in (1, 33))
+    given = "counted.glsl", splat, state
+    low, high = (reduced(device, kernel, reduction, n, *given)[0, 0] for n in (1, 33))
     assert 0 < low < 0.9 * high
 
 

@@ -1,10 +1,12 @@
-"""Splats put in Morton order between steps: the same splats, with all that belongs to them, in another order of memory."""
+"""Splats put in Morton order between steps: the same splats, with all that belongs to them, in
+another order of memory."""
 
 import numpy as np
 import pytest
 
 from hardsplat import contract, trained
 from hardsplat.gpu.queue import submit
+from hardsplat.io.formats import checkpoint as checkpoints
 from hardsplat.train import resort
 from hardsplat.train.strategies import STRATEGIES
 from tests.training import open_session, same_state, settings
@@ -24,13 +26,19 @@ def morton(means: np.ndarray, centre: np.ndarray, extent: float) -> np.ndarray:
 
 
 def everything(session) -> dict[str, np.ndarray]:
-    n = session.count()
-    return {name: session.parameters.read(name, n) for name in (*trained.values("splat"), *trained.moments("splat"), *session.strategy.follows)}
+    n, names = session.count(), (*trained.values("splat"), *trained.moments("splat"))
+    return {name: session.parameters.read(name, n) for name in (*names, *session.strategy.follows)}
+
+
+def sorted_rows(values: np.ndarray) -> np.ndarray:
+    rows = np.moveaxis(values, -2, 0)
+    return np.sort(np.ascontiguousarray(rows).reshape(len(rows), -1), axis=0)
 
 
 @pytest.mark.parametrize("strategy, moments", [("adaptive", "float32"), ("budget", "bfloat16")])
 def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
-    scores = dict(score_every=1, grow_absolute=1e-5, refine_start_iter=0) if strategy == "budget" else {}
+    scores = dict(score_every=1, grow_absolute=1e-5, refine_start_iter=0)
+    scores = scores if strategy == "budget" else {}
     session = open_session(device, settings(scene, strategy=strategy, moments=moments, **scores))
     session.run(6)
     session.drain()
@@ -43,12 +51,12 @@ def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
     order = np.argsort(keys, kind="stable")
     assert len(set(keys)) > len(keys) // 2 and not np.array_equal(order, np.arange(len(order)))
     places = morton(after["means"][0], centre, session.extent).astype(np.int64)
-    assert np.count_nonzero(np.diff(places) < 0) <= len(places) // 100  # a point on the border of two cells may round to the other
+    # A point on the border of two cells may round to the other.
+    assert np.count_nonzero(np.diff(places) < 0) <= len(places) // 100
     for name, values in before.items():
-        wanted = np.sort(np.ascontiguousarray(np.moveaxis(values, -2, 0)).reshape(len(order), -1), axis=0)
-        found = np.sort(np.ascontiguousarray(np.moveaxis(after[name], -2, 0)).reshape(len(order), -1), axis=0)
-        np.testing.assert_array_equal(found, wanted, err_msg=name)
-    # all of a splat together: rows are alike where the order is
+        found = sorted_rows(after[name])
+        np.testing.assert_array_equal(found, sorted_rows(values), err_msg=name)
+    # All of a splat together: rows are alike where the order is.
     place = {row.tobytes(): i for i, row in enumerate(before["means"][0])}
     from_ = np.array([place[row.tobytes()] for row in after["means"][0]])
     for name, values in before.items():
@@ -74,17 +82,19 @@ def test_training_goes_on_as_without(device, scene):
 
 
 def test_when(scene):
-    config = settings(scene, max_steps=5000, refine_start_iter=100, refine_every=100, refine_stop_iter=2350)
-    due = [step for step in range(0, 5000, 50) if resort.resort_due(STRATEGIES["adaptive"], config, step)]
-    assert due == [1000, 2000, 2300]
-    assert not any(resort.resort_due(STRATEGIES["none"], config, step) for step in range(0, 5000, 50))
+    refined = dict(refine_start_iter=100, refine_every=100, refine_stop_iter=2350)
+    config, steps = settings(scene, max_steps=5000, **refined), range(0, 5000, 50)
+
+    def due(strategy: str) -> list[int]:
+        return [s for s in steps if resort.resort_due(STRATEGIES[strategy], config, s)]
+
+    assert due("adaptive") == [1000, 2000, 2300] and due("none") == []
 
 
 def test_resumed_runs_are_the_same(device, scene, tmp_path, monkeypatch):
     """Checkpoints before and after splats were put in order lead to the same end."""
-    from hardsplat.io.formats import checkpoint as checkpoints
-
-    config = settings(scene, rasterizer="tiled", tile_backward="gather", refine_every=4, max_steps=100)
+    way = dict(rasterizer="tiled", tile_backward="gather")
+    config = settings(scene, refine_every=4, max_steps=100, **way)
     monkeypatch.setattr(resort, "EVERY", 8)
     first = open_session(device, config)
     second = open_session(device, config)

@@ -1,4 +1,5 @@
-"""Shapes of splats: whatever primitives a splat is drawn as, image and gradients are the oracle's, and no shape loses a fragment that another has."""
+"""Shapes of splats: whatever primitives a splat is drawn as, image and gradients are the
+oracle's, and no shape loses a fragment that another has."""
 
 import numpy as np
 import pytest
@@ -37,44 +38,47 @@ def test_every_shape_agrees_with_the_oracle(device, waiting, shape, block):
     renderer = Renderer(device, format="float32", ordering=waiting, shape=shape, block=block)
     for name, options in SCENES.items():
         seed = 5
-        image, gradients = compare(renderer, random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=1, **options))
-        # the limits of test_hardware.py for float32; where all fragments are faint, one that rounding moves across the cut-off is 2e-2, in one scene of 40
+        scene = random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=1, **options)
+        image, gradients = compare(renderer, scene)
+        # The limits of test_hardware.py for float32; where all fragments are faint, one that
+        # rounding moves across the cut-off is 2e-2, in one scene of 40.
         limit = 5e-2 if name == "faint" else 1e-3
-        assert image <= 1e-4 and max(gradients.values()) <= limit, f"{name}, seed {seed}: {image}, {gradients}"
+        what = f"{name}, seed {seed}: {image}, {gradients}"
+        assert image <= 1e-4 and max(gradients.values()) <= limit, what
     renderer.close()
 
 
 @pytest.mark.parametrize("blending", BLENDINGS)
 def test_images_of_all_shapes_are_equal(device, blending):
     """Bit by bit: the same fragments pass the alpha test in the same order."""
-    shapes = runnable(device, SHAPES)
-    renderers = {shape: Renderer(device, format="float32", blending=blending, shape=shape) for shape in shapes}
-    for name, options in SCENES.items():
-        seed = fresh_seed()
-        gaussians, camera = gaussians_of(random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=0, **options))
-        images = {shape: np.dstack(r.forward(gaussians, camera)) for shape, r in renderers.items()}
-        for shape in shapes:
-            assert np.array_equal(images[shape], images["quad"]), f"{shape}, {name}, seed {seed}: {np.abs(images[shape] - images['quad']).max()}"
-    for renderer in renderers.values():
-        renderer.close()
+    for shape, _, name, a, b in of_all_shapes(device, blending=blending):
+        off = np.abs(np.dstack(a) - np.dstack(b)).max()
+        assert off == 0, f"{shape}, {name}: {off}"
 
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_gradients_of_all_shapes_are_equal(device, block):
-    """Up to the order of sums, which is 2e-6 at most: a fragment that one of them lost would be 2e-2 of the faint scene."""
+    """Up to the order of sums, which is 2e-6 at most: a fragment that one of them lost would be
+    2e-2 of the faint scene."""
+    for shape, backward, name, *_ in of_all_shapes(device, block=block):
+        errors = {p: relative_l2(*(gradients[p] for gradients in backward())) for p in PARAMETERS}
+        assert max(errors.values()) <= 2e-5, f"{shape}, {name}: {errors}"
+
+
+def of_all_shapes(device, **options):
+    """Yields for each shape and scene: the shape, a function of both gradients, the scene's
+    name, its frame and that of quads."""
     shapes = runnable(device, SHAPES)
-    renderers = {shape: Renderer(device, format="float32", shape=shape, block=block) for shape in shapes}
-    for name, options in SCENES.items():
+    made = {s: Renderer(device, format="float32", shape=s, **options) for s in shapes}
+    for name, of_scene in SCENES.items():
         seed = fresh_seed()
-        scene = random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=0, **options)
-        found = {}
-        for shape, renderer in renderers.items():
-            renderer.forward(*gaussians_of(scene))
-            found[shape] = renderer.backward(scene["weight"])
+        scene = random_scene(seed, width=SIZE[0], height=SIZE[1], sh_degree=0, **of_scene)
+        frames = {s: made[s].forward(*gaussians_of(scene)) for s in shapes}
         for shape in shapes:
-            errors = {p: relative_l2(found[shape][p], found["quad"][p]) for p in PARAMETERS}
-            assert max(errors.values()) <= 2e-5, f"{shape}, {name}, seed {seed}: {errors}"
-    for renderer in renderers.values():
+            both = made[shape], made["quad"]
+            backward = lambda both=both: [r.backward(scene["weight"]) for r in both]
+            yield shape, backward, f"{name}, seed {seed}", frames[shape], frames["quad"]
+    for renderer in made.values():
         renderer.close()
 
 
@@ -82,11 +86,9 @@ def test_gradients_of_all_shapes_are_equal(device, block):
 def test_all_shapes_compile_and_open_what_they_should(shape):
     """From SPIR-V alone, so also those that this device cannot run."""
     row = SHAPES[shape]
-    owner = DrawPass(
-        "draw",
-        **outline(row),
-        fragment="draw/forward_fixed.frag",
-        reads=("counts", "splats2d", "colors2d", "order"),
-        spec={"VERTICES": row.vertices, "SHAPE": row.number},
-    )
-    check(owner, [(source.path, reflect(shader.compile_source(source))) for source in owner.sources()])
+    own = dict(spec={"VERTICES": row.vertices, "SHAPE": row.number})
+    reads = ("counts", "splats2d", "colors2d", "order")
+    fragment = "draw/forward_fixed.frag"
+    owner = DrawPass("draw", **outline(row), fragment=fragment, reads=reads, **own)
+    compiled = [(s.path, reflect(shader.compile_source(s))) for s in owner.sources()]
+    check(owner, compiled)

@@ -11,7 +11,8 @@ WIDTH, HEIGHT = 150, 90  # neither a multiple of 16
 
 @pytest.fixture
 def splats():
-    """(200,) Splat2D structs, isotropic to needle-shaped, on and around the image, their opacities, and their covariances (200, 2, 2)."""
+    """(200,) Splat2D structs, isotropic to needle-shaped, on and around the image, their
+    opacities, and their covariances (200, 2, 2)."""
     rng = np.random.default_rng()
     n = 200
     sizes = np.exp(rng.uniform(np.log(0.5), np.log(40), (n, 2)))
@@ -36,7 +37,8 @@ def test_covariances(splats):
 
 
 def test_rectangle_is_that_of_the_canonical_code(splats):
-    """A tile is in when it has a column and a row of pixels at mean - r .. mean + r, where the upper end reaches into a tile by a whole pixel."""
+    """A tile is in when it has a column and a row of pixels at mean - r .. mean + r, where the
+    upper end reaches into a tile by a whole pixel."""
     splats2d, opacities, _ = splats
     found = rectangle(splats2d, opacities, WIDTH, HEIGHT)
     for splat, cov, count in zip(splats2d, covariances(splats2d), found):
@@ -44,8 +46,9 @@ def test_rectangle_is_that_of_the_canonical_code(splats):
         if (cov[0] - cov[2]) ** 2 / 4 + cov[1] ** 2 < 0.1:  # its floor under the root
             variance = (cov[0] + cov[2]) / 2 + np.sqrt(0.1)
         r = np.ceil(3 * np.sqrt(variance))
-        low, high = splat["mean"].astype(float) - 0.5 - r, splat["mean"].astype(float) - 0.5 + r
-        assert count == sum(low[0] < 16 * x + 16 and 16 * x + 1 <= high[0] and low[1] < 16 * y + 16 and 16 * y + 1 <= high[1] for x, y in tiles())
+        low, high = (splat["mean"].astype(float) - 0.5 + reach for reach in (-r, r))
+        corners = 16 * np.array(tiles())
+        assert count == ((low < corners + 16) & (corners + 1 <= high)).all(axis=1).sum()
 
 
 def test_ellipse_is_the_box_of_what_is_drawn(splats):
@@ -54,32 +57,38 @@ def test_ellipse_is_the_box_of_what_is_drawn(splats):
     found = ellipse(splats2d, opacities, WIDTH, HEIGHT)
     turn = np.linspace(0, 2 * np.pi, 20001)
     for splat, opacity, c, count in zip(splats2d, opacities, cov, found):
-        outline = np.linalg.cholesky(c) @ [np.cos(turn), np.sin(turn)] * np.sqrt(2 * np.log(opacity * 255.0)) + splat["mean"].astype(float)[:, None]
+        circle = np.sqrt(2 * np.log(opacity * 255.0)) * np.array([np.cos(turn), np.sin(turn)])
+        outline = np.linalg.cholesky(c) @ circle + splat["mean"].astype(float)[:, None]
         low, high = outline.min(1), outline.max(1)
-        near = 1e-3 * (1 + high - low)  # sampling and float32
+        near, corners = 1e-3 * (1 + high - low), 16 * np.array(tiles())  # sampling and float32
 
         def inside(slack):
-            return sum((low - slack < (16 * x + 16, 16 * y + 16)).all() and (high + slack >= (16 * x, 16 * y)).all() for x, y in tiles())
+            return ((low - slack < corners + 16) & (high + slack >= corners)).all(axis=1).sum()
 
         assert inside(-near) <= count <= inside(near)
 
 
 def test_a_splat_in_the_middle_of_a_tile():
     splat = np.zeros(1, contract.dtype("Splat2D"))
-    splat["mean"], splat["conic"], opacity = (40, 40), (1, 0, 1), np.float32([0.02])  # sigma 1 px: 4 px by 3 sigma, 1.8 px by alpha
-    assert rectangle(splat, opacity, 64, 64) == ellipse(splat, opacity, 64, 64) == 1
+    # Sigma 1 px: 4 px by 3 sigma, 1.8 px by alpha.
+    splat["mean"], splat["conic"], given = (40, 40), (1, 0, 1), (np.float32([0.02]), 64, 64)
+    assert rectangle(splat, *given) == ellipse(splat, *given) == 1
     splat["mean"] = 45.6  # up to 49.1 with pixel centres at integers, and up to 47.4
-    assert rectangle(splat, opacity, 64, 64) == 4 and ellipse(splat, opacity, 64, 64) == 1
+    assert rectangle(splat, *given) == 4 and ellipse(splat, *given) == 1
 
 
 def test_share_of_the_sort(splats):
     splats2d, opacities = splats[0], splats[1].copy()
     opacities[::2] = 0  # culled
     view = ViewPairs.of(splats2d, opacities, WIDTH, HEIGHT)
-    seen = splats2d[1::2], opacities[1::2]
-    assert view.visible == 100 and view.pairs == {"rectangle": rectangle(*seen, WIDTH, HEIGHT).sum(), "ellipse": ellipse(*seen, WIDTH, HEIGHT).sum()}
+    seen = splats2d[1::2], opacities[1::2], WIDTH, HEIGHT
+    assert view.visible == 100
+    assert view.pairs == {"rectangle": rectangle(*seen).sum(), "ellipse": ellipse(*seen).sum()}
     other = ViewPairs(5000, {"rectangle": 10_000, "ellipse": 0})
     found = sort_memory([other, other], allocated=123_456)
-    ours = 5000 * 16 + 5 * 2048 + 1024  # keys and values twice, twice 256 counts a block of 1024, totals
-    assert found["bytes"] == ours and found["share"] == {"rectangle": ours / 360_000, "ellipse": None}
-    assert found["share_without_temporaries"]["rectangle"] == ours / 240_000 and found["share_allocated"]["rectangle"] == 123_456 / 360_000
+    # Keys and values twice, twice 256 counts a block of 1024, totals.
+    ours = 5000 * 16 + 5 * 2048 + 1024
+    assert found["bytes"] == ours
+    assert found["share"] == {"rectangle": ours / 360_000, "ellipse": None}
+    assert found["share_without_temporaries"]["rectangle"] == ours / 240_000
+    assert found["share_allocated"]["rectangle"] == 123_456 / 360_000
