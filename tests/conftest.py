@@ -17,7 +17,7 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what 
 
 @pytest.fixture(scope="session")
 def session_device():
-    from hardsplat.gpu.context import Device
+    from hardsplat.gpu.device.context import Device
 
     return Device()
 
@@ -32,8 +32,8 @@ def device(session_device):
 @pytest.fixture
 def waiting(device):
     """The first ordering here of fragments that wait for each other."""
-    from hardsplat.raster.resolve import runnable
-    from hardsplat.variants.ordering import ORDERINGS
+    from hardsplat.raster.core.resolve import runnable
+    from hardsplat.tables.hardware import ORDERINGS
 
     if not (names := runnable(device, {name: row for name, row in ORDERINGS.items() if not row.listed})):
         pytest.skip(f"no fragment waits for another on {device.name}")
@@ -53,7 +53,7 @@ def scene(tmp_path_factory):
 @pytest.fixture(scope="session")
 def screenless(tmp_path_factory):
     """One display for all tests: when its server goes, the X library of whoever is connected ends the process."""
-    from tests.xvfb import Display
+    from tests.helpers.xvfb import Display
 
     display = Display(tmp_path_factory.mktemp("display"))
     yield display
@@ -81,20 +81,20 @@ def gpu(display):
 @pytest.fixture
 def on_device(device, monkeypatch):
     """Runs and evaluations take the session's device, whose pipelines are built already."""
-    monkeypatch.setattr("hardsplat.train.trainer.open_device", lambda wanted: device)
-    monkeypatch.setattr("hardsplat.train.command.open_device", lambda wanted: device)
+    monkeypatch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: device)
+    monkeypatch.setattr("hardsplat.train.measure.command.open_device", lambda wanted: device)
     return device
 
 
 @pytest.fixture(autouse=True)
 def little_room(monkeypatch):
     """Capacities grow with the splats alone: runs of a few hundred would never grow otherwise."""
-    monkeypatch.setattr("hardsplat.train.capacity.MORE", 0)
+    monkeypatch.setattr("hardsplat.train.session.capacity.MORE", 0)
 
 
 @pytest.fixture(autouse=True)
 def quick_reports(monkeypatch):
-    """Every run writes a report, whose plots take longer than the runs here; tests/test_report.py has them."""
+    """Every run writes a report, whose plots take longer than the runs here; tests/report/test_report.py has them."""
     monkeypatch.setattr("hardsplat.report.run.plot", lambda figure: "data:,")
 
 
@@ -102,9 +102,9 @@ def quick_reports(monkeypatch):
 def leaves_nothing(device, monkeypatch):
     """leaves_nothing(make, stride): whichever buffer or image it is that there is no memory for, of every `stride` of them, make() raises OutOfMemory and has freed
     those before it. Where all fit it is destroyed; how many they are."""
-    from hardsplat.errors import OutOfMemory
-    from hardsplat.gpu.image import Image
-    from hardsplat.gpu.memory import Buffer, staging_of
+    from hardsplat.base.errors import OutOfMemory
+    from hardsplat.gpu.memory.buffer import Buffer, staging_of
+    from hardsplat.gpu.memory.image import Image
 
     staging_of(device)  # the device's, whoever needs it first
     alive, left = set(), [10**9]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.io.colmap import read_model
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes.colmap import read_model
 
 
 @dataclass(frozen=True)

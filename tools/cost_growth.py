@@ -3,7 +3,7 @@
 python -m tools.cost_growth measure MODEL --data-dir SCENE --out growth.json
 python -m tools.cost_growth plot growth.json --out docs/images/cost_growth.png
 
-The model is subsampled, or repeated with jitter (app/hardsplat/study/sizes.py); the views keep their field of view at other sizes. Forward, backward and Adam, without the loss.
+The model is subsampled, or repeated with jitter (app/hardsplat/study/bench/sizes.py); the views keep their field of view at other sizes. Forward, backward and Adam, without the loss.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ VIEWS, REPEATS = 4, 3
 
 
 def measure(model: Path, scene: Path, rasterizer: str, millions=MILLIONS, scales=SCALES) -> dict:
-    from hardsplat.errors import UserError
+    from hardsplat.base.errors import UserError
     from hardsplat.gpu.probe import open_device
-    from hardsplat.io.scene import load_scene
+    from hardsplat.io.scenes.scene import load_scene
     from hardsplat.io.splats import load_splats
-    from hardsplat.study.measure import Bench
-    from hardsplat.study.sizes import resized
+    from hardsplat.study.bench.measure import Bench
+    from hardsplat.study.bench.sizes import resized
 
     gaussians, views, gpu = load_splats(model), load_scene(scene, 1).views, open_device(None)
     chosen = [views[i * len(views) // VIEWS] for i in range(VIEWS)]

@@ -19,16 +19,16 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.fitter import read_photo
 from hardsplat.fit.session import FitSession
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.images import over
+from hardsplat.io.media.images import over
 from hardsplat.report import charts
 from hardsplat.results.folder import make_folder, write_json
-from hardsplat.variants.fit_rasters import FIT_RASTERS
+from hardsplat.tables.fits import FIT_RASTERS
 
 PARTS = ("variants", "blobs", "pixels", "quality")
 WARM, BATCHES, BATCH_SECONDS = 200, 5, 0.3  # steps before anything is timed; batches of which the median is taken; how long each may be

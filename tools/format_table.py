@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.api import Renderer
 from hardsplat.export.convert import convert
-from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats import FILE_FORMATS
-from hardsplat.io.images import over
-from hardsplat.io.scene import View, load_scene
+from hardsplat.io.media.images import over
+from hardsplat.io.scenes.scene import View, load_scene
 from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.renderer import Renderer
 
 
 def psnr(a: np.ndarray, b: np.ndarray) -> float:

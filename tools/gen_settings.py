@@ -1,8 +1,8 @@
-"""Writes app/hardsplat/settings.py: the settings of training, image fits and rasterizers as types that editors complete.
+"""Writes app/hardsplat/settings/typed.py: the settings of training, image fits and rasterizers as types that editors complete.
 
     python -m tools.gen_settings
 
-tests/test_python.py fails where that file is out of date.
+tests/settings/test_python.py fails where that file is out of date.
 """
 
 from collections.abc import Iterable
@@ -10,15 +10,15 @@ from dataclasses import Field
 from pathlib import Path
 
 from hardsplat.cli.flags import default_text
-from hardsplat.config import FIELDS
 from hardsplat.fit.config import FIT_FIELDS
-from hardsplat.option import kind
-from hardsplat.raster import BACKENDS
+from hardsplat.raster.backends import BACKENDS
+from hardsplat.settings.option import kind
+from hardsplat.settings.train import FIELDS
 
-TARGET = Path(__file__).parents[1] / "app" / "hardsplat" / "settings.py"
+TARGET = Path(__file__).parents[1] / "app" / "hardsplat" / "settings" / "typed.py"
 _HEAD = '''"""Settings as types, for editors and type checkers. Written by `python -m tools.gen_settings`; do not edit.
 
-What a setting does, its default and its limits are those of app/hardsplat/config.py and app/hardsplat/fit/config.py.
+What a setting does, its default and its limits are those of app/hardsplat/settings/train.py and app/hardsplat/fit/config.py.
 """
 
 from collections.abc import Sequence

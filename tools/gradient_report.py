@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 
 CLASSES = ("means", "quats", "scales", "opacities", "sh")
 KEYS = ("target", "state", "blending", "block")

@@ -21,25 +21,23 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat import contract
-from hardsplat.api import Camera, Gaussians, Renderer
-from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.pipelines import build_all
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.gpu.probe import open_device
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.io.scene import load_scene
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.presets import load_config
-from hardsplat.raster.resolve import name_of, resolve
+from hardsplat.raster.core.resolve import name_of, resolve
+from hardsplat.raster.renderer import Camera, Gaussians, Renderer
 from hardsplat.results.folder import write_json
-from hardsplat.train.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss
-from hardsplat.train.photos import pack
-from hardsplat.variants.blending import BLENDINGS
-from hardsplat.variants.blocks import BLOCKS
-from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.ordering import ORDERINGS
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS
+from hardsplat.train.step.loss import LOSS_PASSES, allocate_loss, loss_terms, record_loss
+from hardsplat.train.step.photos import pack
 
 CLASSES = ("means", "quats", "scales", "opacities", "sh")
 KEYS = ("format", "state_format", "blending", "block")
@@ -109,7 +107,7 @@ def study(flags, gpu, cases) -> list[dict]:
 
 
 def oracle(flags) -> dict:
-    from tests.goldens import random_scene, scene_of
+    from tests.helpers.goldens import random_scene, scene_of
     from tests.oracle import render
 
     gpu, cases, emulated = open_device(flags.device), {}, {}
@@ -206,7 +204,7 @@ def model(flags) -> dict:
 
 
 def train(flags) -> dict:
-    from hardsplat.train.trainer import train as run
+    from hardsplat.train.run.trainer import train as run
 
     rows, base = [], replace(load_config(flags.config), ordering=waiting(open_device(flags.device)))
     for variant in tqdm(variants(flags), desc="runs", unit="", disable=flags.quiet):

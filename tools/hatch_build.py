@@ -1,5 +1,6 @@
 """Hatchling's hook for the wheel: adds the shaders, their SPIR-V and the presets to the package. An editable install reads the checkout."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,7 @@ class WheelHook(BuildHookInterface):
         if version == "editable":
             return
         self._spirv = tempfile.TemporaryDirectory()
-        if subprocess.run([sys.executable, "-m", "hardsplat.catalog", self._spirv.name], cwd=Path(self.root, "app")).returncode:
+        if subprocess.run([sys.executable, "-m", "tools.catalog", self._spirv.name], cwd=self.root, env=os.environ | {"PYTHONPATH": str(Path(self.root, "app"))}).returncode:
             raise SystemExit("hardsplat: the shaders of the wheel could not be compiled, for the reason above")
         root = Path(self.root)
         folders = {root / "shaders": "hardsplat/shaders", root / "configs": "hardsplat/configs", self._spirv.name: "hardsplat/spirv"}

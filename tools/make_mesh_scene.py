@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from hardsplat.camera import Camera
+from hardsplat.model.camera import Camera
 from tools.make_scene import _look_at, rays, scene_parser, write_transforms
 
 DISTANCE, FIELD_OF_VIEW = 4.2, 40.0  # of the cameras, object radii about 1; degrees

@@ -17,15 +17,15 @@ from PIL import Image
 from plyfile import PlyData, PlyElement
 from scipy.spatial.transform import Rotation
 
-from hardsplat.camera import Camera, Distortion
-from hardsplat.io.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
-from hardsplat.io.transforms import OPENGL_TO_OPENCV
+from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.scenes.transforms import OPENGL_TO_OPENCV
+from hardsplat.model.camera import Camera, Distortion
 from tools import courtyard
 from tools.raytrace import World
 
 FIELD_OF_VIEW = 68.0  # degrees, horizontal
 FISHEYE_FIELD, FISHEYE = 150.0, Distortion(True, (0.02, -0.005, 0.0, 0.0))  # of a fisheye lens, with little more than the equidistant image
-HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/command.py
+HOLD_OUT = 8  # every 8th view by name is for testing, as in app/hardsplat/train/measure/command.py
 NOISE = 0.003  # of the courtyard's half width: about what structure from motion leaves
 
 

@@ -17,7 +17,7 @@ from hardsplat.report.charts import figure, line, save
 
 def study(out: Path, samples: int, seed: int, device: str | None = None) -> dict[str, float]:
     """Writes the plot; the slopes by kind of parameter."""
-    from tests.meshing import convergence, errors_by_samples
+    from tests.helpers.meshing import convergence, errors_by_samples
 
     page, slopes = figure(6.5, 4.5), {}
     axes = page.subplots()

@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from hardsplat.gpu.shader import cache_dir
+from hardsplat.gpu.passes.shader import cache_dir
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = Path(__file__).with_suffix(".toml")

@@ -28,11 +28,11 @@ STATS = "document.querySelector('.hs-stats').textContent"
 
 
 def report(result: Path, page: Path, data_dir: Path | None, flags: list[str], views: int, picture: Path | None, size: tuple[int, int], scale: float) -> str:
-    from hardsplat.api import Renderer
     from hardsplat.cli import main
-    from hardsplat.io.scene import load_scene
+    from hardsplat.io.scenes.scene import load_scene
     from hardsplat.io.splats import load_splats
-    from hardsplat.train.result import find_model
+    from hardsplat.raster.renderer import Renderer
+    from hardsplat.results.model import find_model
 
     began = time.monotonic()
     scene_flags = ["--data-dir", str(data_dir)] if data_dir else []

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from hardsplat.report.page import PARTS, comparison, spread, view_of
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 import hardsplat
-from hardsplat.train.watch import Running, Watcher
+from hardsplat.train.watchers.watch import Running, Watcher
 from tools.devtools import Browser
 
 PATIENCE = 120.0  # s

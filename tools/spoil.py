@@ -15,8 +15,8 @@ import numpy as np
 from PIL import Image
 from scipy.spatial.transform import Rotation
 
-from hardsplat.io.colmap import read_model, write_model
-from hardsplat.io.scene import load_scene
+from hardsplat.io.scenes.colmap import read_model, write_model
+from hardsplat.io.scenes.scene import load_scene
 
 
 def spoiled_photograph(image: np.ndarray, factors: np.ndarray, vignette: float) -> np.ndarray:

@@ -14,19 +14,19 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat.cli.flags import Parser, add_setting, settings
-from hardsplat.config import FIELDS
-from hardsplat.gpu.context import Device
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.io.scene import load_scene
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.presets import load_config
-from hardsplat.raster import fastest
-from hardsplat.train.measure import canvas_of
-from hardsplat.train.photos import Photos
-from hardsplat.train.session import Session
-from hardsplat.train.trainer import initial_gaussians
-from hardsplat.train.views import Views
+from hardsplat.raster.backends import fastest
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import FIELDS
+from hardsplat.train.measure.measure import canvas_of
+from hardsplat.train.run.trainer import initial_gaussians
+from hardsplat.train.session.session import Session
+from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.views import Views
 
 BATCH, BATCHES = 10, 8  # steps; the last of each batch is timed
 STILL = {f"{name}_lr": 0.0 for name in ("scales", "opacities", "quats", "sh0", "shN")} | {"means_lr": 1e-15, "means_lr_final": 1e-15}  # always the same splats
@@ -87,7 +87,7 @@ def main_time(words: list[str]) -> None:
 
 
 def main_converge(words: list[str]) -> None:
-    """The experiment of tests/test_stochastic.py, three times, drawn."""
+    """The experiment of tests/raster/test_stochastic.py, three times, drawn."""
     import matplotlib
 
     from tests.oracle import spsa
@@ -95,7 +95,7 @@ def main_converge(words: list[str]) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    from tests.stochastic import SEED, Estimates, Scene, errors_by_samples, estimates_of
+    from tests.helpers.stochastic import SEED, Estimates, Scene, errors_by_samples, estimates_of
 
     counts, device = 4 ** np.arange(7), open_device(None)
     figure, axes = plt.subplots(figsize=(6, 4))

@@ -12,18 +12,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from hardsplat.version import __version__
+from hardsplat.base.version import __version__
 
 if TYPE_CHECKING:
-    from hardsplat.api import Renderer
-    from hardsplat.camera import Camera
-    from hardsplat.errors import UserError
+    from hardsplat.base.errors import UserError
     from hardsplat.export.convert import convert
     from hardsplat.export.page import export
     from hardsplat.fit.api import fit
-    from hardsplat.gaussians import Gaussians
-    from hardsplat.io.scene import Scene, load_scene
+    from hardsplat.io.scenes.scene import Scene, load_scene
     from hardsplat.io.splats import load_splats, save_splats
+    from hardsplat.model.camera import Camera
+    from hardsplat.model.gaussians import Gaussians
+    from hardsplat.raster.renderer import Renderer
     from hardsplat.serve.watch import Server
     from hardsplat.train.api import train
 
@@ -33,14 +33,14 @@ __all__ = [
 ]  # fmt: skip
 
 _HOME = {  # public name -> its module
-    "Camera": "camera",
-    "Gaussians": "gaussians",
-    "Renderer": "api",
-    "Scene": "io.scene",
+    "Camera": "model.camera",
+    "Gaussians": "model.gaussians",
+    "Renderer": "raster.renderer",
+    "Scene": "io.scenes.scene",
     "Server": "serve.watch",
-    "UserError": "errors",
+    "UserError": "base.errors",
     "convert": "export.convert",
-    "load_scene": "io.scene",
+    "load_scene": "io.scenes.scene",
     "load_splats": "io.splats",
     "save_splats": "io.splats",
 }

@@ -1,5 +1,5 @@
 // Where the vertices of a splat's outline lie. SHAPE is numbered as in
-// app/hardsplat/variants/shapes.py.
+// app/hardsplat/tables/hardware.py.
 #include "contract/splats.glsl"
 layout(constant_id = 22) const uint SHAPE = 0u;
 const uint BOX = 0u, QUAD = 1u, TRIANGLE = 2u, STRIP = 3u;

@@ -1,5 +1,5 @@
 // What a picture makes of a splat at a pixel, and the number that a pixel then has. PICTURE is
-// numbered as in app/hardsplat/variants/pictures.py.
+// numbered as in app/hardsplat/tables/pictures.py.
 #include "contract/core.glsl"
 layout(constant_id = 21) const uint PICTURE = 0u;
 const uint PICTURE_DEPTH = 1u, PICTURE_COUNT = 3u, PICTURE_OUTLINES = 4u;

@@ -12,7 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from tools.suite.plan import Plan, read_plan
 from tools.suite.table import markdown, matrix, rows, write_csv
 

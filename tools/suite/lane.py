@@ -19,14 +19,14 @@ from typing import TextIO
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
 from hardsplat.io.formats.checkpoint import Checkpoint
-from hardsplat.io.scene import Scene, View, load_images, load_scene
-from hardsplat.train.keeping import Keeping
-from hardsplat.train.photographs import Photographs
-from hardsplat.train.trainer import Run as Training
+from hardsplat.io.scenes.scene import Scene, View, load_images, load_scene
+from hardsplat.train.run.keeping import Keeping
+from hardsplat.train.run.photographs import Photographs
+from hardsplat.train.run.trainer import Run as Training
 from tools.suite.plan import Plan, Run
 
 

@@ -28,10 +28,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hardsplat.config import NAMES, TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.option import check_known
-from hardsplat.presets import load_config
+from hardsplat.base.errors import UserError
+from hardsplat.settings.option import check_known
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import NAMES, TrainConfig
 
 _OWN = ("base", "config", "scenes", "seeds", "of")  # keys of a preset that are no settings
 

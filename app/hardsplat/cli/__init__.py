@@ -15,10 +15,10 @@ import threading
 from contextlib import suppress
 from typing import NoReturn
 
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.version import __version__
 from hardsplat.cli import bench, convert, doctor, eval, export, fit, mesh, render, sfm, sweep, train, view
 from hardsplat.cli.flags import AddHelp, Parser, add_setting, unknown_flag
-from hardsplat.errors import OutOfMemory, UserError
-from hardsplat.version import __version__
 
 _MODULES = (train, view, eval, render, export, convert, bench, sweep, fit, mesh, sfm, doctor)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}

@@ -4,9 +4,9 @@ import argparse
 from dataclasses import fields
 
 from hardsplat.cli.flags import METAVARS, add_setting, default_text, flag, settings, show_log, values_of
-from hardsplat.config import FIELDS
-from hardsplat.option import kind
-from hardsplat.study.axes import AXES
+from hardsplat.settings.option import kind
+from hardsplat.settings.train import FIELDS
+from hardsplat.study.bench.axes import AXES
 
 HELP = "time every stage of drawing a model, forward and backward, for the variants asked for"
 REMEDIES = {"splats": "lower --sh-degree", "pixels": "raise --data-factor"}
@@ -49,7 +49,7 @@ def handle(flags):
             flags[name] = values_of(name, flags[name])
     if "data_factor" in flags:
         flags |= settings({"data_factor": flags["data_factor"]})
-    from hardsplat.study.bench import Subject, Timing, bench
+    from hardsplat.study.bench.bench import Subject, Timing, bench
 
     show_log(flags.pop("verbose", False), flags.get("quiet", False))
 

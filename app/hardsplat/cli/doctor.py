@@ -10,7 +10,7 @@ def add_flags(parser):
 
 
 def handle(flags):
-    from hardsplat.doctor import report
+    from hardsplat.study.doctor import report
 
     text, exit_code = report(**flags)
     print(text)

@@ -18,7 +18,7 @@ def add_flags(parser):
 
 
 def handle(flags):
-    from hardsplat.train.command import evaluate_run
+    from hardsplat.train.measure.command import evaluate_run
 
     show_log(flags.pop("verbose", False))
     evaluate_run(flags.pop("result"), **flags)

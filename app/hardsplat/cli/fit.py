@@ -2,8 +2,8 @@
 
 import sys
 
+from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import add_setting, settings, show_log
-from hardsplat.errors import UserError
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 
 HELP = "fit 2D Gaussians to a photograph"

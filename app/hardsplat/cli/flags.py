@@ -6,9 +6,9 @@ import re
 from dataclasses import Field
 from pathlib import Path
 
-from hardsplat.config import FIELDS, NAMES
-from hardsplat.errors import UserError
-from hardsplat.option import checked, kind, nearest
+from hardsplat.base.errors import UserError
+from hardsplat.settings.option import checked, kind, nearest
+from hardsplat.settings.train import FIELDS, NAMES
 
 
 class Parser(argparse.ArgumentParser):

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import add_setting, settings, show_log
-from hardsplat.errors import UserError
 from hardsplat.mesh.config import MESH_FIELDS, MESH_GROUPS, MeshConfig
-from hardsplat.presets import read_settings
+from hardsplat.settings.presets import read_settings
 
 HELP = "fit a textured triangle mesh to photographs with silhouettes, by stochastic gradients"
 REMEDIES = {"texels": "lower --texture-size", "pixels": "raise --data-factor"}

@@ -4,9 +4,9 @@ import argparse
 from dataclasses import fields
 
 from hardsplat.cli.flags import add_setting, settings, show_log
-from hardsplat.config import RASTERIZERS
-from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.pictures import PICTURES
+from hardsplat.settings.train import RASTERIZERS
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.pictures import PICTURES
 
 HELP = "draw stills or a video of a model"
 REMEDIES = {"pixels": "lower --width and --height"}
@@ -46,7 +46,7 @@ def handle(flags):
     if "range" in flags:
         flags["range"] = tuple(flags["range"])
     flags |= settings({name: flags[name] for name in ("data_factor", "rasterizer") if name in flags})
-    from hardsplat.view.render import Framing, Look, render
+    from hardsplat.render.render import Framing, Look, render
 
     show_log(flags.pop("verbose", False), flags.get("quiet", False))
     framing, look = ({f.name: flags.pop(f.name) for f in fields(options) if f.name in flags} for options in (Framing, Look))

@@ -1,8 +1,8 @@
 """`hardsplat sfm`."""
 
+from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import add_setting, settings
-from hardsplat.errors import UserError
-from hardsplat.sfm.config import SFM_FIELDS, SFM_GROUPS, SfmConfig
+from hardsplat.sfm.job.config import SFM_FIELDS, SFM_GROUPS, SfmConfig
 
 HELP = "find the camera poses of photographs, or of a video, and write them as a COLMAP model"
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from hardsplat.cli.flags import METAVARS, add_groups, add_setting, default_text, flag, settings, values_of
 from hardsplat.cli.train import require_scene
-from hardsplat.config import FIELDS, GROUPS, scene_folder
-from hardsplat.option import kind
-from hardsplat.presets import load_config
-from hardsplat.study.axes import SWEPT, blending_of
+from hardsplat.settings.option import kind
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import FIELDS, GROUPS, scene_folder
+from hardsplat.study.bench.axes import SWEPT, blending_of
 
 COMMON = ("max_steps", "data_factor", "test_every", "rasterizer", "format", "blending", "reduction", "strategy", "cap_max", "seed")
 HELP = "train a scene with every combination of settings, and compare the results"
@@ -54,7 +54,7 @@ def handle(flags):
     if config.blending == "auto":
         common |= blending_of(axes)
     require_scene(config)
-    from hardsplat.study.sweep import sweep
+    from hardsplat.study.sweep.sweep import sweep
 
     folder = Path(result_dir).expanduser() if result_dir else Path("results") / f"{scene_folder(config.data_dir).name}_sweep"
     records = sweep(preset, common, axes, folder, devices=[devices] if isinstance(devices, str) else devices, **how)

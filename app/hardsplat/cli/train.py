@@ -5,11 +5,11 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 
+from hardsplat.base.clock import Parts, process_began
+from hardsplat.base.errors import UserError
 from hardsplat.cli.flags import add_groups, add_setting, settings, show_log
-from hardsplat.config import GROUPS
-from hardsplat.errors import UserError
-from hardsplat.parts import Parts, process_began
-from hardsplat.presets import SAVED_NAME, load_config
+from hardsplat.settings.presets import SAVED_NAME, load_config
+from hardsplat.settings.train import GROUPS
 
 HELP = "train a scene"
 SWITCHING = 5e-4  # s until Python hands over to a thread that waits for it; by default ten times that, for which the one that feeds the GPU or measures would wait each time
@@ -53,7 +53,7 @@ def handle(flags):
     require_scene(config)
     device = None if with_window else opening(config.device)  # a window asks for more of a device
     with nullcontext() if config.resume else reading(config, parts) as photographs:  # what is resumed has a checkpoint, or else nobody wants its photographs
-        from hardsplat.train.trainer import train
+        from hardsplat.train.run.trainer import train
 
         show_log(config.verbose, config.quiet)
         train(config, [watcher for watcher in [with_window and _preview(), _server(address)] if watcher], parts, device, photographs)
@@ -73,7 +73,7 @@ def opening(wanted):
 def reading(config, parts):
     """The photographs, which threads decode while this one imports what trains."""
     from hardsplat.results.folder import check_folder, folder_of
-    from hardsplat.train.photographs import Photographs
+    from hardsplat.train.run.photographs import Photographs
 
     parts.begin("load")
     check_folder(folder_of(config))
@@ -87,7 +87,7 @@ def reading(config, parts):
 
 def find_poses(photographs, config):
     """What `hardsplat sfm` does with its defaults, unless the scene has poses."""
-    from hardsplat.sfm.config import SfmConfig
+    from hardsplat.sfm.job.config import SfmConfig
     from hardsplat.sfm.run import sfm
 
     if config.data_dir and _has_poses(config.data_dir):
@@ -127,7 +127,7 @@ def _scene_near(path):
 
 def _photographs(path):
     """`a video`, `12 photographs` or nothing: what `path` has for hardsplat sfm."""
-    from hardsplat.sfm.photographs import image_folder, is_video, listed
+    from hardsplat.sfm.job.photographs import image_folder, is_video, listed
 
     if is_video(path):
         return "a video"

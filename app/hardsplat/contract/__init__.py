@@ -14,26 +14,16 @@ from typing import Any
 import numpy as np
 
 from hardsplat.contract.core import CORE
-from hardsplat.contract.depth import DEPTH
-from hardsplat.contract.draw import DRAW
-from hardsplat.contract.exposure import EXPOSURE
-from hardsplat.contract.fit import FIT
-from hardsplat.contract.fragments import FRAGMENTS
-from hardsplat.contract.image import IMAGE
+from hardsplat.contract.densify import REFINE
+from hardsplat.contract.draw import DRAW, FRAGMENTS, IMAGE
+from hardsplat.contract.fit import FIT, MESH
 from hardsplat.contract.layout import AXES, BufferSpec, Field, ImageSpec, Subsystem, dtype_of
-from hardsplat.contract.loss import LOSS
-from hardsplat.contract.mesh import MESH
-from hardsplat.contract.picture import PICTURE
-from hardsplat.contract.pose import POSE
+from hardsplat.contract.photographs import DEPTH, EXPOSURE, POSE
 from hardsplat.contract.probe import PROBE
-from hardsplat.contract.refine import REFINE
-from hardsplat.contract.sort import SORT
-from hardsplat.contract.splats import SPLATS
-from hardsplat.contract.stochastic import STOCHASTIC
-from hardsplat.contract.tensors import TENSORS
-from hardsplat.contract.tiles import TILES
-from hardsplat.contract.train import TRAIN
-from hardsplat.contract.view import VIEW
+from hardsplat.contract.screen import PICTURE, TENSORS, VIEW
+from hardsplat.contract.splats import SPLATS, STOCHASTIC
+from hardsplat.contract.tiles import SORT, TILES
+from hardsplat.contract.train import LOSS, TRAIN
 
 __all__ = [
     "AXES",

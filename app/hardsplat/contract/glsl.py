@@ -6,11 +6,11 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from hardsplat import trained
 from hardsplat.contract import SUBSYSTEMS
 from hardsplat.contract.layout import BufferSpec, ImageSpec, Subsystem
-from hardsplat.trained import Of
-from hardsplat.variants.loss_terms import LOSS_TERMS, ordered, pixel_terms
+from hardsplat.tables import quantities
+from hardsplat.tables.loss_terms import LOSS_TERMS, ordered, pixel_terms
+from hardsplat.tables.quantities import Of
 
 FOLDER = "contract/"  # of the names that shaders include
 _EXTENSIONS = ("GL_EXT_scalar_block_layout", "GL_EXT_samplerless_texture_functions", "GL_EXT_buffer_reference", "GL_EXT_buffer_reference_uvec2")
@@ -28,7 +28,7 @@ def is_header(name: str) -> bool:
 
 def header(name: str) -> str:
     """The text of a header by the name that shaders include. Raises KeyError for another name."""
-    written_from = [*SUBSYSTEMS.values(), *trained.QUANTITIES.values(), *LOSS_TERMS.values()]
+    written_from = [*SUBSYSTEMS.values(), *quantities.QUANTITIES.values(), *LOSS_TERMS.values()]
     if written_from != _WRITTEN.get("from"):  # the tables have changed, or this is the first header
         _WRITTEN.clear()
         _WRITTEN["from"] = written_from
@@ -87,14 +87,14 @@ def _image(i: ImageSpec) -> Iterator[str]:
 
 def _planes() -> Iterator[str]:
     """Numbers of planes and quantities, and for each quantity what opens it by its name and access."""
-    yield "// trained: planes of what is trained, by address. Written by hardsplat.contract.glsl from hardsplat.trained."
+    yield "// trained: planes of what is trained, by address. Written by hardsplat.contract.glsl from hardsplat.tables.quantities."
     yield from (f"#extension {name} : require" for name in _EXTENSIONS)
     yield f'#include "{FOLDER}splats.glsl"'
-    yield from (f"const uint {name} = {number}u;" for name, number in trained.GRADIENTS.items())
-    for place in trained.places():
+    yield from (f"const uint {name} = {number}u;" for name, number in quantities.GRADIENTS.items())
+    for place in quantities.places():
         q, item = place.quantity, ("float", "vec2", "vec3", "vec4")[place.quantity.width - 1]
         yield f"const uint QUANTITY_{q.name} = {place.index}u, PLANE_{q.name} = {place.plane}u, NUMBER_{q.name} = {place.number}u;"
-        several = trained.most_planes(q) > 1
+        several = quantities.most_planes(q) > 1
         given, plane = ("plane_, item_", f"PLANE_{q.name} + (plane_)") if several else ("item_", f"PLANE_{q.name}")
         for kind, name, address in (("VALUE", q.name, "value"), ("GRADIENT", f"d_{q.name}", "gradient")):
             yield (f"#define {kind}_{q.name}(access) layout(buffer_reference, scalar, buffer_reference_align = 4) access buffer {name}_plane {{ {item} at[]; }};")
@@ -104,7 +104,7 @@ def _planes() -> Iterator[str]:
 def _pixel_terms() -> Iterator[str]:
     """The values of the loss's terms at a pixel."""
     names = pixel_terms()
-    yield "// pixel_terms: the terms of the loss at a pixel. Written by hardsplat.contract.glsl from hardsplat.variants.loss_terms."
+    yield "// pixel_terms: the terms of the loss at a pixel. Written by hardsplat.contract.glsl from hardsplat.tables.loss_terms."
     yield f'#include "{FOLDER}loss.glsl"'
     yield '#include "loss/compared.glsl"'
     yield f"const uint PIXEL_TERMS = {len(names)}u;"
@@ -126,8 +126,8 @@ def _d_pixel_terms() -> Iterator[str]:
 
 def _parameter_terms(kind: Of) -> Iterator[str]:
     """The terms of the loss that quantities of one kind have: values and derivatives of four numbers of a plane, weighted and unweighted."""
-    numbered = [(i, name, LOSS_TERMS[name]) for i, name in enumerate(ordered()) if LOSS_TERMS[name].of in trained.values(kind)]
-    yield f"// parameter_terms_{kind}: the terms of the loss that a {kind} has. Written by hardsplat.contract.glsl from hardsplat.variants.loss_terms."
+    numbered = [(i, name, LOSS_TERMS[name]) for i, name in enumerate(ordered()) if LOSS_TERMS[name].of in quantities.values(kind)]
+    yield f"// parameter_terms_{kind}: the terms of the loss that a {kind} has. Written by hardsplat.contract.glsl from hardsplat.tables.loss_terms."
     yield f'#include "{FOLDER}loss.glsl"'
     yield from (f'#include "{slot}"' for slot in dict.fromkeys(term.slot for _, _, term in numbered))
     first, end = (numbered[0][0], numbered[-1][0] + 1) if numbered else (0, 0)
@@ -156,5 +156,5 @@ _TABLES: dict[str, Callable[[], Iterator[str]]] = {
     "trained": _planes,
     "pixel_terms": _pixel_terms,
     "d_pixel_terms": _d_pixel_terms,
-    **{f"parameter_terms_{kind}": functools.partial(_parameter_terms, kind) for kind in trained.ORDER},
+    **{f"parameter_terms_{kind}": functools.partial(_parameter_terms, kind) for kind in quantities.ORDER},
 }

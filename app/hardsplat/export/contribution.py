@@ -8,18 +8,18 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.api import Renderer
-from hardsplat.camera import Camera
-from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.gaussians import SH_C0, Gaussians
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.resources import buffer_in
-from hardsplat.io.frames import basis
-from hardsplat.io.scene import load_scene
+from hardsplat.base.errors import UserError
+from hardsplat.base.progress import Bar
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.io.formats.frames import basis
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats, open_splats
-from hardsplat.progress import Bar
-from hardsplat.train.result import find_model
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.raster.renderer import Renderer
+from hardsplat.results.model import find_model
+from hardsplat.settings.train import TrainConfig
 
 MOST_VIEWS = 100  # evenly spaced; more change the order of few splats
 log = logging.getLogger(__name__)

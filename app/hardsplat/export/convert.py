@@ -12,17 +12,17 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_free, replacing
+from hardsplat.base.progress import Bar
 from hardsplat.export.contribution import classic_opacities_of, directions_of, weights_of
-from hardsplat.files import check_free, replacing
-from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats import format_to_write
 from hardsplat.io.formats.base import PIECE, Format, Splats, writing
-from hardsplat.io.frames import UPS, rotated, to_ours, upright
+from hardsplat.io.formats.frames import UPS, rotated, to_ours, upright
 from hardsplat.io.order import Sorted, morton_places
 from hardsplat.io.splats import faults, open_splats, say_dropped
-from hardsplat.progress import Bar
-from hardsplat.train.result import find_model
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.results.model import find_model
 
 log = logging.getLogger(__name__)
 

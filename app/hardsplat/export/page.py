@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.api import Renderer
-from hardsplat.camera import Camera
-from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.files import check_free
-from hardsplat.gaussians import Gaussians
-from hardsplat.io.scene import load_scene
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import check_free
+from hardsplat.io.scenes.scene import load_scene
 from hardsplat.io.splats import load_splats
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import direction
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.export import MIN_OPACITY, Shown, Written, write_page
 from hardsplat.page.pack import MOST_SPLATS
-from hardsplat.setting import direction
-from hardsplat.train.measure import BACKGROUNDS
-from hardsplat.train.result import find_model, home_of
+from hardsplat.raster.renderer import Renderer
+from hardsplat.results.model import find_model, home_of
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.measure import BACKGROUNDS
 
 log = logging.getLogger("hardsplat")
 NAME = "page.html"

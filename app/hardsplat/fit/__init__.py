@@ -1,5 +1,5 @@
 """Fits of images. `hardsplat.fit(image, **settings)` is app/hardsplat/fit/api.py."""
 
-from hardsplat.callables import make_callable
+from hardsplat.base.callables import make_callable
 
 make_callable(__name__, "hardsplat.fit.api:fit")

@@ -12,9 +12,9 @@ import numpy as np
 from hardsplat.fit.config import FIT_FIELDS, FitConfig
 from hardsplat.fit.fitter import fit as run
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.images import read_upright
-from hardsplat.option import check_known
-from hardsplat.settings import FitSettings
+from hardsplat.io.media.images import read_upright
+from hardsplat.settings.option import check_known
+from hardsplat.settings.typed import FitSettings
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer, allocate_all
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer, allocate_all
 
 NUMBERS = contract.CONSTANTS["BLOB"]
 OPACITY, SHARE = 0.7, 0.6  # of a new blob: opacity, and standard deviation over the distance to the next

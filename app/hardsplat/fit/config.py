@@ -1,12 +1,12 @@
-"""Every setting of an image fit: defaults, help, units and limits, as app/hardsplat/config.py has those of a training run. Needs no Vulkan."""
+"""Every setting of an image fit: defaults, help, units and limits, as app/hardsplat/settings/train.py has those of a training run. Needs no Vulkan."""
 
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
 
-from hardsplat.errors import UserError
-from hardsplat.option import checked, option, variant
-from hardsplat.variants.atomics import ATOMICS
-from hardsplat.variants.fit_rasters import FIT_RASTERS
+from hardsplat.base.errors import UserError
+from hardsplat.settings.option import checked, option, variant
+from hardsplat.tables.fits import FIT_RASTERS
+from hardsplat.tables.reductions import ATOMICS
 
 SIZES = (8, 16, 32, 64, 128, 256)
 PIXELS_PER_BLOB, MOST_BLOBS = 19.2, 40_960  # of the published fits: 40 960 on 1024x768

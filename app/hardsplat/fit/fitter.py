@@ -14,24 +14,24 @@ from typing import Protocol
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.lock import FolderLock
+from hardsplat.base.progress import Bar
+from hardsplat.base.stop import StopRequest
+from hardsplat.base.version import __version__
 from hardsplat.fit import densify
 from hardsplat.fit.blobs import Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.output import TimeLapse, difference, write_plot
 from hardsplat.fit.session import FitSession
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import Image
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.image import Image
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.exr import read_exr
-from hardsplat.io.images import over, read_upright, save_png, to_uint8
-from hardsplat.lock import FolderLock
-from hardsplat.progress import Bar
+from hardsplat.io.media.exr import read_exr
+from hardsplat.io.media.images import over, read_upright, save_png, to_uint8
 from hardsplat.results.folder import check_folder, make_folder, set_aside, write_json
-from hardsplat.train.batch import LONGEST_BATCH, BatchResult
-from hardsplat.train.log import stage_medians
-from hardsplat.train.stop import StopRequest
-from hardsplat.version import __version__
+from hardsplat.train.step.batch import LONGEST_BATCH, BatchResult
+from hardsplat.train.watchers.log import stage_medians
 
 OF_A_FIT = ("metrics.json", "blobs.npz", "reconstruction.png", "difference.png", "timelapse.mp4", "psnr.png")
 BATCH_SECONDS = 0.5  # how long a batch may take on a slow device: Ctrl-C waits for two

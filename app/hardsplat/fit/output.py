@@ -9,9 +9,9 @@ import cv2  # resamples by area, some 5 times as fast as Pillow
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.errors import UserError
-from hardsplat.io.images import to_uint8
-from hardsplat.io.video import VideoWriter
+from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import to_uint8
+from hardsplat.io.media.video import VideoWriter
 from hardsplat.report import charts
 
 FPS, LARGEST = 30, 1920  # of the time-lapse: pictures a second, and its longer side in px

@@ -12,27 +12,27 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.errors import OutOfMemory, UserError
+from hardsplat.base.errors import OutOfMemory, UserError
 from hardsplat.fit.blobs import BlobBuffers
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer, allocate_all
-from hardsplat.gpu.passes import ComputePass, Pipeline
-from hardsplat.gpu.pipelines import build_all
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.hardware import HardwareRasterizer
-from hardsplat.raster.projection import Plain, allocate_drawn
-from hardsplat.raster.resolve import name_of, resolve
-from hardsplat.raster.rows import HardwareOptions
-from hardsplat.raster.sinks import Sink
-from hardsplat.raster.sort import RADIX, SORT_PASSES
-from hardsplat.raster.tile_lists import count_pass, counted_bytes
-from hardsplat.raster.tile_rows import TiledOptions
-from hardsplat.raster.tiled import TiledRasterizer
-from hardsplat.variants.atomics import ATOMICS, Atomics
-from hardsplat.variants.fit_rasters import FIT_RASTERS, FitRaster
-from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.tile_backwards import TILE_BACKWARDS, TileBackward
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster.core.projection import Plain, allocate_drawn
+from hardsplat.raster.core.resolve import name_of, resolve
+from hardsplat.raster.core.sinks import Sink
+from hardsplat.raster.core.sort import RADIX, SORT_PASSES
+from hardsplat.raster.hardware.rasterizer import HardwareRasterizer
+from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.raster.tiled.lists import count_pass, counted_bytes
+from hardsplat.raster.tiled.rasterizer import TiledRasterizer
+from hardsplat.raster.tiled.rows import TiledOptions
+from hardsplat.tables.fits import FIT_RASTERS, FitRaster
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.reductions import ATOMICS, Atomics
+from hardsplat.tables.tiles import TILE_BACKWARDS, TileBackward
 
 WORKGROUP = 128  # threads of the walk of whom a tile is a subgroup
 SUBGROUPS = (8, 16, 32, 64)

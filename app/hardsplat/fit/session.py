@@ -1,4 +1,4 @@
-"""An image fit on the GPU: buffers, the pre-recorded step, two batches in flight, as app/hardsplat/train/session.py runs those of a scene."""
+"""An image fit on the GPU: buffers, the pre-recorded step, two batches in flight, as app/hardsplat/train/session/session.py runs those of a scene."""
 
 from __future__ import annotations
 
@@ -9,23 +9,34 @@ from typing import cast
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.camera import Camera
-from hardsplat.config import TrainConfig
+from hardsplat.contract.footprint import by_purpose
 from hardsplat.fit.blobs import BlobBuffers, Blobs
 from hardsplat.fit.config import FitConfig
 from hardsplat.fit.raster import ADAM, FitOptions, Flat, open_rasterizer, rasterizer_of
-from hardsplat.footprint import by_purpose
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.owned import Owned
-from hardsplat.gpu.pipelines import build_all
-from hardsplat.gpu.recorder import Recorder, Recordings
-from hardsplat.gpu.resources import buffer_in
-from hardsplat.train.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
-from hardsplat.train.loss import LOSS_PASSES, METRIC_PASSES, SQUARED_PASSES, allocate_loss, allocate_squared, loss_terms, read_metrics, record_loss, record_metrics, record_squared
-from hardsplat.train.photos import pack
-from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings
+from hardsplat.gpu.commands.recorder import Recorder, Recordings
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.model.camera import Camera
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.step.batch import HISTORY, BatchedSession, Batches, BatchResult, PairRoom
+from hardsplat.train.step.loss import (
+    LOSS_PASSES,
+    METRIC_PASSES,
+    SQUARED_PASSES,
+    allocate_loss,
+    allocate_squared,
+    loss_terms,
+    read_metrics,
+    record_loss,
+    record_metrics,
+    record_squared,
+)
+from hardsplat.train.step.photos import pack
+from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings
 
 BETA1, BETA2 = 0.9, 0.999  # Adam's decays
 

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import allocate_all
-from hardsplat.gpu.passes import ComputePass
-from hardsplat.gpu.pipelines import build
-from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import allocate_all
+from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.gpu.passes.pipelines import build
 
 COPIES = 8
 _VECTORS = 4  # a thread

@@ -15,14 +15,14 @@ from dataclasses import replace
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.files import replacing
-from hardsplat.gpu import shader
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.passes import ComputePass, DrawPass
-from hardsplat.gpu.pipelines import begin_all, build
-from hardsplat.gpu.recorder import Recorder
+from hardsplat.base.files import replacing
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.passes import shader
+from hardsplat.gpu.passes.declared import ComputePass, DrawPass
+from hardsplat.gpu.passes.pipelines import begin_all, build
 
 _FLOAT32 = 109  # VK_FORMAT_R32G32B32A32_SFLOAT
 SIDE = 64  # px of the square target

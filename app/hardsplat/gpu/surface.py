@@ -11,10 +11,10 @@ from typing import Any
 import glfw
 import vulkan as vk
 
-from hardsplat.errors import OutOfMemory, UserError
-from hardsplat.gpu.context import Device, DeviceLost
-from hardsplat.gpu.image import Image
-from hardsplat.gpu.queue import Fence, begin, submit
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.queue import Fence, begin, submit
+from hardsplat.gpu.memory.image import Image
 
 _ALL = vk.VK_PIPELINE_STAGE_ALL_COMMANDS_BIT
 _FORMATS = (vk.VK_FORMAT_B8G8R8A8_UNORM, vk.VK_FORMAT_R8G8B8A8_UNORM, vk.VK_FORMAT_A8B8G8R8_UNORM_PACK32)  # colours are stored as they are trained

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat import morton, trained
-from hardsplat.gaussians import Gaussians
 from hardsplat.io.formats.base import PIECE, exactly, scratch, spans
+from hardsplat.model import morton
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.tables import quantities
 
 
 def morton_places(means: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -33,7 +34,7 @@ class Sorted:
 
     def __init__(self, beside: Path, count: int, sh_degree: int, extra: tuple[str, ...] = ()):
         self._count, self._k = count, (sh_degree + 1) ** 2
-        self._extra = {name: trained.QUANTITIES[name].shape(-1, sh_degree) for name in extra}
+        self._extra = {name: quantities.QUANTITIES[name].shape(-1, sh_degree) for name in extra}
         self._width = 11 + 3 * self._k + sum(planes * width for planes, _, width in self._extra.values())
         self._record = np.dtype([("place", "<u4"), ("values", "<f4", self._width)])
         self._filled = np.zeros(-(-count // PIECE), np.int64)

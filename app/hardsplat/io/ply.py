@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.files import replacing
-from hardsplat.gaussians import Gaussians
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing
 from hardsplat.io.formats.base import of_planes, writing
 from hardsplat.io.formats.ply import Table, columns, is_antialiased, write
 from hardsplat.io.splats import load_splats, save_splats
+from hardsplat.model.gaussians import Gaussians
 
 __all__ = ["is_antialiased", "load_ply", "load_points", "save_planes", "save_ply"]
 

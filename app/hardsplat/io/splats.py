@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat import morton, trained
-from hardsplat.errors import UserError
-from hardsplat.files import replacing
-from hardsplat.gaussians import Gaussians
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing
 from hardsplat.io.formats import Splats, format_to_read, format_to_write
 from hardsplat.io.formats.base import check_expansion, in_memory, size_of, writing
-from hardsplat.io.frames import rotated, to_ours
+from hardsplat.io.formats.frames import rotated, to_ours
+from hardsplat.model import morton
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.tables import quantities
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ def load_splats(path: str | Path) -> Gaussians:
     n, k, at = splats.count, (splats.sh_degree + 1) ** 2, 0
     shapes = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,), "sh": (n, k, 3)}
     arrays = {name: np.empty(shape, np.float32) for name, shape in shapes.items()}
-    extra = {name: np.empty(trained.QUANTITIES[name].shape(n, splats.sh_degree), np.float32) for name in splats.extra}
+    extra = {name: np.empty(quantities.QUANTITIES[name].shape(n, splats.sh_degree), np.float32) for name in splats.extra}
     for piece in usable_pieces(splats, dropped):
         for name, array in arrays.items():
             array[at : at + len(piece)] = getattr(piece, name)

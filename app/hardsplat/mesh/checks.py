@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from hardsplat.mesh.model import Mesh, sides_of
 
 

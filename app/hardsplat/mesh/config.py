@@ -1,10 +1,10 @@
-"""Every setting of `hardsplat mesh`, in the form of app/hardsplat/config.py."""
+"""Every setting of `hardsplat mesh`, in the form of app/hardsplat/settings/train.py."""
 
 from dataclasses import Field, dataclass, fields
 from pathlib import Path
 
-from hardsplat.option import checked, option
-from hardsplat.variants.atomics import ATOMICS
+from hardsplat.settings.option import checked, option
+from hardsplat.tables.reductions import ATOMICS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from plyfile import PlyData, PlyElement
 
-from hardsplat.errors import UserError
-from hardsplat.files import replacing
-from hardsplat.io.images import save_png, to_uint8
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing
+from hardsplat.io.media.images import save_png, to_uint8
 from hardsplat.mesh.checks import checked, in_one_place
 from hardsplat.mesh.model import Mesh
 

@@ -12,28 +12,28 @@ from pathlib import Path
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.camera import Camera
-from hardsplat.config import scene_folder
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
+from hardsplat.base.lock import FolderLock
+from hardsplat.base.progress import Bar
+from hardsplat.base.stop import StopRequest
+from hardsplat.base.version import __version__
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scene import Scene, load_images, load_scene
-from hardsplat.lock import FolderLock
+from hardsplat.io.scenes.scene import Scene, load_images, load_scene
 from hardsplat.mesh.config import MESH_GROUPS, MeshConfig
 from hardsplat.mesh.files import check_triangles, load_mesh, save_mesh
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.session import MeshSession, Scale
 from hardsplat.mesh.start import bounding_sphere, icosphere
-from hardsplat.presets import SAVED_NAME, save_config
-from hardsplat.progress import Bar
+from hardsplat.model.camera import Camera
 from hardsplat.report.charts import figure, line, save
 from hardsplat.report.page import write_comparison
 from hardsplat.results.folder import check_folder, make_folder, set_aside, write_json
-from hardsplat.train.batch import BatchResult
-from hardsplat.train.keeping import SNAPSHOT_SECONDS
-from hardsplat.train.log import stage_medians, stage_table
-from hardsplat.train.photos import Photos
-from hardsplat.train.stop import StopRequest
-from hardsplat.version import __version__
+from hardsplat.settings.presets import SAVED_NAME, save_config
+from hardsplat.settings.train import scene_folder
+from hardsplat.train.run.keeping import SNAPSHOT_SECONDS
+from hardsplat.train.step.batch import BatchResult
+from hardsplat.train.step.photos import Photos
+from hardsplat.train.watchers.log import stage_medians, stage_table
 
 OF_A_MESH = (SAVED_NAME, "metrics.json", "mesh.obj", "mesh.mtl", "mesh.ply", "texture.png", "loss.png", "renders")
 _IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hardsplat.gpu.passes import ComputePass, DepthTest, DrawPass, Pipeline
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.variants.atomics import Atomics
-from hardsplat.variants.formats import FORMATS
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.passes.declared import ComputePass, DepthTest, DrawPass, Pipeline
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.reductions import Atomics
 
 _PERTURBED = ("frame", "mesh")
 LOSSES = ("l2", "l1")

@@ -8,24 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.camera import Camera
-from hardsplat.footprint import by_purpose
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import DepthImage, Image
-from hardsplat.gpu.memory import Buffer, allocate_all
-from hardsplat.gpu.pipelines import build_all
-from hardsplat.gpu.recorder import Recorder, Recordings
-from hardsplat.gpu.resources import buffer_in
+from hardsplat.contract.footprint import by_purpose
+from hardsplat.gpu.commands.recorder import Recorder, Recordings
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.image import DepthImage, Image
+from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.gpu.passes.pipelines import build_all
 from hardsplat.mesh.config import MeshConfig
 from hardsplat.mesh.model import Mesh
 from hardsplat.mesh.passes import mesh_passes, record_adam, record_gather, record_show
-from hardsplat.raster.frame import camera_data
-from hardsplat.raster.resolve import resolve
-from hardsplat.train.batch import HISTORY, Batches, BatchResult
-from hardsplat.train.photos import Photos
-from hardsplat.train.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings, view_order
-from hardsplat.variants.atomics import ATOMICS
-from hardsplat.variants.formats import FORMATS
+from hardsplat.model.camera import Camera
+from hardsplat.raster.core.frame import camera_data
+from hardsplat.raster.core.resolve import resolve
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.reductions import ATOMICS
+from hardsplat.train.step.batch import HISTORY, Batches, BatchResult
+from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.schedule import FIT_SCHEDULE_PASSES, adam_settings, rate_plan, record_begin, record_end, step_settings, view_order
 
 TILE = contract.CONSTANTS["TILE"]
 

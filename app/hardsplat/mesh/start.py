@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from hardsplat.camera import Camera
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from hardsplat.mesh.checks import unwrapped
 from hardsplat.mesh.model import Mesh
+from hardsplat.model.camera import Camera
 
 
 def icosphere(levels: int, centre, radius: float, resolution: int) -> Mesh:

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from hardsplat import morton
-from hardsplat.blocks import THREADS, in_blocks
-from hardsplat.camera import Camera
-from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.base.errors import UserError
+from hardsplat.base.parallel import THREADS, in_blocks
+from hardsplat.model import morton
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
 
 _CAMERAS = 16  # that importance is estimated from
 _SIGMAS = 3.0  # from its mean to where a splat is no more to be seen

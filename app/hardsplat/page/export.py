@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from hardsplat.camera import Camera
-from hardsplat.errors import UserError
-from hardsplat.files import replacing
-from hardsplat.gaussians import Gaussians
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing
+from hardsplat.base.version import __version__
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import look_at, setting_of
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import kept
 from hardsplat.page.pack import MOST_SPLATS, Packed, pack
-from hardsplat.setting import look_at, setting_of
-from hardsplat.version import __version__
 
 MIN_OPACITY = 0.005  # at which training removes splats, too
 MOST_CAMERAS, FEW_CAMERAS = 500, 60  # of a page, of a small viewer
@@ -183,12 +183,12 @@ def _hash(text: str) -> str:
 
 @functools.cache
 def _source(name: str) -> str:
-    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+    return (Path(__file__).parent / "web" / name).read_text(encoding="utf-8")
 
 
 @functools.cache
 def _template(name: str):
     import jinja2
 
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    loader = jinja2.FileSystemLoader(Path(__file__).parent / "web")
     return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True).get_template(name)

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardsplat import morton
-from hardsplat.blocks import in_blocks
-from hardsplat.gaussians import SH_C0, Gaussians
+from hardsplat.base.parallel import in_blocks
+from hardsplat.model import morton
+from hardsplat.model.gaussians import SH_C0, Gaussians
 
 CHUNK = 256  # splats that share bounds
 POSITION_BITS = 14

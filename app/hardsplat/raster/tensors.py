@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardsplat.gpu.passes import ComputePass
+from hardsplat.gpu.passes.declared import ComputePass
 
 IMAGE_OUT = ComputePass("image out", "picture/image_out.comp", reads=("target", "camera"), writes=("image_out",))
 D_IMAGE_IN = ComputePass("d_image in", "picture/d_image_in.comp", reads=("d_image_in", "camera"), writes=("d_image",))

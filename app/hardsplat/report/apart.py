@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 
 SWITCHING = 5e-4  # s until Python hands over to a thread that waits for it
 _PIPE_BYTES = 1 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 
 COLORS = ("#0b4f9e", "#e8891c", "#5f6670")  # of the series of a plot; on paper dark, light and between
 GREYS = ("0.15", "0.85", "0.4", "0.65", "0.95", "0.3", "0.75", "0.55", "1.0", "0.05")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.camera import Camera
-from hardsplat.gaussians import OWN, Gaussians
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import OWN, Gaussians
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import Shown, small_viewer
 from hardsplat.report import run

@@ -13,9 +13,9 @@ import imageio.v3 as iio
 import numpy as np
 from PIL import Image  # makes pictures smaller, for which imageio has nothing
 
-from hardsplat.errors import UserError
-from hardsplat.files import replacing
-from hardsplat.io.images import read_rgb8, save_png
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing
+from hardsplat.io.media.images import read_rgb8, save_png
 from hardsplat.report import charts
 
 BUDGET = 6_000_000  # bytes of a page's pictures before base64, which adds a third

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.config import FIELDS, GROUPS, TrainConfig, scene_folder
-from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.io.ply import load_ply
-from hardsplat.io.scene import Scene, load_scene
-from hardsplat.metrics import last_evaluation
+from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.page.choose import foremost
 from hardsplat.page.export import Shown, small_viewer, style
-from hardsplat.presets import SAVED_NAME, config_from_file
 from hardsplat.report.charts import COLORS, figure, plain_numbers
 from hardsplat.report.page import comparison, pictures, plot, spread, write_page
 from hardsplat.report.stages import by_stage
+from hardsplat.results.metrics import last_evaluation
+from hardsplat.settings.presets import SAVED_NAME, config_from_file
+from hardsplat.settings.train import FIELDS, GROUPS, TrainConfig, scene_folder
 
 log = logging.getLogger("hardsplat")
 NAME = "report.html"

@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from hardsplat.config import TrainConfig, scene_folder
-from hardsplat.errors import UserError
-from hardsplat.files import replacing
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing
+from hardsplat.settings.train import TrainConfig, scene_folder
 
 OF_A_RUN = (
     "config.toml",

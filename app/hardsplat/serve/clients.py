@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.camera import Camera
-from hardsplat.variants.pictures import PICTURES
+from hardsplat.model.camera import Camera
+from hardsplat.tables.pictures import PICTURES
 
 TOUCH = 0.5  # s that a move of the camera lasts
 LONGEST = 1920  # px of a picture's longer side

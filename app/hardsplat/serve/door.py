@@ -14,7 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 
 HOST, PORT = "127.0.0.1", 8080  # where nothing else is said; the next port that is free
 TRIES = 100  # ports

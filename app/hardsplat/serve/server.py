@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from hardsplat.camera import Camera
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device, DeviceLost
-from hardsplat.gpu.queue import Fence, submit
-from hardsplat.raster.parameters import Parameters
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.queue import Fence, submit
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import Setting
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.clients import Client, fov_of, wxyz_of
 from hardsplat.serve.door import Address, open_server, quiet
-from hardsplat.setting import Setting
 from hardsplat.view.screen import Layout, Look, Screen
 
 REFRESH = 1 / 30  # s between frames, at least

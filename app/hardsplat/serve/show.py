@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
-from hardsplat.raster.parameters import Parameters
+from hardsplat.model.framing import setting_of
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import Frames
-from hardsplat.setting import setting_of
 from hardsplat.view.preview import look_of
 from hardsplat.view.show import around, find
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import DeviceLost
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.model.framing import setting_of
+from hardsplat.model.gaussians import Gaussians
 from hardsplat.serve.door import address_of, check_installed
 from hardsplat.serve.server import REFRESH, Frames
-from hardsplat.setting import setting_of
-from hardsplat.train.watch import Running, Watcher
+from hardsplat.train.watchers.watch import Running, Watcher
 from hardsplat.view.preview import look_of
 
 BATCH_SECONDS = 0.5  # how long a batch may take while somebody looks on

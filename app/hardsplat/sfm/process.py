@@ -13,9 +13,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from hardsplat.errors import UserError
-from hardsplat.paths import PACKAGE
-from hardsplat.sfm.plan import spoken
+from hardsplat.base.errors import UserError
+from hardsplat.base.paths import PACKAGE
+from hardsplat.sfm.job.plan import spoken
 
 LOG = "log.txt"
 _SHOWN = {"frames": "frames", "features": "features", "similar": "comparing", "matches": "matches", "poses": "poses"}

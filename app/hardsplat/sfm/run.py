@@ -9,15 +9,15 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from hardsplat.errors import UserError
-from hardsplat.files import replacing
-from hardsplat.sfm.config import SfmConfig
-from hardsplat.sfm.outcome import DOUBTFUL, Outcome
-from hardsplat.sfm.photographs import WORK, Photographs, find_photographs, image_folder, is_video, listed
-from hardsplat.sfm.plan import Plan, make_plan, spoken
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import replacing
+from hardsplat.sfm.colmap.outcome import DOUBTFUL, Outcome
+from hardsplat.sfm.job.config import SfmConfig
+from hardsplat.sfm.job.photographs import WORK, Photographs, find_photographs, image_folder, is_video, listed
+from hardsplat.sfm.job.plan import Plan, make_plan, spoken
+from hardsplat.sfm.job.state import State, stamps
+from hardsplat.sfm.job.video import extract_frames
 from hardsplat.sfm.process import LOG, Progress, require_pycolmap, work
-from hardsplat.sfm.state import State, stamps
-from hardsplat.sfm.video import extract_frames
 
 REPORT = "report.json"
 _LISTED = 10  # photographs without a pose that are named on the terminal

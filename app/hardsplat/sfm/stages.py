@@ -10,14 +10,14 @@ from typing import Any
 
 import pycolmap
 
-from hardsplat.errors import UserError
-from hardsplat.sfm import database as db
-from hardsplat.sfm import pairs
-from hardsplat.sfm.comparing import Comparison
-from hardsplat.sfm.features import find_features
-from hardsplat.sfm.photographs import WORK
-from hardsplat.sfm.poses import Poses
-from hardsplat.sfm.state import State, fingerprint
+from hardsplat.base.errors import UserError
+from hardsplat.sfm.colmap import database as db
+from hardsplat.sfm.colmap import pairs
+from hardsplat.sfm.colmap.comparing import Comparison
+from hardsplat.sfm.colmap.features import find_features
+from hardsplat.sfm.colmap.poses import Poses
+from hardsplat.sfm.job.photographs import WORK
+from hardsplat.sfm.job.state import State, fingerprint
 
 _FOCAL = 1.2  # first guess where EXIF says nothing: focal length over the longer side, as in COLMAP
 

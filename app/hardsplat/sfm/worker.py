@@ -20,7 +20,7 @@ from pathlib import Path
 
 import cv2
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from hardsplat.sfm.stages import Stages
 
 

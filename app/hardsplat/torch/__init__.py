@@ -6,7 +6,7 @@
 CPU tensors are copied to the Vulkan device and back. CUDA tensors stay on their GPU where its driver shares memory with Vulkan. Raises UserError without PyTorch.
 """
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 
 try:
     import torch as _torch  # noqa: F401

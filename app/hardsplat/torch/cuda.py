@@ -11,9 +11,9 @@ from weakref import finalize
 
 import torch
 
-from hardsplat.errors import UserError
-from hardsplat.gpu import capabilities
-from hardsplat.gpu.context import Instance
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.device import capabilities
+from hardsplat.gpu.device.context import Instance
 
 _OPAQUE_FD = 1  # of CUexternalMemoryHandleType and CUexternalSemaphoreHandleType
 

@@ -10,16 +10,17 @@ import numpy as np
 import torch
 
 from hardsplat import contract
-from hardsplat.camera import Camera
-from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.owned import Owned
-from hardsplat.gpu.pipelines import build_all
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster import Backend, tensors
-from hardsplat.raster.frame import camera_data, frame_data
-from hardsplat.raster.options import Options
-from hardsplat.raster.parameters import pairs_wanted
-from hardsplat.raster.sinks import STORE_ROWS
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.model.camera import Camera
+from hardsplat.raster import tensors
+from hardsplat.raster.backends import Backend
+from hardsplat.raster.core.frame import camera_data, frame_data
+from hardsplat.raster.core.parameters import pairs_wanted
+from hardsplat.raster.core.sinks import STORE_ROWS
+from hardsplat.settings.raster import Options
 from hardsplat.torch.given import PLANES, Given
 from hardsplat.torch.links import Link
 

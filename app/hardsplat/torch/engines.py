@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import torch
 
-from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.gpu.context import Device
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.device.context import Device
 from hardsplat.gpu.probe import open_device
-from hardsplat.raster import BACKENDS, fastest
+from hardsplat.raster.backends import BACKENDS, fastest
+from hardsplat.settings.train import TrainConfig
 from hardsplat.torch import cuda
 from hardsplat.torch.engine import Engine
 from hardsplat.torch.links import Copies, Link, Shared, Through

@@ -8,18 +8,19 @@ from math import prod
 import numpy as np
 import torch
 
-from hardsplat import contract, trained
-from hardsplat.gpu.memory import Buffer
+from hardsplat import contract
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.tables import quantities
 from hardsplat.torch.links import Link
 
-# Tensors by name, and the quantity whose plane holds their numbers, see rows of hardsplat.raster.sinks.Sink.
+# Tensors by name, and the quantity whose plane holds their numbers, see rows of hardsplat.raster.core.sinks.Sink.
 PLANES = {"means": "means", "quats": "quats", "scales": "log_scales", "opacities": "logit_opacities", "sh": "sh0"}
 _BLOCKS = {"sh": "gradients of sh"}
 _ALIGNED = 256  # bytes between the beginnings of two tensors' gradients, a multiple
 
 
 class Given:
-    """What a rasterizer with the sink STORE_ROWS draws, see hardsplat.raster.rasterizer.Drawn.
+    """What a rasterizer with the sink STORE_ROWS draws, see hardsplat.raster.core.protocols.Drawn.
 
     Values are read where they lie, if the link shares that memory, and else from copies. Gradients go into memory that the link lends. Raises OutOfMemory.
     """
@@ -38,14 +39,14 @@ class Given:
         self._table = np.zeros((), contract.dtype("Planes"))
         self._told = b""  # what the device has of the table
         self._fields: dict[str, np.ndarray] = {}
-        for kind, member in zip(trained.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")):
-            self._table[member] = trained.plane_count(kind)
+        for kind, member in zip(quantities.ORDER, ("of_splats", "of_photographs", "of_cameras", "of_scene")):
+            self._table[member] = quantities.plane_count(kind)
         names = {quantity: name for name, quantity in PLANES.items()}
-        for place in trained.places():
+        for place in quantities.places():
             if place.quantity.name in names:
                 row = self._fields[names[place.quantity.name]] = self._table["at"][place.plane : place.plane + 1]
                 row["width"], row["quantity"] = place.quantity.width, place.index
-                row["source"] = trained.GRADIENTS[f"GRADIENT_{place.quantity.gradient.upper()}"]
+                row["source"] = quantities.GRADIENTS[f"GRADIENT_{place.quantity.gradient.upper()}"]
         self.set_count(0)
 
     @property

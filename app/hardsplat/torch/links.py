@@ -11,10 +11,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.queue import Fence, SharedSemaphore, Submission, complete
-from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.queue import Fence, SharedSemaphore, Submission, complete
+from hardsplat.gpu.memory.buffer import Buffer
 from hardsplat.torch.pool import Peer, Pool
 
 

@@ -11,9 +11,9 @@ from weakref import finalize
 
 import torch
 
-from hardsplat.errors import OutOfMemory
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.memory import Buffer
+from hardsplat.base.errors import OutOfMemory
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
 
 _UNIT = 1 << 16  # bytes that sizes are rounded up to
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from hardsplat.camera import Camera
-from hardsplat.errors import UserError
-from hardsplat.gaussians import SH_C0
+from hardsplat.base.errors import UserError
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import SH_C0
 from hardsplat.torch.engine import Call, Engine, Shot, Splats
 from hardsplat.torch.engines import engine_for
 from hardsplat.torch.view import View

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from hardsplat.gaussians import SH_C0
+from hardsplat.model.gaussians import SH_C0
 from hardsplat.torch.engine import Engine, Shot, Splats
 
 

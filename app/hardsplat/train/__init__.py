@@ -1,5 +1,5 @@
 """Training of scenes. `hardsplat.train(scene, **settings)` is app/hardsplat/train/api.py."""
 
-from hardsplat.callables import make_callable
+from hardsplat.base.callables import make_callable
 
 make_callable(__name__, "hardsplat.train.api:train")

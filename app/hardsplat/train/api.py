@@ -9,20 +9,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Unpack
 
-from hardsplat.config import NAMES
-from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import DeviceLost
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.device.context import DeviceLost
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scene import Scene
+from hardsplat.io.scenes.scene import Scene
 from hardsplat.io.splats import load_splats
-from hardsplat.metrics import last_evaluation
-from hardsplat.option import check_known
-from hardsplat.presets import load_config
-from hardsplat.settings import TrainSettings
-from hardsplat.train.photographs import Photographs
-from hardsplat.train.trainer import Run
-from hardsplat.train.watch import Running, Watcher, Watchers
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.results.metrics import last_evaluation
+from hardsplat.settings.option import check_known
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import NAMES
+from hardsplat.settings.typed import TrainSettings
+from hardsplat.train.run.photographs import Photographs
+from hardsplat.train.run.trainer import Run
+from hardsplat.train.watchers.watch import Running, Watcher, Watchers
 
 
 class Progress:

@@ -1,13 +1,13 @@
 """The camera that mouse and keys move: orbit, look around, pan, fly, jump to a photograph's. Pure numpy.
 
-Frame: OpenCV, as app/hardsplat/camera.py; the rows of the rotation are right, down and forward in world coordinates.
+Frame: OpenCV, as app/hardsplat/model/camera.py; the rows of the rotation are right, down and forward in world coordinates.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from hardsplat.camera import Camera
+from hardsplat.model.camera import Camera
 
 STEEPEST = np.radians(89.0)  # elevation; at the pole there is no right and left
 

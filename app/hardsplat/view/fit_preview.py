@@ -9,17 +9,17 @@ import numpy as np
 from tqdm import tqdm
 
 from hardsplat import contract
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from hardsplat.fit.session import FitSession
-from hardsplat.gpu.context import Device, DeviceLost
-from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.pipelines import build
-from hardsplat.gpu.queue import Fence
-from hardsplat.gpu.recorder import Recorder
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.queue import Fence
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.passes.pipelines import build
 from hardsplat.gpu.surface import Surface
-from hardsplat.raster.show import FIT_SCREEN_PASS
-from hardsplat.variants.formats import FORMATS
+from hardsplat.raster.core.pictures import FIT_SCREEN_PASS
+from hardsplat.tables.formats import FORMATS
 from hardsplat.view import window
 from hardsplat.view.viewer import REFRESH
 

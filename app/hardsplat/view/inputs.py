@@ -10,8 +10,8 @@ from typing import Any
 import glfw
 import numpy as np
 
-from hardsplat.camera import Camera
-from hardsplat.variants.pictures import PICTURES
+from hardsplat.model.camera import Camera
+from hardsplat.tables.pictures import PICTURES
 from hardsplat.view.controls import Controls
 
 TURN = 0.004  # radians a px of the mouse

@@ -7,10 +7,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.io.images import over
-from hardsplat.io.masks import downsampled
-from hardsplat.train.photos import pack
+from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import over
+from hardsplat.io.scenes.masks import downsampled
+from hardsplat.train.step.photos import pack
 from hardsplat.view.inputs import Viewpoint
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
-from hardsplat.gpu.context import DeviceLost
-from hardsplat.io.scene import Scene
-from hardsplat.raster.hardware import TIMED
-from hardsplat.raster.rows import HardwareOptions
-from hardsplat.setting import setting_of
-from hardsplat.train.measure import BACKGROUNDS
-from hardsplat.train.watch import Running, Watcher
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.io.scenes.scene import Scene
+from hardsplat.model.framing import setting_of
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.hardware.rasterizer import TIMED
+from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.measure import BACKGROUNDS
+from hardsplat.train.watchers.watch import Running, Watcher
 from hardsplat.view import window
 from hardsplat.view.controls import Controls
 from hardsplat.view.inputs import Inputs, Viewpoint

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from hardsplat import contract
-from hardsplat.api import camera_data, frame_data
-from hardsplat.camera import Camera
-from hardsplat.gpu.context import Device
-from hardsplat.gpu.image import Image
-from hardsplat.gpu.memory import Buffer
-from hardsplat.gpu.pipelines import build
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.hardware import TIMED, HardwareRasterizer
-from hardsplat.raster.parameters import Parameters
-from hardsplat.raster.rows import HardwareOptions, Rows
-from hardsplat.raster.show import SCREEN_PASS, allocate_show, palette_data, record_show
-from hardsplat.variants.formats import FORMATS
-from hardsplat.variants.pictures import PICTURES
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.passes.pipelines import build
+from hardsplat.model.camera import Camera
+from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.pictures import SCREEN_PASS, allocate_show, palette_data, record_show
+from hardsplat.raster.hardware.rasterizer import TIMED, HardwareRasterizer
+from hardsplat.raster.hardware.rows import HardwareOptions, Rows
+from hardsplat.raster.renderer import camera_data, frame_data
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.pictures import PICTURES
 from hardsplat.view.overlay import COLUMNS, ROWS, atlas, bar_of, grid, packed, panel
 
 STEP = 128  # px by which the canvas grows with the window, so that dragging its edge rarely makes new pipelines
@@ -147,7 +147,7 @@ class Screen:
         own["text"].upload(grid(lines))
 
     def photograph(self, words: np.ndarray) -> None:
-        """words: as hardsplat.train.photos.pack makes them, of the size that a Layout then names. No frame may be in flight."""
+        """words: as hardsplat.train.step.photos.pack makes them, of the size that a Layout then names. No frame may be in flight."""
         if words.nbytes > self._own["photos"].nbytes:
             self._own["photos"].destroy()
             self._own["photos"] = Buffer(self.device, words.nbytes, "photos", host=True)

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from hardsplat.camera import Camera
-from hardsplat.config import TrainConfig
-from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.gpu.probe import open_device
-from hardsplat.io.scene import Scene, load_scene
+from hardsplat.io.scenes.scene import Scene, load_scene
 from hardsplat.io.splats import load_splats
-from hardsplat.presets import SAVED_NAME
-from hardsplat.raster.parameters import Parameters
-from hardsplat.setting import setting_of
-from hardsplat.train.result import find_model
-from hardsplat.train.start import initial_gaussians
+from hardsplat.model.camera import Camera
+from hardsplat.model.framing import setting_of
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.core.parameters import Parameters
+from hardsplat.render.paths import orbit
+from hardsplat.results.model import find_model
+from hardsplat.settings.presets import SAVED_NAME
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.run.start import initial_gaussians
 from hardsplat.view import window
 from hardsplat.view.controls import Controls
 from hardsplat.view.inputs import Inputs
-from hardsplat.view.paths import orbit
 from hardsplat.view.preview import inputs_of, look_of
 from hardsplat.view.viewer import Viewer
 

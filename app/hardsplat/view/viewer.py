@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.camera import Camera
-from hardsplat.errors import OutOfMemory, UserError
-from hardsplat.gpu.context import Device, DeviceLost
-from hardsplat.gpu.owned import Owned
-from hardsplat.gpu.queue import Fence
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.gpu.device.context import Device, DeviceLost
+from hardsplat.gpu.device.queue import Fence
+from hardsplat.gpu.memory.owned import Owned
 from hardsplat.gpu.surface import Surface
-from hardsplat.io.images import save_png
-from hardsplat.raster.parameters import Parameters
+from hardsplat.io.media.images import save_png
+from hardsplat.model.camera import Camera
+from hardsplat.raster.core.parameters import Parameters
 from hardsplat.view.controls import placed
 from hardsplat.view.inputs import HELP, Inputs
 from hardsplat.view.overlay import LEGEND

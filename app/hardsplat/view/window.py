@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 
 try:
     import glfw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hardsplat.errors import UserError
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats import checkpoint, compressed_ply, glb, npz, ply, sog, splat, spz
 from hardsplat.io.formats.base import Format, Splats
 

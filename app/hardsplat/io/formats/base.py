@@ -15,8 +15,8 @@ from typing import IO, Protocol, TypeVar
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import OWN, Gaussians
+from hardsplat.base.errors import UserError
+from hardsplat.model.gaussians import OWN, Gaussians
 
 PIECE = 1 << 15  # splats in memory at a time while a file is read or written: 8 MB at SH degree 3, and some copies of that
 MOST_EXPANSION = 256  # bytes that a byte of a compressed file may become; more is taken for a decompression bomb, except

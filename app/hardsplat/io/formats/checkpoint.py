@@ -17,14 +17,15 @@ from pathlib import Path
 import numpy as np
 from numpy.lib import format as npy
 
-from hardsplat import contract, trained
-from hardsplat.errors import UserError
-from hardsplat.files import Behind, replacing
-from hardsplat.footprint import STATISTICS
-from hardsplat.gaussians import Gaussians
+from hardsplat import contract
+from hardsplat.base.errors import UserError
+from hardsplat.base.files import Behind, replacing
+from hardsplat.contract.footprint import STATISTICS
 from hardsplat.io.formats.base import Splats, in_memory, reading
 from hardsplat.io.formats.npz import check_sizes
-from hardsplat.trained import Of
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.tables import quantities
+from hardsplat.tables.quantities import Of
 
 VERSION = 5
 _BLOCK = 1 << 22  # bytes that are written at a time
@@ -34,7 +35,7 @@ NEWEST = 2  # checkpoints of a run that stay: the last one, and one more should 
 def shapes(sh_degree: int, items: Mapping[Of, int]) -> dict[str, tuple[int, ...]]:
     """The shape of every array that a checkpoint may have, by name. items: how many splats, photographs and cameras there are."""
     found: dict[str, tuple[int, ...]] = {}
-    for q in trained.QUANTITIES.values():
+    for q in quantities.QUANTITIES.values():
         found[q.name] = q.shape(items[q.of], sh_degree)
         found[q.moments] = 2, *found[q.name]
         if q.of == "splat":
@@ -64,8 +65,8 @@ class Checkpoint:
         """Step 0: nothing learned, no statistics. SH bands that `gaussians` lacks are zeros. items: how many photographs and cameras there are."""
         counted: dict[Of, int] = {"photograph": 0, "camera": 0, "scene": 1, **(items or {}), "splat": len(gaussians)}
         # zeros take no memory until they are written to
-        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items() if name not in {*STATISTICS, *trained.averages()}}
-        for q in trained.QUANTITIES.values():
+        buffers = {name: np.zeros(shape, np.float32) for name, shape in shapes(sh_degree, counted).items() if name not in {*STATISTICS, *quantities.averages()}}
+        for q in quantities.QUANTITIES.values():
             if q.of != "splat":
                 buffers[q.name] += np.float32(q.first)
         return cls(0, sh_degree, buffers | gaussians.planes(sh_degree), fresh=True)
@@ -98,7 +99,7 @@ def prune(result_dir: Path, keep: Collection[int]) -> None:
 
 
 def save(path: Path, checkpoint: Checkpoint, durable: bool = True, log: Future[dict] | None = None) -> None:
-    """Writes beside and renames, so that a crash leaves the old file or the new one. durable: see hardsplat.files.replacing. Raises UserError when it cannot.
+    """Writes beside and renames, so that a crash leaves the old file or the new one. durable: see hardsplat.base.files.replacing. Raises UserError when it cannot.
 
     log: waited for after everything else is written, in the place of the checkpoint's.
     """
@@ -148,8 +149,8 @@ def load(path: Path) -> Checkpoint:
             if int(data["version"]) != VERSION:
                 raise UserError(f"{path}: checkpoint version {int(data['version'])}, this hardsplat reads {VERSION}")
             step, sh_degree = int(data["step"]), int(data["sh_degree"])
-            needed = {*trained.values(), *trained.moments()}
-            buffers = {name: data[name] for name in shapes(0, dict.fromkeys(trained.ORDER, 0)) if name in needed or name in data}
+            needed = {*quantities.values(), *quantities.moments()}
+            buffers = {name: data[name] for name in shapes(0, dict.fromkeys(quantities.ORDER, 0)) if name in needed or name in data}
             checkpoint = Checkpoint(step, sh_degree, buffers, _history(json.loads(str(data["log"]))))
             if step < 0 or not 0 <= sh_degree <= 3:
                 raise ValueError(f"step {step} of SH degree {sh_degree}")
@@ -160,7 +161,7 @@ def load(path: Path) -> Checkpoint:
     except Exception as error:  # the parser raises almost anything on a damaged file
         text = str(error).splitlines()
         raise UserError(f"{path}: not a usable checkpoint ({text[0] if text else type(error).__name__}); give another with --ckpt") from None
-    items = {kind: next((buffers[q.name].shape[1] for q in trained.of(kind) if q.name in buffers and buffers[q.name].ndim == 3), 0) for kind in trained.ORDER}
+    items = {kind: next((buffers[q.name].shape[1] for q in quantities.of(kind) if q.name in buffers and buffers[q.name].ndim == 3), 0) for kind in quantities.ORDER}
     for name, expected in shapes(sh_degree, items).items():
         if name not in buffers:
             continue  # a quantity of photographs or cameras that was not there yet: it begins at its first values
@@ -188,4 +189,4 @@ def read(path: Path) -> Splats:
     check_sizes(path)
     with reading(path, "not a usable checkpoint"):
         buffers = load(path).buffers
-        return in_memory(Gaussians.from_planes({q.name: buffers[q.name] for q in trained.of("splat")}))
+        return in_memory(Gaussians.from_planes({q.name: buffers[q.name] for q in quantities.of("splat")}))

@@ -9,11 +9,11 @@ from shutil import copyfileobj
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import SH_C0, Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import PIECE, Splats, begins_with, check_count, even, finite_log_scales, from_smallest_three, scratch, smallest_three
 from hardsplat.io.formats.ply import ANTIALIASED, REST, Table, check_header, columns, is_antialiased
-from hardsplat.trained import QUANTITIES
+from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.tables.quantities import QUANTITIES
 
 CHUNK = 256
 _PACKED = ("packed_position", "packed_rotation", "packed_scale", "packed_color")

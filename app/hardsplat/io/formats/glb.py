@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import SH_C0, Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import COEFFICIENTS, Splats, check_count, exactly, reading, size_of, spans, unit
-from hardsplat.io.frames import rotated
+from hardsplat.io.formats.frames import rotated
+from hardsplat.model.gaussians import SH_C0, Gaussians
 
 log = logging.getLogger(__name__)
 

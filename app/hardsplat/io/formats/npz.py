@@ -12,10 +12,10 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import OWN, Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import Splats, check_archive, check_count, degree_of, exactly, finite_log_scales, reading, scratch, spans
-from hardsplat.trained import QUANTITIES, of
+from hardsplat.model.gaussians import OWN, Gaussians
+from hardsplat.tables.quantities import QUANTITIES, of
 
 _ARRAYS = {"log_scales": "scales", "logit_opacities": "opacities"}  # gsplat's names, where they are others than in the table of what is trained
 _NEEDED = {_ARRAYS.get(name, name): QUANTITIES[name].width for name in OWN if name != "shN"}  # array -> numbers of a splat

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import OWN, Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import COEFFICIENTS, Splats, ahead, exactly, finite_log_scales, reading, spans
-from hardsplat.trained import QUANTITIES, of
+from hardsplat.model.gaussians import OWN, Gaussians
+from hardsplat.tables.quantities import QUANTITIES, of
 
 LONGEST_HEADER = 1 << 16  # bytes; ours take 1.5 kB
 ANTIALIASED = "SplatRenderMode: mip"  # the comment that Brush writes and reads

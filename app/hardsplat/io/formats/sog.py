@@ -14,8 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import (
     COEFFICIENTS,
     Splats,
@@ -30,6 +29,7 @@ from hardsplat.io.formats.base import (
     spans,
 )
 from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
+from hardsplat.model.gaussians import Gaussians
 
 _CHANNELS = {"means_l": 3, "means_u": 3, "scales": 3, "quats": 4, "sh0": 4, "shN_labels": 2}
 _PIXELS = sum(_CHANNELS.values())  # bytes of a splat once the images are unpacked

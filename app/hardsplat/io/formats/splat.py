@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import SH_C0, Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import Splats, check_count, exactly, reading, size_of, spans, unit
+from hardsplat.model.gaussians import SH_C0, Gaussians
 
 _RECORD = np.dtype([("mean", "<f4", 3), ("scale", "<f4", 3), ("color", "u1", 4), ("quat", "u1", 4)])
 

@@ -15,8 +15,7 @@ from typing import IO
 
 import numpy as np
 
-from hardsplat.errors import UserError
-from hardsplat.gaussians import Gaussians
+from hardsplat.base.errors import UserError
 from hardsplat.io.formats.base import (
     Readable,
     Splats,
@@ -31,6 +30,7 @@ from hardsplat.io.formats.base import (
     smallest_three,
     spans,
 )
+from hardsplat.model.gaussians import Gaussians
 
 _MAGIC = b"NGSP"
 _OLD = struct.Struct("<4sIIBBBB")  # magic, version, count, SH degree, fractional bits, flags, reserved

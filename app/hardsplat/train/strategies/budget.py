@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hardsplat import trained
-from hardsplat.camera import Camera
-from hardsplat.config import TrainConfig
-from hardsplat.gpu.passes import ComputePass, Pipeline
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.rasterizer import Rasterizer
-from hardsplat.train.refine import GROUP, RANKS, SCAN, THINNINGS, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.model.camera import Camera
+from hardsplat.raster.core.protocols import Rasterizer
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
+from hardsplat.train.strategies.refine import GROUP, RANKS, SCAN, THINNINGS, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 SPLATS_A_PHOTOGRAPH, PIXELS_A_SPLAT, FEWEST, MOST = 3_900, 10, 20_000, 4_000_000  # where --cap-max leaves the budget to the scene
@@ -59,7 +59,7 @@ class Budget(Refining):
                 slots=slots_of(moments),
             ),
             resize(grown=True),
-            ComputePass("densify survey", "densify/budget/survey.comp", reads=("refine_settings", "counts", *trained.values()), writes=RANKS),
+            ComputePass("densify survey", "densify/budget/survey.comp", reads=("refine_settings", "counts", *quantities.values()), writes=RANKS),
             *pruning_passes(moments, "score_stats", "densify/budget/statistics.glsl", ages=True),
             reset_pass(moments),
         )

@@ -6,7 +6,7 @@ integer atomics, random numbers are hashes of (seed, step, place). Growth follow
 
 Differences from gsplat, on purpose. Copies share an opacity exactly whatever their number (there 51 at most, the size of a table). Sources
 start without momentum in growth too, as in the authors' code, and so do relocated splats: theirs belonged to where they were. Who holds a
-number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (refine_settings in train/refine.py, LOSS_TERMS),
+number that is not finite is dead. The noise and the weight of scales in the loss are in units of the scene's extent (refine_settings in train/strategies/refine.py, LOSS_TERMS),
 there in world units, so that a scene trains alike in metres and in centimetres.
 """
 
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hardsplat import trained
-from hardsplat.config import TrainConfig
-from hardsplat.gpu.passes import ComputePass, Pipeline
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.refine import GROUP, NOISE, RANKS, SCAN, record_noise, slots_of, splat_planes
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
+from hardsplat.train.strategies.refine import GROUP, NOISE, RANKS, SCAN, record_noise, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 _IN_HOLES = {"copies": "holes"}
@@ -33,7 +33,7 @@ def _round(name: str, slots: dict[str, str], adds: bool) -> tuple[ComputePass, .
     """The passes that fill places with copies of splats drawn by opacity: the dead ones, or new ones behind the last."""
     drawn, planes, spec = ("frame", "counts", *RANKS), splat_planes(), {"ADDS": adds}
     return (
-        ComputePass(f"{name} weigh", "densify/mcmc/weigh.comp", reads=("refine_settings", "counts", *trained.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
+        ComputePass(f"{name} weigh", "densify/mcmc/weigh.comp", reads=("refine_settings", "counts", *quantities.values()), writes=(*RANKS, "copies"), spec=spec, bind=_IN_HOLES),
         ComputePass(f"{name} draw", "densify/mcmc/draw.comp", reads=(*drawn, "copies"), writes=("copies",), spec=spec, bind=_IN_HOLES),
         ComputePass(f"{name} copy", "densify/mcmc/copy.comp", reads=(*drawn, *planes), writes=planes, spec=spec, slots=slots),
     )
@@ -56,7 +56,7 @@ class Mcmc(Refining):
 
 def mcmc_passes(moments: str = "float32") -> tuple[ComputePass, ...]:
     """moments: how they are stored, a variant of MOMENT_FORMATS."""
-    slots, shared = slots_of(moments), ("log_scales", "logit_opacities", *trained.moments())
+    slots, shared = slots_of(moments), ("log_scales", "logit_opacities", *quantities.moments())
     return (
         SCAN,
         *_round("relocate", slots, adds=False),

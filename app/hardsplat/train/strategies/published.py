@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hardsplat import trained
-from hardsplat.gpu.passes import ComputePass, Pipeline
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.train.refine import GROUP, RANKS, SCAN, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.tables import quantities
+from hardsplat.train.strategies.refine import GROUP, RANKS, SCAN, pruning_passes, record_pruning, record_reset, reset_pass, resize, slots_of, splat_planes
 from hardsplat.train.strategies.strategy import Growing, Record, Refining
 
 
@@ -39,7 +39,7 @@ class Published(Refining):
             ComputePass(
                 name="densify survey",
                 shader="densify/published/survey.comp",
-                reads=("refine_settings", "frame", "counts", "grow_stats", *trained.values()),
+                reads=("refine_settings", "frame", "counts", "grow_stats", *quantities.values()),
                 writes=RANKS,
             ),
             *pruning_passes(moments, "grow_stats", "densify/published/statistics.glsl", ages=False),

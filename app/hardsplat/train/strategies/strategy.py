@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from hardsplat.camera import Camera
-from hardsplat.config import TrainConfig
-from hardsplat.gpu.passes import ComputePass, Pipeline
-from hardsplat.gpu.recorder import Recorder
-from hardsplat.raster.rasterizer import Rasterizer
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.model.camera import Camera
+from hardsplat.raster.core.protocols import Rasterizer
+from hardsplat.settings.train import TrainConfig
 
 Record = Callable[[Recorder, Mapping[str, Pipeline]], None]
 

@@ -1,0 +1,113 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from hardsplat.base.errors import UserError
+
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EROFS, errno.EACCES, errno.EPERM)  # what file systems answer that have no such thing for folders
+
+
+def check_free(path: Path, overwrite: bool) -> None:
+    """UserError where a file is there that nobody asked to replace."""
+    if path.exists() and not overwrite:
+        raise UserError(f"{path}: exists; add --overwrite to replace it")
+
+
+@contextmanager
+def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
+    """Where to write what takes the place of `path` at the end: a crash leaves the old file or the new one. Makes the folder; raises OSError.
+
+    durable: a power loss does too. The file's bytes reach the disk before its name does, then the name, which takes some 7 ms a file
+    (docs/results/files.md); pictures that can be drawn again do without.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        yield partial
+        if durable:
+            _sync(partial)
+        os.replace(partial, path)
+    except BaseException:
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise
+    if durable:
+        _sync_folder(path.parent)
+
+
+class Behind:
+    """A file that is written by a thread, while whoever writes prepares what comes next. Bytes must stay as they are until the next call, which raises what went wrong."""
+
+    def __init__(self, file: BinaryIO):
+        self._file, self._thread = file, ThreadPoolExecutor(1)
+        self._writing: Future[int] | None = None
+
+    def write(self, data: bytes | memoryview) -> int:
+        self._wait()
+        self._writing = self._thread.submit(self._file.write, data)
+        return memoryview(data).nbytes
+
+    def _wait(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing:
+            writing.result()
+
+    def tell(self) -> int:
+        self._wait()
+        return self._file.tell()
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._wait()
+        return self._file.seek(offset, whence)
+
+    def flush(self) -> None:
+        self._wait()
+        self._file.flush()
+
+    def close(self) -> None:
+        """Leaves the file itself open."""
+        try:
+            self._wait()
+        finally:
+            self._thread.shutdown()
+
+    def __enter__(self) -> Behind:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR)  # Windows syncs no file that is open for reading alone
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Names are the folder's bytes. Windows has no such call, and some network file systems refuse it."""
+    if os.name == "nt":
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno in _NO_SYNC:
+            return
+        raise
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,234 @@
+"""Command buffers: passes with their barriers, debug labels, a timestamp after every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import vulkan as vk
+
+from hardsplat import contract
+from hardsplat.gpu.commands.barriers import Barriers
+from hardsplat.gpu.commands.queries import Invocations, Timestamps
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.queue import ALL, allocate, barrier, complete, pool
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.memory.resources import copy_between
+from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
+from hardsplat.gpu.passes.descriptors import DescriptorSets, descriptor_writes
+from hardsplat.gpu.passes.graphics import clear_values, framebuffer_of
+
+
+class Recorder:
+    """Records passes once; the result is submitted as often as wanted.
+
+    resources: buffers and images by name. timed: write a timestamp after every pass (`times()` reads them).
+    counted: count the fragment shader invocations of every draw (`fragments()` reads them).
+    """
+
+    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image], timed: bool = False, counted: bool = False):
+        self.device, self.resources = device, resources
+        self.commands = allocate(device)
+        self._framebuffers: list = []
+        self._sets = DescriptorSets(device)
+        self._barriers = Barriers(self.commands)
+        self._beside: dict[str, Callable[[Recorder], None]] = {}
+        vk.vkBeginCommandBuffer(self.commands, vk.VkCommandBufferBeginInfo(flags=vk.VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
+        barrier(self.commands)
+        self._clock = Timestamps(device, self.commands) if timed and device.timestamp_ns else None
+        self._invocations = Invocations(device, self.commands) if counted and "statistics" in device.capabilities else None
+        self.mark("start")
+
+    def mark(self, name: str) -> None:
+        """A timestamp when everything before is done."""
+        if self._clock:
+            self._clock.mark(name)
+
+    def run(
+        self,
+        pipeline: Pipeline,
+        threads: tuple[int, ...] = (),
+        indirect: str | None = None,
+        extent: tuple[int, int] | None = None,
+        groups: tuple[int, int, int] | None = None,
+    ) -> None:
+        """A dispatch of `threads` (x, y, z), of workgroups, or of the `indirect` command of the contract; a draw of the `indirect` command over `extent` px."""
+        owner = pipeline.owner
+        reads = pipeline.reads | ({"indirect"} if indirect else set())
+        self._barriers.order(reads, pipeline.writes, isinstance(owner, ComputePass), indirect is not None, pipeline.apart)
+        if record := self._beside.pop(owner.name, None):
+            record(self)
+
+        def emit() -> None:
+            self._label(owner.name)
+            point = vk.VK_PIPELINE_BIND_POINT_COMPUTE if isinstance(owner, ComputePass) else vk.VK_PIPELINE_BIND_POINT_GRAPHICS
+            vk.vkCmdBindPipeline(self.commands, point, pipeline.handle)
+            self._push(pipeline, point)
+            if isinstance(owner, ComputePass):
+                self._dispatch(pipeline, threads, indirect, groups)
+            else:
+                self._draw(pipeline, owner, threads, indirect, extent)
+            self._end_label()
+            self.mark(owner.name)
+
+        self._barriers.emit(emit)
+
+    def beside(self, name: str, record: Callable[[Recorder], None]) -> None:
+        """Records something to run beside the next pass of that name, before which no other pass waits for it. It touches nothing that the pass writes."""
+        self._beside[name] = record
+
+    def end_beside(self) -> None:
+        """Records now what waits for a pass that has not come."""
+        waiting, self._beside = list(self._beside.values()), {}
+        for record in waiting:
+            record(self)
+
+    def _push(self, pipeline: Pipeline, point: int) -> None:
+        if not pipeline.descriptors:
+            return  # Vulkan refuses to push nothing
+        writes, keep = descriptor_writes(pipeline, self.resources)
+        if "push_descriptor" in self.device.capabilities:
+            push = self.device.proc("vkCmdPushDescriptorSetKHR")
+            push(self.commands, point, pipeline.layout, 0, len(writes), writes)
+        else:
+            self._sets.bind(self.commands, point, pipeline, writes)
+        del keep  # children of list items must outlive the call: the package keeps only the list itself
+
+    def _dispatch(self, pipeline: Pipeline, threads: tuple[int, ...], indirect: str | None, groups: tuple[int, int, int] | None) -> None:
+        if indirect is not None:
+            buffer = self.resources["indirect"].handle
+            vk.vkCmdDispatchIndirect(self.commands, buffer, contract.indirect_offset(indirect))
+            return
+        if groups is not None:
+            vk.vkCmdDispatch(self.commands, *groups)
+            return
+        x, y, z = (-(-t // s) for t, s in zip((*threads, 1, 1), pipeline.local_size))
+        limit = contract.CONSTANTS["MAX_GROUPS_X"]
+        if x > limit:  # the same folding as `fold` in common.glsl
+            down = -(-x // limit)
+            x, y, z = -(-x // down), down, 1
+        vk.vkCmdDispatch(self.commands, x, y, z)
+
+    def _image(self, name: str | None) -> Image | None:
+        """What a draw goes to."""
+        found = self.resources[name] if name else None
+        if isinstance(found, Buffer):
+            raise TypeError(f"{name} is a buffer, which no draw can go to")
+        return found
+
+    def _draw(self, pipeline: Pipeline, owner: DrawPass, vertices: tuple[int, ...], indirect: str | None, extent: tuple[int, int] | None) -> None:
+        image, depth = self._image(owner.attachment), self._image(owner.bind.get(owner.depth.image, owner.depth.image) if owner.depth else None)
+        if extent is None:
+            if image is None:
+                raise ValueError(f"pass {owner.name} has no attachment that says how many px it draws")
+            extent = image.width, image.height
+        framebuffer = framebuffer_of(self.device, pipeline, image, depth, extent)
+        self._framebuffers.append(framebuffer)
+        width, height = extent
+        area = vk.VkRect2D(vk.VkOffset2D(0, 0), vk.VkExtent2D(width, height))
+        clear, clears = clear_values(owner)
+        begin = vk.VkRenderPassBeginInfo(
+            renderPass=pipeline.render_pass,
+            framebuffer=framebuffer,
+            renderArea=area,
+            clearValueCount=clears,
+            pClearValues=clear if clears else None,
+        )
+        if self._invocations:
+            self._invocations.begin(owner.name)
+        vk.vkCmdBeginRenderPass(self.commands, begin, vk.VK_SUBPASS_CONTENTS_INLINE)
+        vk.vkCmdSetViewport(self.commands, 0, 1, [vk.VkViewport(0, 0, width, height, 0, 1)])
+        vk.vkCmdSetScissor(self.commands, 0, 1, [area])
+        if indirect is not None:
+            offset = contract.indirect_offset(indirect)
+            vk.vkCmdDrawIndirect(self.commands, self.resources["indirect"].handle, offset, 1, 0)
+        else:
+            vk.vkCmdDraw(self.commands, vertices[0], 1, 0, 0)
+        vk.vkCmdEndRenderPass(self.commands)
+        if self._invocations:
+            self._invocations.end()
+
+    def fill(self, name: str, word: int = 0) -> None:
+        """Every 32-bit word of a buffer := word."""
+        self._barriers.order(set(), {name})
+        buffer = self.resources[name]
+
+        def emit() -> None:
+            vk.vkCmdFillBuffer(self.commands, buffer.handle, 0, buffer.nbytes, word)
+            self.mark(f"fill {name}")
+
+        self._barriers.emit(emit)
+
+    def copy(self, source: str, target: str) -> None:
+        """A buffer into another one, which may be smaller, or all of an image into a buffer or back, row by row."""
+        self._barriers.order({source}, {target})
+        a, b = self.resources[source], self.resources[target]
+
+        def emit() -> None:
+            copy_between(self.commands, a, b)
+            self.mark(f"copy {source}")
+
+        self._barriers.emit(emit)
+
+    def _label(self, name: str) -> None:
+        if self.device.instance.debug_utils:
+            begin = vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdBeginDebugUtilsLabelEXT")
+            begin(self.commands, vk.VkDebugUtilsLabelEXT(pLabelName=name, color=[0, 0, 0, 0]))
+
+    def _end_label(self) -> None:
+        if self.device.instance.debug_utils:
+            vk.vkGetInstanceProcAddr(self.device.instance.handle, "vkCmdEndDebugUtilsLabelEXT")(self.commands)
+
+    def end(self, shown: bool = True) -> Recorder:
+        """shown: the host may look at what was written once this is done; else it takes another command buffer behind this one."""
+        self._barriers.flush()
+        if shown:
+            barrier(self.commands, ALL | vk.VK_PIPELINE_STAGE_HOST_BIT)
+        vk.vkEndCommandBuffer(self.commands)
+        self.device.check_validation()
+        return self
+
+    def run_once(self) -> None:
+        """Submits what was recorded and ended, and waits for it."""
+        complete(self.device, self)
+
+    def stamps(self) -> np.ndarray:
+        """Nanoseconds on the device's clock of every mark of the last submission (which must be done)."""
+        return self._clock.read() if self._clock else np.zeros(0)
+
+    def times(self) -> dict[str, float]:
+        """Milliseconds by pass name of the last submission (which must be done); passes of one name add up."""
+        return self._clock.times() if self._clock else {}
+
+    def fragments(self) -> dict[str, int]:
+        """Fragment shader invocations by draw, helper lanes included where the driver counts them; empty where it cannot count."""
+        return self._invocations.read() if self._invocations else {}
+
+    def destroy(self) -> None:
+        self._sets.destroy()
+        for framebuffer in self._framebuffers:
+            vk.vkDestroyFramebuffer(self.device.handle, framebuffer, None)
+        for queries in (self._clock, self._invocations):
+            if queries:
+                queries.destroy()
+        vk.vkFreeCommandBuffers(self.device.handle, pool(self.device), 1, [self.commands])
+
+
+class Recordings:
+    """Recorders of the same resources, which go together."""
+
+    def __init__(self, device: Device, resources: Mapping[str, Buffer | Image]):
+        self.device, self.resources = device, resources
+        self._recorders: list[Recorder] = []
+
+    def __call__(self, commands: Callable[[Recorder], object], timed: bool = False, shown: bool = True) -> Recorder:
+        """What `commands` records, ended. shown: see Recorder.end."""
+        self._recorders.append(recorder := Recorder(self.device, self.resources, timed))
+        commands(recorder)
+        return recorder.end(shown)
+
+    def destroy(self) -> None:
+        for recorder in self._recorders:
+            recorder.destroy()
+        self._recorders.clear()

@@ -1,0 +1,262 @@
+"""Buffers, each with its own allocation; host copies through a staging buffer."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import vulkan as vk
+
+from hardsplat import contract
+from hardsplat.base.errors import OutOfMemory
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.queue import once
+
+_USAGE = (
+    vk.VK_BUFFER_USAGE_STORAGE_BUFFER_BIT
+    | vk.VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT
+    | vk.VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT
+    | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
+    | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
+)
+# Core in Vulkan 1.2, but without a value in the package.
+_ADDRESS_USAGE, _DEVICE_ADDRESS = 0x20000, 0x2  # VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
+_HOST = vk.VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | vk.VK_MEMORY_PROPERTY_HOST_COHERENT_BIT
+STAGING_BYTES = 32 << 20
+_MOVERS = 4  # threads that move memory, and pieces of the staging buffer that they have
+POISON = 0xFFFFFFFF  # NaN as float, absurd as a count: what tests fill fresh memory with (HARDSPLAT_POISON=1)
+
+
+def poisoned() -> bool:
+    return os.environ.get("HARDSPLAT_POISON", "0") not in ("", "0")
+
+
+def allocate_memory(device: Device, requirements, flags: int, prefer: int, name: str, address: bool = False, grows_with: str = "", shared: bool = False):
+    """Memory for a buffer or an image, of a type with all of `flags` and, if there is one, `prefer`. Raises OutOfMemory."""
+    types = [i for i in range(device.memory.memoryTypeCount) if requirements.memoryTypeBits >> i & 1 and device.memory.memoryTypes[i].propertyFlags & flags == flags]
+    if not types:
+        raise OutOfMemory(f"{device.name} has no memory type for {name}")
+    best = max(types, key=lambda i: ((device.memory.memoryTypes[i].propertyFlags & prefer).bit_count(), -i))
+    chain = vk.VkMemoryAllocateFlagsInfo(flags=_DEVICE_ADDRESS) if address else None
+    if shared:
+        chain = vk.VkExportMemoryAllocateInfo(pNext=chain, handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT)
+    try:
+        return vk.vkAllocateMemory(device.handle, vk.VkMemoryAllocateInfo(pNext=chain, allocationSize=requirements.size, memoryTypeIndex=best), None)
+    except (vk.VkErrorOutOfDeviceMemory, vk.VkErrorOutOfHostMemory):
+        raise OutOfMemory(f"{device.name} is out of memory: {name} needs {requirements.size / 2**20:.0f} MiB", grows_with) from None
+
+
+class Buffer:
+    """`nbytes` of storage. host: mapped memory, `array(dtype)` views it; else it is device-local, and `upload` and `download` copy.
+
+    addressed: shaders reach it by `address`, not by a descriptor, so it may be as large as one allocation. grows_with: see OutOfMemory; by default what
+    the contract says. shared: `fd()` hands its memory to others; takes the capability `memory_fd`. Raises OutOfMemory.
+    """
+
+    def __init__(self, device: Device, nbytes: int, name: str, host: bool = False, addressed: bool = False, grows_with: str = "", shared: bool = False):
+        grows_with = grows_with or (contract.BUFFERS[name].grows_with if name in contract.BUFFERS else "")
+        unit = 16 if addressed else 4  # shaders go through planes in vec4s
+        nbytes = max(16, -(-nbytes // unit) * unit)
+        limit = device.max_allocation if addressed else device.max_buffer
+        if nbytes > limit:
+            raise OutOfMemory(f"buffer {name} needs {nbytes / 2**20:.0f} MiB, {device.name} allows {limit / 2**20:.0f} MiB in one", grows_with)
+        self.device, self.nbytes, self.name, self.host = device, nbytes, name, host
+        usage = _USAGE | (_ADDRESS_USAGE if addressed else 0)
+        external = vk.VkExternalMemoryBufferCreateInfo(handleTypes=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT) if shared else None
+        self.handle = vk.vkCreateBuffer(device.handle, vk.VkBufferCreateInfo(pNext=external, size=nbytes, usage=usage), None)
+        requirements = vk.vkGetBufferMemoryRequirements(device.handle, self.handle)
+        self.allocated = requirements.size  # bytes of its allocation
+        try:
+            if host:
+                self._memory = allocate_memory(device, requirements, _HOST, vk.VK_MEMORY_PROPERTY_HOST_CACHED_BIT, name)
+            else:
+                self._memory = allocate_memory(device, requirements, 0, vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, name, addressed, grows_with, shared)
+        except OutOfMemory:
+            vk.vkDestroyBuffer(device.handle, self.handle, None)
+            raise
+        vk.vkBindBufferMemory(device.handle, self.handle, self._memory, 0)
+        self._map: Any = vk.vkMapMemory(device.handle, self._memory, 0, nbytes, 0) if host else None
+        self.address = 0
+        if addressed:  # raw cffi: the package throws the returned number away
+            info = vk.VkBufferDeviceAddressInfo(buffer=self.handle)
+            self.address = int(vk.lib.vkGetBufferDeviceAddress(device.handle, vk.ffi.addressof(info)))
+        device.label(vk.VK_OBJECT_TYPE_BUFFER, self.handle, name)
+        if poisoned():
+            self.fill(POISON)
+
+    def fd(self) -> int:
+        """A new file descriptor of the memory of a shared buffer, `allocated` bytes. Whoever imports it owns it; else it must be closed."""
+        info = vk.VkMemoryGetFdInfoKHR(memory=self._memory, handleType=vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT)
+        return int(self.device.proc("vkGetMemoryFdKHR")(self.device.handle, info))
+
+    def array(self, dtype=np.uint8) -> np.ndarray:
+        """The mapped memory of a host buffer as a writable numpy array."""
+        return np.frombuffer(self._map, np.uint8).view(dtype)
+
+    def fill(self, word: int) -> None:
+        """Every 32-bit word of the buffer := word, now."""
+        if self.host:
+            self.array(np.uint32)[:] = word
+            return
+        with once(self.device) as commands:
+            vk.vkCmdFillBuffer(commands, self.handle, 0, self.nbytes, word)
+
+    def upload(self, data: np.ndarray, offset: int = 0) -> None:
+        """Copies a C-contiguous array to byte `offset`, now."""
+        data = np.ascontiguousarray(data)
+        if offset + data.nbytes > self.nbytes:
+            raise ValueError(f"{data.nbytes} bytes at {offset} do not fit in {self.name} of {self.nbytes} bytes")
+        if data.nbytes == 0:
+            return
+        if self.host:
+            self.array()[offset : offset + data.nbytes] = data.reshape(-1).view(np.uint8)
+            return
+        raw = data.reshape(-1).view(np.uint8)
+        for start in range(0, raw.size, STAGING_BYTES):
+            part = raw[start : start + STAGING_BYTES]
+            staging = staging_of(self.device)
+            staging.array()[: part.size] = part
+            with once(self.device) as commands:
+                vk.vkCmdCopyBuffer(commands, staging.handle, self.handle, 1, [vk.VkBufferCopy(srcOffset=0, dstOffset=offset + start, size=part.size)])
+
+    def download(self, dtype=np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
+        """A copy of `count` elements (all by default) from byte `offset`, now."""
+        dtype = np.dtype(dtype)
+        size = self.nbytes - offset if count is None else count * dtype.itemsize
+        out = np.empty(size // dtype.itemsize, dtype)
+        self.copy_to(out, offset)
+        return out
+
+    def copy_to(self, out: np.ndarray, offset: int = 0) -> None:
+        """Fills a C-contiguous array from byte `offset`, now."""
+        raw = out.reshape(-1).view(np.uint8)
+        if self.host:
+            raw[:] = self.array()[offset : offset + raw.size]
+            return
+        for start in range(0, raw.size, STAGING_BYTES):
+            part = raw[start : start + STAGING_BYTES]
+            staging = staging_of(self.device)
+            with once(self.device) as commands:
+                vk.vkCmdCopyBuffer(commands, self.handle, staging.handle, 1, [vk.VkBufferCopy(srcOffset=offset + start, dstOffset=0, size=part.size)])
+            part[:] = staging.array()[: part.size]
+
+    def destroy(self) -> None:
+        if self.handle is not None:
+            vk.vkDestroyBuffer(self.device.handle, self.handle, None)
+            vk.vkFreeMemory(self.device.handle, self._memory, None)
+            self.handle = self._map = None
+
+
+def clear_all(buffers: Sequence[Buffer]) -> None:
+    """Every byte of buffers on the device := 0, now."""
+    if buffers:
+        with once(buffers[0].device) as commands:
+            for buffer in buffers:
+                vk.vkCmdFillBuffer(commands, buffer.handle, 0, buffer.nbytes, 0)
+
+
+def upload_all(copies: Iterable[tuple[Buffer, int, np.ndarray]]) -> None:
+    """Copies each C-contiguous array to a byte of its buffer, now. Threads fill the staging buffer, most of the work, while what they filled before is on its way."""
+    size = STAGING_BYTES // _MOVERS
+    filling: deque[tuple[Future[None], list[_Part], int]] = deque()
+
+    def send() -> None:
+        filled, parts, begin = filling.popleft()
+        filled.result()
+        device = parts[0].buffer.device
+        with once(device) as commands:
+            for part in parts:
+                copy = vk.VkBufferCopy(srcOffset=begin + part.place, dstOffset=part.at, size=part.raw.size)
+                vk.vkCmdCopyBuffer(commands, staging_of(device).handle, part.buffer.handle, 1, [copy])
+
+    with ThreadPoolExecutor(_MOVERS) as movers:
+        for number, parts in enumerate(_pieces(copies, size)):
+            if len(filling) == _MOVERS:
+                send()  # which makes room for this one
+            begin = number % _MOVERS * size
+            room = staging_of(parts[0].buffer.device).array()[begin:][:size]
+            filling.append((movers.submit(_fill, room, parts), parts, begin))
+        while filling:
+            send()
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Bytes on their way: `raw` goes to byte `place` of a piece of the staging buffer, then to byte `at` of `buffer`."""
+
+    buffer: Buffer
+    at: int
+    raw: np.ndarray
+    place: int
+
+
+def _pieces(copies: Iterable[tuple[Buffer, int, np.ndarray]], size: int) -> Iterator[list[_Part]]:
+    """Parts of all copies in order, in lists of `size` bytes together at most; their places begin at 0 in each list."""
+    parts: list[_Part] = []
+    used = 0
+    for buffer, at, values in copies:
+        raw = values.reshape(-1).view(np.uint8)
+        done = 0
+        while done < raw.size:
+            if used == size:
+                yield parts
+                parts, used = [], 0
+            part = raw[done : done + size - used]
+            parts.append(_Part(buffer, at + done, part, used))
+            done, used = done + part.size, used + part.size
+    if parts:
+        yield parts
+
+
+def _fill(room: np.ndarray, parts: Sequence[_Part]) -> None:
+    for part in parts:
+        room[part.place :][: part.raw.size] = part.raw
+
+
+def download_all(copies: Sequence[tuple[Buffer, np.ndarray]]) -> None:
+    """Fills each C-contiguous array from the beginning of its buffer, now. Threads move what has come to the staging buffer, most of the work, while more comes."""
+    size, moves = STAGING_BYTES // _MOVERS, deque[Future[None]]()
+    with ThreadPoolExecutor(_MOVERS) as movers:
+        pieces = ((buffer, raw, at) for buffer, out in copies for raw in [out.reshape(-1).view(np.uint8)] for at in range(0, raw.size, size))
+        for number, (buffer, raw, at) in enumerate(pieces):
+            part = raw[at : at + size]
+            if len(moves) == _MOVERS:
+                moves.popleft().result()  # which makes room for this one
+            room = staging_of(buffer.device).array()[number % _MOVERS * size :][: part.size]
+            with once(buffer.device) as commands:
+                copy = vk.VkBufferCopy(srcOffset=at, dstOffset=number % _MOVERS * size, size=part.size)
+                vk.vkCmdCopyBuffer(commands, buffer.handle, staging_of(buffer.device).handle, 1, [copy])
+            moves.append(movers.submit(np.copyto, part, room))
+        for move in moves:
+            move.result()
+
+
+def allocate_all(device: Device, nbytes: dict[str, int]) -> dict[str, Buffer]:
+    """Buffers by name, all of them or, with OutOfMemory, none."""
+    out: dict[str, Buffer] = {}
+    try:
+        for name, size in nbytes.items():
+            out[name] = Buffer(device, size, name)
+    except OutOfMemory:
+        for buffer in out.values():
+            buffer.destroy()
+        raise
+    return out
+
+
+def copy_regions(source: Buffer, target: Buffer, regions: list[tuple[int, int, int]]) -> None:
+    """Copies (source offset, target offset, bytes) regions on the device, now."""
+    copies = [vk.VkBufferCopy(srcOffset=a, dstOffset=b, size=size) for a, b, size in regions if size]
+    if copies:
+        with once(source.device) as commands:
+            vk.vkCmdCopyBuffer(commands, source.handle, target.handle, len(copies), copies)
+
+
+def staging_of(device: Device) -> Buffer:
+    """Host memory of STAGING_BYTES that copies go through, one for a device."""
+    return device.shared("staging", lambda: Buffer(device, STAGING_BYTES, "staging", host=True), Buffer.destroy)

@@ -1,0 +1,127 @@
+"""A pass is data: a shader, what it reads and writes, constants. hardsplat.gpu.passes.declarations checks it against the SPIR-V, hardsplat.gpu.passes.pipelines makes its pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from hardsplat.gpu.passes.shader import Source
+
+
+class PassError(Exception):
+    """A pass and its shader disagree; the message names pass, shader, resource, expected and actual."""
+
+
+def _frozen(value):
+    return tuple(sorted(value.items())) if isinstance(value, Mapping) else value
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What passes have in common: data, equal where they are built alike."""
+
+    def key(self) -> tuple:
+        """What a device keeps the pipeline under."""
+        return type(self).__name__, *(_frozen(getattr(self, f.name)) for f in fields(self))
+
+
+@dataclass(frozen=True)
+class ComputePass(_Pass):
+    """One compute shader. `bind` puts another resource in the place of one of the contract: {"keys": "keys_alt"}.
+
+    reads, writes: names of the contract, and of the trained table: `means`, `adam_means`, `d_means`. apart: those of `writes` of which this pass leaves other parts than
+    any pass that names them here too, so that these may run at once.
+
+    full_subgroups: the shader counts on subgroups of the device's size without idle lanes, which some drivers give only to those who ask.
+    subgroup: another size of subgroups, of device.subgroup_sizes; 0 for the usual one.
+    """
+
+    name: str
+    shader: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    spec: Mapping[str, int | float] = field(default_factory=dict)
+    slots: Mapping[str, str] = field(default_factory=dict)
+    macros: Mapping[str, str] = field(default_factory=dict)
+    bind: Mapping[str, str] = field(default_factory=dict)
+    apart: tuple[str, ...] = ()
+    full_subgroups: bool = False
+    subgroup: int = 0
+
+    def sources(self) -> list[Source]:
+        return [Source.of(self.shader, self.slots, self.macros)]
+
+
+@dataclass(frozen=True)
+class DepthTest:
+    """What a draw tests gl_Position.z / w against. image: a DepthImage. passes: `less`, `less or equal` or `greater` than what is there.
+
+    clear: the value before the draw, None to keep what is there. writes: fragments that pass leave their depth.
+    """
+
+    image: str
+    passes: str
+    clear: float | None = None
+    writes: bool = True
+
+
+@dataclass(frozen=True)
+class DrawPass(_Pass):
+    """One draw without vertex buffers.
+
+    geometry: a shader between the vertices and the fragments. outline: slots of the later of the two.
+    topology: a row of TOPOLOGIES in graphics.py. rectangle: a triangle fills its bounding box (VK_NV_fill_rectangle).
+
+    attachment: image drawn to, None for shaders that only store. clear: its value before, None to keep what is there.
+    blend: a row of hardsplat.tables.hardware. in_order: the fragment shader reads the attachment as input, in rasterization order.
+    depth: what it tests depth against.
+    """
+
+    name: str
+    vertex: str
+    fragment: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    attachment: str | None = None
+    format: int = 0
+    clear: tuple[float, float, float, float] | None = None
+    blend: bool = False
+    in_order: bool = False
+    depth: DepthTest | None = None
+    geometry: str | None = None
+    outline: Mapping[str, str] = field(default_factory=dict)
+    topology: str = "triangles"
+    rectangle: bool = False
+    spec: Mapping[str, int | float] = field(default_factory=dict)
+    slots: Mapping[str, str] = field(default_factory=dict)
+    macros: Mapping[str, str] = field(default_factory=dict)
+    bind: Mapping[str, str] = field(default_factory=dict)
+
+    def sources(self) -> list[Source]:
+        last = Source.of(self.geometry or self.vertex, self.outline)
+        return [*([Source.of(self.vertex)] if self.geometry else []), last, Source.of(self.fragment, self.slots, self.macros)]
+
+
+@dataclass
+class Pipeline:
+    """A built pass, alive as long as its device. `descriptors`: (binding, descriptor type, resource name)."""
+
+    owner: ComputePass | DrawPass
+    handle: object
+    layout: object
+    set_layout: object
+    descriptors: list[tuple[int, int, str]]
+    local_size: tuple[int, int, int]
+    render_pass: object = None
+
+    @property
+    def reads(self) -> set[str]:
+        return {self.owner.bind.get(n, n) for n in self.owner.reads}
+
+    @property
+    def writes(self) -> set[str]:
+        return {self.owner.bind.get(n, n) for n in self.owner.writes}
+
+    @property
+    def apart(self) -> set[str]:
+        return {self.owner.bind.get(n, n) for n in self.owner.apart} if isinstance(self.owner, ComputePass) else set()

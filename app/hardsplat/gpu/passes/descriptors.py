@@ -1,0 +1,88 @@
+"""The descriptors of a pass, and sets of them for devices without VK_KHR_push_descriptor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import vulkan as vk
+
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.passes.declared import Pipeline
+
+_SETS = 64  # of a pool
+_BINDINGS = 16  # of every kind, for a set; a set with more of one leaves room to none beside it
+
+
+def descriptor_writes(
+    pipeline: Pipeline, resources: Mapping[str, Buffer | Image]
+) -> tuple[list, list]:
+    """(VkWriteDescriptorSet of every descriptor of a pass, what must outlive their use)."""
+    writes, keep = [], []
+    for binding, kind, name in pipeline.descriptors:
+        resource = resources.get(name)
+        if resource is None:
+            given = f"which was not given; given: {sorted(resources)}"
+            raise KeyError(f"pass {pipeline.owner.name} needs {name}, {given}")
+        if isinstance(resource, Buffer):
+            info = vk.VkDescriptorBufferInfo(
+                buffer=resource.handle, offset=0, range=resource.nbytes
+            )
+            named = {"pBufferInfo": [info]}
+        else:
+            info = vk.VkDescriptorImageInfo(
+                imageView=resource.view, imageLayout=vk.VK_IMAGE_LAYOUT_GENERAL
+            )
+            named = {"pImageInfo": [info]}
+        writes.append(
+            vk.VkWriteDescriptorSet(
+                dstBinding=binding, descriptorCount=1, descriptorType=kind, **named
+            )
+        )
+        keep.append((named, writes[-1]))
+    return writes, keep
+
+
+class DescriptorSets:
+    """The sets of one recording, which live as long as it. A pool is made when the last one is full."""
+
+    def __init__(self, device: Device):
+        self.device = device
+        self._pools: list = []
+        self._left: dict[int, int] = {}  # kind -> descriptors that are free in the newest pool
+        self._sets_left = 0
+
+    def bind(self, commands, point: int, pipeline: Pipeline, writes: list) -> None:
+        """Makes a set that holds `writes` (VkWriteDescriptorSet without a set) and binds it."""
+        kinds: dict[int, int] = {}
+        for write in writes:
+            kinds[write.descriptorType] = kinds.get(write.descriptorType, 0) + 1
+        if not self._sets_left or any(self._left.get(kind, 0) < n for kind, n in kinds.items()):
+            self._add_pool()
+        for kind, n in kinds.items():
+            self._left[kind] -= n
+        self._sets_left -= 1
+        info = vk.VkDescriptorSetAllocateInfo(descriptorPool=self._pools[-1], pSetLayouts=[pipeline.set_layout])
+        (handle,) = vk.vkAllocateDescriptorSets(self.device.handle, info)
+        for write in writes:
+            write.dstSet = handle
+        vk.vkUpdateDescriptorSets(self.device.handle, len(writes), writes, 0, None)
+        vk.vkCmdBindDescriptorSets(commands, point, pipeline.layout, 0, 1, [handle], 0, None)
+
+    def _add_pool(self) -> None:
+        kinds = (
+            vk.VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+            vk.VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
+            vk.VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE,
+            vk.VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+            vk.VK_DESCRIPTOR_TYPE_INPUT_ATTACHMENT,
+        )
+        sizes = [vk.VkDescriptorPoolSize(type=kind, descriptorCount=_SETS * _BINDINGS) for kind in kinds]
+        self._pools.append(vk.vkCreateDescriptorPool(self.device.handle, vk.VkDescriptorPoolCreateInfo(maxSets=_SETS, pPoolSizes=sizes), None))
+        self._left, self._sets_left = dict.fromkeys(kinds, _SETS * _BINDINGS), _SETS
+
+    def destroy(self) -> None:
+        for pool in self._pools:
+            vk.vkDestroyDescriptorPool(self.device.handle, pool, None)
+        self._pools.clear()

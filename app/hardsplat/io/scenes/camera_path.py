@@ -1,0 +1,116 @@
+"""Camera paths from JSON: our own keyframes, and the camera_path.json that nerfstudio's viewer exports.
+
+Ours, one object:
+
+    keyframes    list; each has c2w or w2c (4x4 rows; camera to world or back, OpenCV: +x right, +y down, +z forward),
+                 fov (vertical, degrees) or fx and fy (pixels), and optionally time (seconds, increasing; by default 2 apart)
+    width, height, fps, loop    optional; width and height are needed for fx and fy, loop: true closes the path
+
+nerfstudio's: camera_path is a list of frames with camera_to_world (16 numbers, OpenGL) and fov, already interpolated; render_width,
+render_height, fps. Its poses are in the frame that nerfstudio trained in.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes.colmap_model import file_bytes
+from hardsplat.io.scenes.transforms import OPENGL_TO_OPENCV, numbers_of
+from hardsplat.model.camera import Camera
+
+SECONDS = 2.0  # from one keyframe without a time to the next
+_LARGEST_SIDE = 65536
+
+
+@dataclass(frozen=True)
+class CameraPath:
+    """c2w: (N, 4, 4) OpenCV. focal: (N, 2) in heights of the image. times: (N,) seconds. frames: they are the frames themselves, not keyframes."""
+
+    c2w: np.ndarray
+    focal: np.ndarray
+    times: np.ndarray
+    size: tuple[int, int] | None
+    fps: float | None
+    loop: bool
+    frames: bool
+
+
+def read_camera_path(path: str | Path) -> CameraPath:
+    """Raises UserError for anything missing, damaged or not finite."""
+    path = Path(path)
+    try:
+        top = json.loads(file_bytes(path).decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:  # bad JSON or bad UTF-8
+        raise UserError(f"{path}: not valid JSON: {str(error).splitlines()[0][:120]}") from error
+    if not isinstance(top, dict) or not ({"keyframes", "camera_path"} & top.keys()):
+        raise UserError(f"{path}: holds no list of keyframes (or camera_path of nerfstudio)")
+    frames = "keyframes" not in top
+    listed = top["camera_path" if frames else "keyframes"]
+    if not isinstance(listed, list) or not listed or not all(isinstance(k, dict) for k in listed):
+        raise UserError(f"{path}: the camera path is empty, or no list of objects")
+    size = _size(path, top, *(("render_width", "render_height") if frames else ("width", "height")))
+    fps = _number(f"{path}", top, "fps", 0.01, 1000) if top.get("fps") is not None else None
+    kind = top.get("camera_type", "perspective")
+    if frames and kind != "perspective":
+        raise UserError(f"{path}: camera_type {str(kind)[:40]} is not supported; export a perspective path")
+    c2w, focal, times = [], [], []
+    for i, key in enumerate(listed):
+        where = f"{path}: {'frame' if frames else 'keyframe'} {i}"
+        c2w.append(_pose(where, key, frames))
+        focal.append(_focal(where, key, size))
+        times.append(_number(where, key, "time", -1e6, 1e6) if not frames and "time" in key else SECONDS * i)
+    steps = np.diff(times)
+    if (steps <= 0).any():
+        i = int(np.argmax(steps <= 0))
+        raise UserError(f"{path}: keyframe {i + 1}: time {times[i + 1]:g} is not after that of the one before, {times[i]:g}")
+    return CameraPath(np.array(c2w), np.array(focal), np.array(times), size, fps, top.get("loop") is True and not frames, frames)
+
+
+def _number(where, values, key, low, high) -> float:
+    value = values.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise UserError(f"{where}: {key} is {str(value)[:40]}, expected a number of {low:g} to {high:g}")
+    return float(value)
+
+
+def _size(path, top, *names) -> tuple[int, int] | None:
+    if not set(names) & top.keys():
+        return None
+    width, height = (_number(f"{path}", top, name, 1, _LARGEST_SIDE) for name in names)
+    return int(width), int(height)
+
+
+def _pose(where, key, opengl) -> np.ndarray:
+    name = "camera_to_world" if opengl else next((n for n in ("c2w", "w2c") if n in key), "c2w")
+    matrix = numbers_of(where, key, name, named=name if opengl else "c2w or w2c")
+    if matrix.size == 16:
+        matrix = matrix.reshape(4, 4)
+    elif matrix.shape == (3, 4):
+        matrix = np.vstack([matrix, [0, 0, 0, 1]])
+    else:
+        raise UserError(f"{where}: {name} is not a 4x4 matrix of numbers")
+    try:
+        Camera(matrix, np.eye(3), 1, 1)  # finite and rigid
+    except ValueError as error:
+        raise UserError(f"{where}: {name}: {str(error).replace('w2c', 'matrix')}") from None
+    matrix = matrix if name != "w2c" else np.linalg.inv(matrix)
+    if opengl:
+        matrix = matrix.copy()
+        matrix[:3, :3] = matrix[:3, :3] @ OPENGL_TO_OPENCV
+    return matrix
+
+
+def _focal(where, key, size) -> tuple[float, float]:
+    if "fov" in key:
+        return (0.5 / math.tan(math.radians(_number(where, key, "fov", 0.1, 179.0)) / 2),) * 2
+    if not {"fx", "fy"} <= key.keys():
+        raise UserError(f"{where}: has neither fov nor fx and fy")
+    if size is None:
+        raise UserError(f"{where}: fx and fy are in pixels; add width and height beside keyframes")
+    return tuple(_number(where, key, name, 1e-3, 1e9) / size[1] for name in ("fx", "fy"))

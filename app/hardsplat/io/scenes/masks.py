@@ -1,0 +1,131 @@
+"""Masks: pictures that say which pixels of a photograph count, white, and which are ignored, black."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import read_rgb8
+from hardsplat.io.scenes.lens import Lens
+
+FOLDER = "masks"
+ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff")
+_IGNORED = np.array([contract.CONSTANTS["IGNORED"]], "<u4").view(np.uint8)
+
+
+class Masks:
+    """Finds the masks of photographs below SCENE/masks, a folder that is listed once.
+
+    The mask of SCENE/images/a.jpg is the first of these that is there:
+
+        a.jpg.png, a.jpg.jpg ...    the photograph's name and an ending more, as COLMAP has it
+        a.jpg                       its own name, as nerfstudio and others have it
+        a.png, a.jpg, a.jpeg ...    its name with another ending
+
+    Endings are those of ENDINGS, in that order, in capitals or not. Folders below images/ are folders below masks/ too.
+    """
+
+    def __init__(self, root: Path):
+        self._there: dict[str, Path] = {}
+        folder = root / FOLDER
+        for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+            if path.suffix.lower() in ENDINGS and path.is_file():
+                self._there.setdefault(_key(path.relative_to(folder)), path)
+
+    def of(self, name: str) -> Path | None:
+        """The mask of the photograph `name`, a path below images/; None where there is none."""
+        if not self._there:
+            return None
+        photo = Path(name)
+        wanted = [photo.with_name(photo.name + ending) for ending in ENDINGS]
+        wanted += [photo, *(photo.with_suffix(ending) for ending in ENDINGS)]
+        return next((self._there[key] for path in wanted if (key := _key(path)) in self._there), None)
+
+
+def _key(path: Path) -> str:
+    return path.with_suffix(path.suffix.lower()).as_posix()
+
+
+def read_mask(path: Path) -> np.ndarray:
+    """(H, W) uint8, 255 where a pixel counts, else 0. Raises UserError like read_rgb8."""
+    return np.where(read_rgb8(path).max(axis=2) > 127, np.uint8(255), np.uint8(0))
+
+
+@lru_cache(maxsize=1 << 14)
+def kept_bits(path: Path, changed: int, width: int, height: int, lens: Lens | None) -> np.ndarray:
+    """What a mask keeps of a photograph after `fitted`: a bit a pixel, packed by rows, so that masks are decoded once and take a 24th of the photographs.
+
+    changed: time of the file's last change, so that another file is read. Raises UserError like read_rgb8, and where nothing is kept.
+    """
+    keep = fitted(read_mask(path), width, height, lens) == 255  # a pixel that mixes in an ignored one is ignored
+    if not keep.any():
+        raise UserError(f"{path}: keeps no pixel; white is what counts, black what is ignored")
+    return np.packbits(keep)
+
+
+def read_kept(path: Path, width: int, height: int, lens: Lens | None) -> np.ndarray:
+    """(height, width) uint8, 255 where a pixel of the fitted photograph counts, else 0. Raises UserError like kept_bits."""
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError:
+        changed = 0  # whoever reads it says what is wrong
+    return np.unpackbits(kept_bits(path, changed, width, height, lens), count=width * height).reshape(height, width) * np.uint8(255)
+
+
+def fitted(image: np.ndarray, width: int, height: int, lens: Lens | None) -> np.ndarray:
+    """A picture as its pinhole camera has it: down-sampled by area to width x height px, then undistorted."""
+    if image.shape[1::-1] != (width, height):
+        image = resampled(image, width, height)
+    return lens.undistort(image) if lens else image
+
+
+MODES = {
+    "ignore": "what a mask leaves out has no say",
+    "transparent": "it is transparent, as in pictures that were cut out: it shows the background",
+    "opacity": "transparent before backgrounds of random colours, so that nothing may stand there, whatever its colour",
+}
+
+
+def cut_out(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """(H, W, 4) uint8, premultiplied, from an image of read_pixels: transparent where keep (H, W) is black, and in between where it was resampled."""
+    rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
+    rgba[..., : image.shape[2]] = image
+    return ((rgba * keep[..., None].astype(np.uint16) + 127) // 255).astype(np.uint8)
+
+
+def masked(image: np.ndarray, keep: np.ndarray) -> np.ndarray:
+    """(H, W, 4) uint8 from an image of read_pixels: the word IGNORED where keep (H, W), resampled from a mask, is not all white."""
+    rgba = np.full((*image.shape[:2], 4), 255, np.uint8)
+    rgba[..., : image.shape[2]] = image
+    rgba[keep < 255] = _IGNORED
+    return rgba
+
+
+def resampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
+    """(height, width, ...) uint8: an image at another size, by area."""
+    import cv2  # some 5 times as fast as Pillow, and imageio has no resampling; its import takes a tenth of a second
+
+    return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+
+
+def downsampled(image: np.ndarray, width: int, height: int) -> np.ndarray:
+    """An image of View.load() at another size, by area. A pixel that mixes in an ignored one is ignored."""
+    small = resampled(image, width, height)
+    if image.shape[2] == 3:
+        return small
+    keep = np.where((image != _IGNORED).any(axis=2), np.uint8(255), np.uint8(0))
+    return masked(small, resampled(keep, width, height))
+
+
+def kept(image: np.ndarray) -> np.ndarray:
+    """(H, W) bool: which pixels of an image of View.load() count."""
+    return (image != _IGNORED).any(axis=2) if image.shape[2] == 4 else np.ones(image.shape[:2], bool)
+
+
+def kept_pixels(image: np.ndarray) -> int:
+    """How many pixels of an image of View.load() count."""
+    return int((image != _IGNORED).any(axis=2).sum()) if image.shape[2] == 4 else image.shape[0] * image.shape[1]

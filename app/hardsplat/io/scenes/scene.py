@@ -1,0 +1,286 @@
+"""A scene: views to train on and to hold out, and the points to start from.
+
+COLMAP, in the layout of MipNeRF-360:
+
+    SCENE/images, images_2, images_4, images_8    photographs, full size and down-sampled; or the photographs lie in SCENE itself
+    SCENE/masks                                   masks, white where a pixel counts: a.jpg.png, a.jpg or a.png for images/a.jpg, see Masks
+    SCENE/sparse/0 or SCENE/sparse                the model, whose cameras belong to the full-size photographs
+
+or transforms.json, see app/hardsplat/io/scenes/transforms.py.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import image_size, read_pixels
+from hardsplat.io.scenes.colmap_model import ColmapCamera
+from hardsplat.io.scenes.colmap_scene import read_colmap
+from hardsplat.io.scenes.lens import Lens
+from hardsplat.io.scenes.masks import FOLDER, cut_out, fitted, masked, read_kept
+from hardsplat.io.scenes.source import Posed, Source
+from hardsplat.io.scenes.transforms import SINGLE, SPLIT, has_transforms, read_transforms
+from hardsplat.model.camera import Camera
+
+SMALLEST = 8  # px of the shorter side, below which nothing can be learnt from a photograph
+FEWEST_OF_A_CAMERA = 4  # photographs for each camera of a model, on average, below which cameras are told apart by size alone
+SMALL = 200  # px of the longer side of the largest photograph, below which --data-factor is likely a mistake
+
+
+@dataclass(frozen=True)
+class View:
+    """One photograph and the camera that load() makes it fit, a pinhole where that undistorts.
+
+    name: as in the model, a path below the image folder. path: the file. stored: (width, height) of the file where it is larger than
+    the camera's. lens: how the photograph is distorted where load() undistorts it, or else None. mask: the picture of what counts, None where all does.
+    number: which of the scene's physical cameras took it, counted from 0. original: the camera of the full-size photograph as the scene's files have it.
+    mask_mode: what becomes of pixels that the mask leaves out, a key of MODES in masks.py.
+    """
+
+    name: str
+    camera: Camera
+    path: Path
+    stored: tuple[int, int] | None = None
+    lens: Lens | None = None
+    mask: Path | None = None
+    number: int = 0
+    original: ColmapCamera | None = field(default=None, compare=False)
+    mask_mode: str = "ignore"
+
+    def load(self) -> np.ndarray:
+        """(H, W, 3) uint8 of the camera's size, or (H, W, 4), premultiplied, where the file has transparent pixels: down-sampled by area,
+        then undistorted. May be called from any thread. With a mask (H, W, 4), IGNORED where a pixel mixes in what the mask leaves out.
+
+        See read_pixels for other pixel types. Raises UserError naming the file when it is missing, damaged or of another size than it had.
+        """
+        image = read_pixels(self.path)
+        size = self.camera.width, self.camera.height
+        found, expected = image.shape[1::-1], self.stored or size
+        if found != expected:
+            raise UserError(f"{self.path}: is {_by(found)} and should be {_by(expected)}; it changed since the scene was opened")
+        image = fitted(image, *size, self.lens)
+        if self.mask is None:
+            return image
+        return (masked if self.mask_mode == "ignore" else cut_out)(image, read_kept(self.mask, *size, self.lens))
+
+
+@dataclass(frozen=True)
+class Picture(View):
+    """A photograph in memory: image (H, W, 3) uint8, or (H, W, 4) with straight alpha."""
+
+    image: np.ndarray = field(kw_only=True, repr=False)
+
+    def load(self) -> np.ndarray:
+        """As View.load."""
+        if self.image.shape[2] == 3:
+            return self.image
+        alpha = self.image[..., 3:].astype(np.uint16)
+        return np.concatenate([(self.image[..., :3] * alpha + 127) // 255, alpha], axis=2).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """views: sorted by name. points: (N, 3) float64 world units, N = 0 where the scene has none; colors: (N, 3) uint8. train, test: indices into views.
+
+    extent: world units, 1.1 times the largest distance of a training camera from the mean of them, as in 3DGS.
+    notes: one line each for what View.load() does to the photographs, empty when nothing.
+    """
+
+    name: str
+    views: list[View]
+    points: np.ndarray
+    colors: np.ndarray
+    train: list[int]
+    test: list[int]
+    extent: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def held_out(self) -> list[View]:
+        return [self.views[i] for i in self.test]
+
+    @classmethod
+    def of_images(
+        cls,
+        cameras: Sequence[Camera],
+        images: Sequence[np.ndarray],
+        points: np.ndarray | None = None,
+        colors: np.ndarray | None = None,
+        names: Sequence[str] | None = None,
+        test_every: int = 8,
+        name: str = "scene",
+    ) -> Scene:
+        """A scene of photographs in memory, one camera each.
+
+        images: (H, W, 3) uint8 of their cameras' sizes, or (H, W, 4) with straight alpha. points: (N, 3) world units to start from, colors: (N, 3) uint8;
+        without them training starts from random splats. names: of the photographs, unique, in order; by default their numbers.
+        test_every: hold out every n-th view, starting with the first; 0: none. Raises UserError for what does not fit together.
+        """
+        names = [f"{i:05d}" for i in range(len(cameras))] if names is None else list(names)
+        if not len(cameras) == len(images) == len(names) or not names:
+            raise UserError(f"{len(cameras)} cameras, {len(images)} images and {len(names)} names do not make a scene: there must be as many of each, and one at least")
+        if len(set(names)) < len(names):
+            raise UserError("two photographs of the scene have one name")
+        views: list[View] = []
+        for label, camera, image in zip(names, cameras, images):
+            image = np.asarray(image)
+            if image.dtype != np.uint8 or image.shape not in ((camera.height, camera.width, 3), (camera.height, camera.width, 4)):
+                raise UserError(f"photograph {label}: is {image.dtype} of shape {image.shape}, expected uint8 of ({camera.height}, {camera.width}, 3 or 4), its camera's size")
+            views.append(Picture(label, camera, Path(label), image=image))
+        points = np.zeros((0, 3)) if points is None else np.asarray(points, np.float64)
+        colors = np.full(points.shape, 128, np.uint8) if colors is None else np.asarray(colors)
+        if points.ndim != 2 or points.shape[1] != 3 or colors.shape != points.shape or colors.dtype != np.uint8 or not np.isfinite(points).all():
+            raise UserError(f"points have shape {points.shape} and colors {colors.shape} of {colors.dtype}, expected (N, 3) finite numbers and (N, 3) uint8")
+        test = list(range(0, len(views), test_every)) if test_every > 0 else []
+        train = _others(views, test, name)
+        return cls(name, views, points, colors, train, test, _extent([views[i] for i in train], name))
+
+
+def load_scene(data_dir: str | Path, data_factor: int = 1, test_every: int = 8, mask_mode: str = "ignore", undistort: bool = True) -> Scene:
+    """Opens a scene; photographs are only looked at for their size.
+
+    data_factor: train on photographs this many times smaller, from images_<data_factor> or else by resampling those in images.
+    test_every: hold out every n-th view by sorted name, starting with the first; 0 or less: none. A scene with a test split of its own keeps that.
+    mask_mode: what becomes of pixels that masks leave out, a key of MODES in masks.py.
+    undistort: photographs are made those of pinhole cameras; otherwise they stay as they are, and their cameras distort.
+    Raises UserError for anything missing, damaged or contradictory.
+    """
+    root = Path(data_dir)
+    if not root.is_dir():
+        raise UserError(f"{root}: scene folder not found")
+    if data_factor < 1:
+        raise UserError(f"--data-factor {data_factor}: must be 1 or more")
+    source = _read(root, data_factor)
+    photographs = sorted(source.photographs, key=lambda posed: posed.name)
+    numbers = _physical_cameras(photographs)
+    views = [replace(_view(p, data_factor, undistort), number=n, original=p.lens, mask_mode=mask_mode) for p, n in zip(photographs, numbers)]
+
+    every = range(0, len(views), test_every) if test_every > 0 else []
+    test = list(every) if source.held_out is None else [i for i, view in enumerate(views) if view.name in source.held_out]
+    train = _others(views, test, str(root))
+    extent = _extent([views[i] for i in train], source.label)
+    if (root / FOLDER).is_dir() and not any(view.mask for view in views):
+        raise UserError(f"{root / FOLDER}: no mask has the name of a photograph; {views[0].name} wants {Path(views[0].name).stem}.png")
+    return Scene(root.resolve().name, views, source.points, source.colors, train, test, extent, (*source.notes, *_notes(views, data_factor, mask_mode)))
+
+
+def _others(views: Sequence[View], test: Sequence[int], label: str) -> list[int]:
+    """The views that are not held out."""
+    train = sorted(set(range(len(views))) - set(test))
+    if not train:
+        raise UserError(f"{label}: no view is left to train on, all {len(views)} are held out; use --test-every 0")
+    return train
+
+
+def _extent(views: Sequence[View], label: str) -> float:
+    """1.1 times the largest distance of a camera from the mean of them."""
+    centres = np.array([view.camera.position for view in views])
+    extent = 1.1 * float(np.linalg.norm(centres - centres.mean(axis=0), axis=1).max())
+    if extent == 0:
+        raise UserError(f"{label}: all {len(views)} training cameras stand at one point, which gives the scene no scale; use more views")
+    return extent
+
+
+def load_images(views: Sequence[View], progress: bool = True) -> Iterator[np.ndarray]:
+    """Each view's load() in order, read ahead by a few threads, so that memory holds only the next few. progress: a bar on a terminal."""
+    workers = min(8, os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(workers)
+    try:
+        bar = tqdm(total=len(views), desc="photographs", unit="", disable=None if progress else True)
+        pending: deque[Future[np.ndarray]] = deque()
+        with bar:
+            for view in views:
+                pending.append(pool.submit(view.load))
+                if len(pending) > 2 * workers:
+                    yield pending.popleft().result()
+                    bar.update()
+            while pending:
+                yield pending.popleft().result()
+                bar.update()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _read(root: Path, data_factor: int) -> Source:
+    model = next((folder for folder in (root / "sparse" / "0", root / "sparse") if folder.is_dir()), None)
+    if model is None and has_transforms(root):
+        return read_transforms(root, data_factor)
+    if model is None:
+        raise UserError(f"{root}: no COLMAP model in sparse/0 or sparse, and no {SINGLE} or {SPLIT}; make a model from photographs: hardsplat sfm {root}")
+    both = (f"{root} has a COLMAP model and transforms.json: cameras are from {model}; rename that folder to use the other",) if has_transforms(root) else ()
+    return replace(read_colmap(root, model, data_factor), notes=both)
+
+
+def _physical_cameras(photographs: Sequence[Posed]) -> list[int]:
+    """Which camera took each photograph, counted from 0: those of the model; by the size of pictures where the model has one for almost every photograph."""
+    keys = [(posed.lens.id, 0) for posed in photographs]
+    if FEWEST_OF_A_CAMERA * len(set(keys)) > len(keys):
+        keys = [(posed.lens.width, posed.lens.height) for posed in photographs]
+    numbers = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    return [numbers[key] for key in keys]
+
+
+def _view(posed: Posed, data_factor: int, undistort: bool) -> View:
+    camera, path, divisor = posed.lens, posed.path, posed.divisor
+    full = camera.width, camera.height
+    found = image_size(path)
+    tolerance = 1 if divisor > 1 else 0  # tools round down-sampled sizes in different directions
+    if any(abs(f - c / divisor) > tolerance for f, c in zip(found, full)):
+        expected = f"{_by(full)}" if divisor == 1 else f"{_by(full)}, so {_by(_divided(full, divisor))} in {path.parent.name}"
+        raise UserError(f"{path}: is {_by(found)}, but its camera {camera.id} in the model is {expected}; {_advice(found, full)}")
+    size = _divided(found, data_factor // divisor)
+    if min(size) < SMALLEST and size != full:
+        most = max(1, min(full) // SMALLEST)
+        raise UserError(f"--data-factor {data_factor}: leaves {_by(size)} pixels of {posed.name} ({_by(full)}); choose {most} or less")
+    pinhole = posed.pinhole.resized(*size)
+    lens = Lens.of(camera, pinhole.K, *size)
+    if lens and not undistort:
+        pinhole, lens = replace(pinhole, distortion=lens.distortion), None
+    if lens:
+        pinhole = Camera(pinhole.w2c, lens.pinhole_K(), *size)
+    if posed.mask and (masks := image_size(posed.mask)) not in (full, found):
+        raise UserError(f"{posed.mask}: is {_by(masks)}, but its photograph is {_by(found)}")
+    return View(posed.name, pinhole, path, found if found != size else None, lens, posed.mask)
+
+
+def _notes(views, data_factor, mask_mode):
+    small = max(views, key=lambda view: max(view.camera.width, view.camera.height)).camera if data_factor > 1 else None
+    resampled = [view for view in views if view.stored]
+    distorted = [view for view in views if view.lens]
+    with_mask = sum(view.mask is not None for view in views)
+    notes = [f"{with_mask} of {len(views)} photographs have masks: black pixels are {'ignored' if mask_mode == 'ignore' else 'transparent'}"] if with_mask else []
+    if small and max(small.width, small.height) < SMALL:
+        notes.append(f"--data-factor {data_factor} leaves photographs of {_by((small.width, small.height))} pixels; a smaller factor shows more")
+    if resampled:
+        camera = resampled[0].camera
+        sizes = f"{_by(resampled[0].stored)} to {_by((camera.width, camera.height))}"
+        notes.append(f"{len(resampled)} of {len(views)} photographs are down-sampled on load, {resampled[0].name} from {sizes}")
+    if distorted:
+        notes.append(f"{len(distorted)} of {len(views)} photographs are undistorted on load, {distorted[0].name} by {distorted[0].lens.label}")
+    return tuple(notes)
+
+
+def _divided(size, divisor):
+    return tuple(max(1, round(side / divisor)) for side in size)
+
+
+def _by(size):
+    return f"{size[0]}x{size[1]}"
+
+
+def _advice(found, full):
+    if found == full[::-1]:
+        return "the photograph is turned by 90 degrees; store its pixels as its camera saw them (EXIF orientation is ignored)"
+    times = round(full[0] / found[0])
+    if times > 1 and all(abs(f - c / times) <= 1 for f, c in zip(found, full)):
+        return f"pictures {times} times smaller belong in a folder images_{times}, used with --data-factor {times}"
+    return "use the photographs that the cameras were made from"

@@ -1,0 +1,181 @@
+"""A set of 3D Gaussians as plain arrays, with the activations and the initialization of the original 3DGS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import InitVar, dataclass, field
+
+import numpy as np
+
+from hardsplat.base.parallel import in_blocks
+from hardsplat.tables import quantities
+
+OWN = ("means", "quats", "log_scales", "logit_opacities", "sh0", "shN")  # quantities that the fields of Gaussians hold
+_BLOCK = 1 << 16  # splats whose numbers are converted at a time
+SH_C0 = 0.28209479177387814  # Y_0^0: constant band of the real spherical harmonics
+
+
+@dataclass
+class Gaussians:
+    """Splats in natural (activated) units, float32.
+
+    means:     (N, 3) world units.
+    quats:     (N, 4) rotation wxyz, need not be normalized.
+    scales:    (N, 3) linear standard deviations along the rotated axes, world units, >= 0.
+    opacities: (N,) in 0..1.
+    sh:        (N, K, 3) spherical-harmonic colour coefficients, K = (degree + 1)^2 in 1, 4, 9, 16.
+    extra:     (planes, N, width) of further quantities of the trained table, by name, as they are trained.
+    Raises ValueError for other shapes and, where `check`, for values out of range or not finite.
+    """
+
+    means: np.ndarray
+    quats: np.ndarray
+    scales: np.ndarray
+    opacities: np.ndarray
+    sh: np.ndarray
+    extra: dict[str, np.ndarray] = field(default_factory=dict)
+    check: InitVar[bool] = True
+
+    def __post_init__(self, check):
+        n = np.shape(self.means)[0] if np.ndim(self.means) else 1
+        wanted = {"means": (n, 3), "quats": (n, 4), "scales": (n, 3), "opacities": (n,)}
+        for name, shape in wanted.items():
+            value = _float32(getattr(self, name))
+            if value.shape != shape:
+                raise ValueError(f"{name} has shape {value.shape}, expected {shape}")
+            setattr(self, name, value)
+        self.sh = _float32(self.sh)
+        if self.sh.ndim != 3 or self.sh.shape[0] != n or self.sh.shape[2] != 3 or self.sh.shape[1] not in (1, 4, 9, 16):
+            raise ValueError(f"sh has shape {self.sh.shape}, expected ({n}, 1|4|9|16, 3)")
+        if check:
+            for name in (*wanted, "sh"):
+                self._refuse(name, ~np.isfinite(getattr(self, name)), "NaN or infinite")
+            self._refuse("scales", self.scales < 0, "negative; scales are linear, not logarithms")
+            self._refuse("opacities", (self.opacities < 0) | (self.opacities > 1), "not in 0..1; opacities are linear, not logits")
+
+    def _refuse(self, name: str, bad: np.ndarray, what: str) -> None:
+        if bad.any():
+            splats = bad.reshape(len(bad), -1).any(axis=1)
+            place = tuple(np.argwhere(bad)[0].tolist())
+            raise ValueError(f"{name}[{', '.join(map(str, place))}] = {getattr(self, name)[place]:g} is {what} ({splats.sum()} such splats)")
+
+    def __len__(self) -> int:
+        return len(self.means)
+
+    def __getitem__(self, which: slice | np.ndarray) -> Gaussians:
+        """The splats at `which`: a slice, indices, or a mask."""
+
+        def pick(values: np.ndarray, axis: int = 0) -> np.ndarray:
+            if isinstance(which, np.ndarray) and which.dtype.kind in "iu":
+                return np.take(values, which, axis)  # in a sixth of the time that brackets take
+            return values[:, which] if axis else values[which]
+
+        extra = {name: pick(values, 1) for name, values in self.extra.items()}
+        return Gaussians(pick(self.means), pick(self.quats), pick(self.scales), pick(self.opacities), pick(self.sh), extra, check=False)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Gaussians]) -> Gaussians:
+        """One set of all splats. Raises ValueError where SH degrees or further quantities differ."""
+        if len(parts) == 1:
+            return parts[0]
+        if any(part.extra.keys() != parts[0].extra.keys() for part in parts):
+            raise ValueError("splats with different further quantities do not go together")
+        means, quats, scales, opacities, sh = (np.concatenate([getattr(part, name) for part in parts]) for name in ("means", "quats", "scales", "opacities", "sh"))
+        extra = {name: np.concatenate([part.extra[name] for part in parts], axis=1) for name in parts[0].extra}
+        return cls(means, quats, scales, opacities, sh, extra, check=False)
+
+    @property
+    def sh_degree(self) -> int:
+        return int(np.sqrt(self.sh.shape[1])) - 1
+
+    @property
+    def log_scales(self) -> np.ndarray:
+        """(N, 3) the trained parameter behind `scales`: -inf for 0, which is a flat splat, NaN below, which is none."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(self.scales)
+
+    @property
+    def logit_opacities(self) -> np.ndarray:
+        """(N,) the trained parameter behind `opacities`."""
+        o = np.clip(self.opacities.astype(np.float64), 1e-7, 1 - 1e-7)
+        return np.log(o / (1 - o)).astype(np.float32)
+
+    def planes(self, sh_degree: int) -> dict[str, np.ndarray]:
+        """(planes, N, width) float32 of every trained quantity of splats, by name. SH bands above those there are become zeros.
+
+        A quantity that is not one of the fields begins at its first value, unless `extra` has it.
+        """
+        out = {}
+        for q in quantities.of("splat"):
+            if q.name == "sh0":
+                out[q.name] = self.sh[:, :1].transpose(1, 0, 2)
+            elif q.name == "shN":
+                out[q.name] = np.zeros((q.planes(sh_degree), len(self), 3), np.float32)
+                out[q.name][: self.sh.shape[1] - 1] = self.sh[:, 1:].transpose(1, 0, 2)
+            elif q.name in self.extra:
+                out[q.name] = self.extra[q.name]
+            elif hasattr(self, q.name):
+                out[q.name] = getattr(self, q.name).reshape(1, len(self), q.width)
+            else:
+                out[q.name] = np.full((q.planes(sh_degree), len(self), q.width), q.first, np.float32)
+        return out
+
+    @classmethod
+    def from_planes(cls, planes: Mapping[str, np.ndarray]) -> Gaussians:
+        """From what `planes` returns. Values are not checked: training may leave some that are not finite."""
+        n, rest = planes["means"].shape[1], planes["shN"].shape[0]
+        scales, opacities, sh = np.empty((n, 3), np.float32), np.empty(n, np.float32), np.empty((n, 1 + rest, 3), np.float32)
+
+        def fill(part: slice) -> None:
+            scales[part], opacities[part] = _activated(planes["log_scales"][0, part], planes["logit_opacities"][0, part, 0])
+            sh[part, 0], sh[part, 1:] = planes["sh0"][0, part], planes["shN"][:, part].transpose(1, 0, 2)
+
+        in_blocks(n, _BLOCK, fill)
+        out = cls(planes["means"][0], planes["quats"][0], scales, opacities, sh, check=False)
+        out.extra = {name: values for name, values in planes.items() if name not in OWN}
+        return out
+
+    @classmethod
+    def from_parameters(cls, means, quats, log_scales, logit_opacities, sh) -> Gaussians:
+        """From the trained parameters: log scales and logit opacities. Values are not checked: training may leave some that are not finite."""
+        return cls(means, quats, *_activated(log_scales, logit_opacities), sh, check=False)
+
+    @classmethod
+    def from_points(cls, points: np.ndarray, colors: np.ndarray, sh_degree: int = 3, opacity: float = 0.1) -> Gaussians:
+        """Initial splats from SfM points, as in 3DGS (Kerbl et al. 2023, section 5.1).
+
+        points (N, 3) world units; colors (N, 3) uint8. Isotropic; the scale is the root mean square distance to the 3 nearest neighbours.
+        """
+        from scipy.spatial import cKDTree  # takes a third of a second, for which those who read splats need not wait
+
+        points = np.asarray(points, np.float64)
+        n = len(points)
+        if n == 0:
+            raise ValueError("the point cloud is empty: nothing to initialize splats from")
+        neighbours = min(4, n)
+        tree = cKDTree(points, balanced_tree=False, compact_nodes=False)  # built in a third of the time, for tens of millions of points
+        distance = tree.query(points, k=neighbours, workers=-1)[0].reshape(n, neighbours)[:, 1:]
+        squared = np.mean(distance**2, axis=1) if neighbours > 1 else np.ones(n)
+        scale = np.sqrt(np.maximum(squared, 1e-7))
+        sh = np.zeros((n, (sh_degree + 1) ** 2, 3), np.float32)
+        sh[:, 0] = (np.asarray(colors, np.float64) / 255 - 0.5) / SH_C0
+        quats = np.tile(np.array([1, 0, 0, 0], np.float32), (n, 1))
+        return cls(points, quats, np.repeat(scale[:, None], 3, 1), np.full(n, opacity), sh)
+
+
+def _activated(log_scales, logit_opacities) -> tuple[np.ndarray, np.ndarray]:
+    """float32 scales and opacities, computed in float64: beyond float32 a scale is infinite."""
+    with np.errstate(over="ignore"):
+        scales = np.exp(np.asarray(log_scales, np.float64)).astype(np.float32)
+    return scales, logistic(np.asarray(logit_opacities, np.float64)).astype(np.float32)
+
+
+def logistic(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)) in the precision of x."""
+    with np.errstate(over="ignore"):  # where the exponential is infinite, the outcome is 0
+        return 1 / (1 + np.exp(-x))
+
+
+def _float32(value) -> np.ndarray:
+    with np.errstate(over="ignore"):  # then it is infinite, which is reported
+        return np.ascontiguousarray(value, np.float32)

@@ -1,0 +1,141 @@
+"""Rasterizers by name. A backend is one module and one row here."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+from hardsplat.base.errors import UserError
+from hardsplat.contract.footprint import STATISTICS, Need, needs
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.passes.shader import Source
+from hardsplat.raster.core.choose import choose as timed_choice
+from hardsplat.raster.core.protocols import Trainable, Variants
+from hardsplat.raster.hardware import rasterizer as hardware
+from hardsplat.raster.hardware.listed import FRAGMENTS
+from hardsplat.raster.hardware.rasterizer import HardwareRasterizer, rows_of
+from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.raster.tiled import passes as tile_passes
+from hardsplat.raster.tiled.lists import COUNTED
+from hardsplat.raster.tiled.rasterizer import PAIRS, TiledRasterizer
+from hardsplat.raster.tiled.rows import TiledOptions, TiledRows
+from hardsplat.settings.train import FIELDS
+from hardsplat.settings.typed import RasterizerName
+from hardsplat.tables.formats import MOMENT_FORMATS
+
+
+@dataclass(frozen=True)
+class Backend:
+    rasterizer: Callable[..., Trainable]
+    options: type[HardwareOptions] | type[TiledOptions]
+    resolve: Callable[[Device, Any], Variants]  # (device, options): UserError for what the device cannot run
+    first: Callable[[Device, Any], Any]  # (device, options) -> options with the first rows that run in the place of those that would be timed; UserError like resolve
+    sources: Callable[[Device, Any], set[Source]]  # (device, options): the shaders it is made of
+    passes: Callable[..., list]  # (device, SH planes, width, height, options, sink): all that it builds at first, for options without anything left to time
+    note: str
+    needs: Mapping[str, Need] = field(default_factory=dict)  # what one splat takes in training, besides hardsplat.contract.footprint.needs
+    without: tuple[str, ...] = ()  # buffers of the contract that it does not have
+
+
+BACKENDS = {
+    "hardware": Backend(
+        HardwareRasterizer,
+        HardwareOptions,
+        rows_of,
+        hardware.first,
+        hardware.sources,
+        lambda *how: hardware.all_passes(*hardware.plan(*how)),
+        "quads through the graphics pipeline, gradients reduced in the fragment shader",
+        {"fragments": FRAGMENTS},
+        without=COUNTED,  # buffers of the tiled rasterizer
+    ),
+    "tiled": Backend(
+        TiledRasterizer,
+        TiledOptions,
+        TiledRows.resolve,
+        tile_passes.first,
+        tile_passes.sources,
+        lambda *how: tile_passes.all_passes(*tile_passes.plan(*how)),
+        "splats listed by tile of 16x16 pixels, in compute shaders alone",
+        {"pairs": PAIRS},
+    ),
+}
+
+
+def rasterizer_named(word: str) -> RasterizerName:
+    """The name of a rasterizer. Raises UserError where there is no such one."""
+    for name in get_args(RasterizerName):
+        if name == word:
+            return name
+    raise UserError(f"rasterizer {word}: there is no such one; choose from {', '.join(BACKENDS)}")
+
+
+def training_needs(rasterizer: str, sh_degree: int, moments: str = "float32", estimates: int = 0, statistics: tuple[str, ...] = ()) -> dict[str, Need]:
+    """What one splat takes in training, by name. estimates: as of hardsplat.contract.footprint.needs. statistics: those of STATISTICS that the strategy keeps."""
+    backend = BACKENDS[rasterizer]
+    without = (*backend.without, *(name for name in STATISTICS if name not in statistics))
+    return {**needs(sh_degree, MOMENT_FORMATS[moments].nbytes, estimates, without), **backend.needs}
+
+
+@dataclass(frozen=True)
+class _Choice:
+    rasterizer: str
+    settings: str  # what the rasterizers were given
+
+
+def of_others(rasterizer: str) -> set[str]:
+    """The options that this rasterizer does not have, but another."""
+    known = {name: set(backend.options.settings()) for name, backend in BACKENDS.items()}
+    return set.union(*known.values()) - known[rasterizer]
+
+
+def unknown(rasterizer: str, settings: Any) -> list[str]:
+    """Those of them that are not left at their defaults."""
+    return sorted(n for n in of_others(rasterizer) if getattr(settings, n) != FIELDS[n].default)
+
+
+def running(device: Device, settings) -> list[str]:
+    """Names of the rasterizers that `settings.rasterizer` leaves open and that run here: one where it is named, else those without the ones that lack an option which was named.
+
+    settings: has fields of the options' names. Raises UserError when none runs here.
+    """
+    return [settings.rasterizer] if settings.rasterizer != "auto" else list(_running(device, settings))
+
+
+def _running(device: Device, settings) -> dict:
+    """Their options by name."""
+    options = {name: backend.options.of(settings) for name, backend in BACKENDS.items()}
+    candidates = [name for name in BACKENDS if not unknown(name, settings)] or list(BACKENDS)
+    runs: dict[str, Any] = {}
+    why: list[str] = []
+    for name in candidates:
+        try:
+            BACKENDS[name].first(device, options[name])
+            runs[name] = options[name]
+        except UserError as error:
+            why.append(f"{name}: {error}")
+    if not runs:
+        raise UserError(why[0].partition(": ")[2] if len(why) == 1 else "; ".join(why))
+    return runs
+
+
+def fastest(device: Device, settings) -> str:
+    """The one of `running` that draws a small scene of our own fastest here. A training finds out on its own scene instead, see app/hardsplat/train/run/auto.py."""
+    if settings.rasterizer != "auto":
+        return settings.rasterizer
+    options = _running(device, settings)
+    runs = list(options)
+    if settings.gradient == "stochastic":  # what is timed are passes of the analytic gradient
+        options = {name: replace(each, stochastic=None, gradient="auto") for name, each in options.items()}
+
+    def make(device, parameters, width, height, choice, sink):
+        return BACKENDS[choice.rasterizer].rasterizer(device, parameters, width, height, options[choice.rasterizer], sink=sink)
+
+    choice = _Choice("auto", "; ".join(map(repr, options.values())))
+
+    def sources(choice):
+        return BACKENDS[choice.rasterizer].sources(device, options[choice.rasterizer])
+
+    def first(choice):
+        return {"rasterizer": runs[0] if choice.rasterizer == "auto" else choice.rasterizer}
+
+    return timed_choice(device, "rasterizer", choice, first, {"rasterizer": runs}, make, sources).rasterizer

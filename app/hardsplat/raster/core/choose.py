@@ -1,0 +1,194 @@
+"""`auto`: which rows of the registries suit a device, by timing them once on a small scene (app/hardsplat/raster/core/trial.py).
+
+Greedy, knob by knob: what is 3 % faster than the best so far, forward and backward together and twice, takes its place. Knobs that are still to come have the rows that come
+first with what was chosen so far. The outcome is kept on disk per device and driver, with a digest of what was compared, for every set of options that were named, which stay as
+they are. HARDSPLAT_AUTO=first takes the first rows and times nothing, as does a device without a clock.
+
+Backends can be compared in the same way: by options with a field `rasterizer`, and a `make` that looks it up in BACKENDS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.files import replacing
+from hardsplat.base.version import __version__
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.passes import shader
+from hardsplat.raster.core.trial import Trial, mark
+
+MARGIN = 0.03  # of noise that no row is changed for
+BUDGET = 2.0  # seconds of frames after which the rows so far must do
+log = logging.getLogger("hardsplat")
+
+
+def wanted() -> bool:
+    """Whether to time at all: HARDSPLAT_AUTO, `time` (default) or `first`."""
+    word = os.environ.get("HARDSPLAT_AUTO") or "time"
+    if word not in ("time", "first"):
+        raise UserError(f"HARDSPLAT_AUTO is {word}: choose time or first")
+    return word == "time"
+
+
+Rows = dict[str, str | int]  # row by knob
+First = Callable[[Any], Mapping[str, str | int]]  # options -> of each knob the row that they name, or the first that runs; raises UserError for what does not go together
+
+
+def choose(device: Device, backend: str, options, first: First, knobs: Mapping[str, Sequence[str | int]], make: Callable, sources: Callable):
+    """`options` with a row for each of `knobs`, which are left to us: knob -> the rows that run here.
+
+    make, sources: see Trial. Raises UserError for a HARDSPLAT_AUTO that means nothing.
+    """
+    chosen = replace(options, **_begun(options, first, knobs))
+    if all(len(names) < 2 for names in knobs.values()) or not wanted() or not device.timestamp_ns:
+        return chosen
+    known: dict[tuple, dict] = device.shared("choices", dict)
+    path, given = _path(device), _given(backend, options, knobs)
+    key, candidates = (path, given), {knob: list(names) for knob, names in knobs.items()}
+    if known.get(key, {}).get("candidates") != candidates:
+        found, digest = _load(path).get(given), _digest(options, first, candidates, sources)
+        if found and found["candidates"] == candidates and found["digest"] == digest:
+            log.debug("variants for %s, remembered from %s:", device.name, found["date"])
+        else:
+            log.info("choosing variants for %s, once ...", device.name)
+            found = {**_timed(device, options, first, candidates, make, sources), "digest": digest}
+            if found["ms"]:
+                _save(path, device, given, found)
+        for line in lines(found):
+            log.debug("  %s", line)
+        known[key] = found
+    return replace(options, **known[key]["rows"])
+
+
+def greedy(trial: Trial, options, first: First, knobs: Mapping[str, Sequence[str | int]]) -> tuple[Rows, dict[str, dict[str, float]]]:
+    """(row by knob, milliseconds by knob and row timed). No milliseconds at all where not even the first rows run."""
+    rows = _begun(options, first, knobs)
+    table: dict[str, dict[str, float]] = {}
+    best, why = trial.attempt(replace(options, **rows))
+    if best is None:
+        log.debug("  %s does not run here: %s", rows, why)
+        return rows, table
+    decided: Rows = {}
+    for knob, names in knobs.items():
+        if len(names) < 2:
+            continue
+        others = {name: each for name, each in _candidates(options, decided, knob, names, first, knobs).items() if name != rows[knob]}
+        table[knob] = {str(rows[knob]): best}  # by words, as JSON has them
+        if trial.spent < BUDGET:
+            trial.prepare(replace(options, **each) for each in others.values())
+        for name, candidate in others.items():
+            if trial.spent >= BUDGET:
+                break
+            ms, why = trial.attempt(replace(options, **candidate), best)
+            if ms is None:
+                log.debug("  %s %s left out: %s", knob, name, why)
+                continue
+            if ms < (1 - MARGIN) * best:  # it must win twice: clocks rise with work, and others may have been at work too
+                best = min(best, trial.attempt(replace(options, **rows))[0] or best)
+                ms = max(ms, trial.attempt(replace(options, **candidate))[0] or float("inf"))
+            table[knob] |= {str(rows[knob]): best, str(name): ms}
+            if ms < (1 - MARGIN) * best:
+                rows, best = candidate, ms
+        decided[knob] = rows[knob]
+    return rows, table
+
+
+def _begun(options, first: First, knobs: Iterable[str]) -> Rows:
+    """The rows that come first for these options."""
+    names = first(options)
+    return {knob: names[knob] for knob in knobs}
+
+
+def _candidates(options, decided: Rows, knob: str, names: Sequence[str | int], first: First, knobs: Iterable[str]) -> dict[str | int, Rows]:
+    """name of a row of the knob -> the rows that come first with it and with those decided. Names that do not go with these are left out."""
+    out = {}
+    for name in names:
+        with suppress(UserError):
+            out[name] = _begun(replace(options, **decided, **{knob: name}), first, knobs)
+    return out
+
+
+def lines(found: Mapping) -> list[str]:
+    """What was chosen and why, a line a knob."""
+    out = []
+    for knob, row in found["rows"].items():
+        timed = found["ms"].get(knob, {})
+        others = sorted((ms, name) for name, ms in timed.items() if name != str(row))
+        if others:
+            note = f", less than {100 * MARGIN:g} % faster" if others[0][0] < timed[str(row)] else ""
+            out.append(f"{knob} {row}: {timed[str(row)]:.3g} ms, next {others[0][1]}: {others[0][0]:.3g} ms{note}")
+        else:
+            out.append(f"{knob} {row}: {'the only one that runs' if len(found['candidates'][knob]) < 2 else 'the first that runs, no other was timed'}")
+    return out
+
+
+def remembered(device: Device) -> dict[str, dict]:
+    """What was chosen on this device, by the options that were given."""
+    return _load(_path(device))
+
+
+def _timed(device: Device, options, first, candidates, make, sources) -> dict:
+    begun = _begun(options, first, candidates)
+    found = {"date": datetime.now().isoformat(" ", "minutes"), "candidates": candidates, "rows": begun, "ms": {}}
+    try:
+        trial = Trial.fitting(device, make, sources, replace(options, **begun))
+    except OutOfMemory as error:
+        log.debug("  nothing was timed: %s", error)
+        return found
+    try:
+        found["rows"], found["ms"] = greedy(trial, options, first, candidates)
+    finally:
+        trial.destroy()
+    return found
+
+
+def _given(backend: str, options, knobs) -> str:
+    named = {name: value for name, value in asdict(options).items() if name not in knobs and value not in ("auto", None)}
+    return ", ".join([backend, *(f"{name} {value}" for name, value in named.items())])
+
+
+def _path(device: Device) -> Path:
+    mark = hashlib.sha256(" ".join([__version__, device.name, device.physical.driver]).encode())
+    return shader.cache_dir() / "variants" / f"{mark.hexdigest()[:16]}.json"
+
+
+def _digest(options, first: First, knobs: Mapping[str, Sequence[str | int]], sources: Callable) -> str:
+    """Of the trial scene, and of the rows and shaders of all candidates: when one changes, times no longer hold."""
+    rows = [each for knob, names in knobs.items() for each in _candidates(options, {}, knob, names, first, knobs).values()]
+    found: set[shader.Source] = set()
+    for each in rows:
+        with suppress(UserError):
+            found |= sources(replace(options, **each))
+    return hashlib.sha256(" ".join([mark(), repr(rows), *sorted(map(shader.key, found))]).encode()).hexdigest()[:16]
+
+
+def _load(path: Path) -> dict[str, dict]:
+    """Choices by what was given; none where there is no file, or not one of ours."""
+    try:
+        choices = json.loads(path.read_text())["choices"]
+        for found in choices.values():
+            lines(found)
+            if not (isinstance(found["date"], str) and isinstance(found["digest"], str) and all(found["rows"][knob] in names for knob, names in found["candidates"].items())):
+                return {}
+        return choices
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _save(path: Path, device: Device, given: str, found: dict) -> None:
+    try:
+        with replacing(path) as partial:
+            about = {"device": device.name, "driver": device.physical.driver}
+            partial.write_text(json.dumps({**about, "choices": {**_load(path), given: found}}, indent=1))
+    except OSError:
+        pass  # a read-only home costs a timing per run, nothing else

@@ -1,0 +1,260 @@
+"""The planes of what is trained, on the GPU: parameters, their Adam moments and gradients, each plane an allocation of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer, clear_all, download_all
+from hardsplat.gpu.memory.resources import moved
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.core.planes import Planes, plane_table
+from hardsplat.tables import quantities
+from hardsplat.tables.formats import MOMENT_FORMATS, from_bfloat16, to_bfloat16
+from hardsplat.tables.quantities import Of, Quantity
+
+Gradients = Literal["none", "written", "all"]  # which gradients have planes: none, those that a pass writes, or all that are asked for from Python
+
+
+class Parameters:
+    """Everything that is trained, for up to `capacity` splats of an SH degree, with the numbers of splats and work sizes.
+
+    moments: how Adam moments are stored, a variant of MOMENT_FORMATS, or None for none; the host reads and writes them as float32 all the same.
+    items: how many photographs and cameras there are; the scene is always one. follow: buffers of the contract, one element a splat, that grow with the splats.
+    shared: other APIs may have the memory of planes, see `buffers`. Raises OutOfMemory with nothing allocated.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        capacity: int,
+        sh_degree: int,
+        moments: str | None = None,
+        gradients: Gradients = "none",
+        items: Mapping[Of, int] | None = None,
+        follow: Iterable[str] = (),
+        shared: bool = False,
+    ):
+        self.device, self.sh_degree, self._shared = device, sh_degree, shared
+        self._moments = MOMENT_FORMATS[moments] if moments else None
+        self._gradients, self._items = gradients, {"photograph": 0, "camera": 0, "scene": 1, **(items or {})}
+        self._planes: dict[str, Planes] = {}
+        self._follow: dict[str, Buffer] = {}
+        self._fixed: dict[str, Buffer] = {}
+        try:
+            for name in ("counts", "indirect", "planes"):
+                self._fixed[name] = Buffer(device, contract.itemsize(name), name)
+            for name in follow:
+                self._follow[name] = Buffer(device, capacity * contract.itemsize(name), name)
+            for quantity in quantities.QUANTITIES.values():
+                planes = self._planes[quantity.name] = Planes(quantity, self._items.get(quantity.of, capacity))
+                for role in self._roles(quantity):
+                    planes.buffers[role] = []
+                    for _ in range(quantity.planes(sh_degree) if planes.capacity else 0):  # of no items nothing
+                        planes.buffers[role].append(self.allocate(quantity, role, planes.capacity))
+        except BaseException:
+            self.destroy()
+            raise
+        self.tell()
+        for quantity in quantities.QUANTITIES.values():
+            if quantity.of != "splat":
+                self._begin(quantity)
+        self.set_count(0)
+
+    # -- memory ----------------------------------------------------------------------------------------------------------------
+
+    def _roles(self, quantity: Quantity) -> Iterator[str]:
+        yield "value"
+        if self._moments:
+            yield from ("first", "second")
+        if self._gradients == "all" or (self._gradients == "written" and quantity.gradient == "plane"):
+            yield "gradient"
+
+    def _itemsize(self, quantity: Quantity, role: str) -> int:
+        """Bytes of an item in a plane."""
+        return quantity.width * (self._moments.nbytes if self._moments and role in ("first", "second") else 4)
+
+    def allocate(self, quantity: Quantity, role: str, capacity: int) -> Buffer:
+        """A plane of that role with room for `capacity` items."""
+        name = {"value": quantity.name, "gradient": quantity.d, "average": quantity.average}.get(role, quantity.moments)
+        return Buffer(self.device, capacity * self._itemsize(quantity, role), name, addressed=True, grows_with="splats" if quantity.of == "splat" else "", shared=self._shared)
+
+    def tell(self) -> None:
+        """Writes the table of planes that shaders read."""
+        self._table = plane_table(self._planes, self.sh_degree)
+        self._fixed["planes"].upload(self._table)
+
+    def set_perturbations(self, sizes: Mapping[str, float]) -> None:
+        """Tells shaders by how much stochastic gradients move each quantity; those that are not named stay where they are."""
+        for place in quantities.places():
+            for k in range(place.quantity.planes(self.sh_degree)):
+                self._table["at"][place.plane + k]["perturbation"] = sizes.get(place.quantity.name, 0.0)
+        self._fixed["planes"].upload(self._table)
+
+    @property
+    def capacity(self) -> int:
+        """Splats that all planes have room for."""
+        return min(planes.capacity for planes in self.of_splats())
+
+    @property
+    def all(self) -> dict[str, Buffer]:
+        """What passes bind: the planes themselves are reached through the table."""
+        return {**self._fixed, **self._follow}
+
+    def nbytes(self) -> dict[str, int]:
+        """Bytes by name, as passes declare planes."""
+        sizes = {name: buffer.nbytes for name, buffer in self.all.items()}
+        for buffer in self._all_planes():
+            sizes[buffer.name] = sizes.get(buffer.name, 0) + buffer.nbytes
+        return sizes
+
+    def _all_planes(self) -> Iterator[Buffer]:
+        return (buffer for planes in self._planes.values() for buffers in planes.buffers.values() for buffer in buffers)
+
+    def resize(self, capacity: int, n: int) -> None:
+        """Another capacity for the same n splats, plane by plane: old and new of one plane stand side by side, not of all. No step may be in flight.
+
+        Raises OutOfMemory where a plane does not fit; then nothing is lost, and the planes before it have the new size.
+        """
+        try:
+            for name, old in self._follow.items():
+                size = contract.itemsize(name)
+                self._follow[name] = moved(old, partial(Buffer, self.device, capacity * size, name), n * size, capacity * size)
+            for planes in self.of_splats():
+                smaller = min(capacity, planes.capacity)
+                planes.capacity = smaller  # until all buffers have room for more
+                for role, buffers in planes.buffers.items():
+                    size = self._itemsize(planes.quantity, role)
+                    kept = 0 if role == "gradient" else n * size
+                    for k, old in enumerate(buffers):
+                        buffers[k] = moved(old, partial(self.allocate, planes.quantity, role, capacity), kept, capacity * size)
+                planes.capacity = capacity
+        finally:
+            self.tell()
+            self.set_count(n)
+
+    @property
+    def averaged(self) -> bool:
+        """Whether averages of the splats are kept, see hardsplat.raster.core.averages."""
+        return any("average" in planes.buffers for planes in self._planes.values())
+
+    def of_splats(self) -> list[Planes]:
+        """The planes of every quantity of splats."""
+        return [planes for planes in self._planes.values() if planes.quantity.of == "splat"]
+
+    def destroy(self) -> None:
+        for buffer in (*self._all_planes(), *self._follow.values(), *self._fixed.values()):
+            buffer.destroy()
+        self._planes.clear()
+        self._follow.clear()
+        self._fixed.clear()
+
+    # -- values in and out -----------------------------------------------------------------------------------------------------
+
+    def _found(self, name: str) -> tuple[Planes, tuple[str, ...]]:
+        """The planes and roles of `means`, `adam_means` or `d_means`."""
+        for planes in self._planes.values():
+            q = planes.quantity
+            if name in (q.name, q.d, q.moments, q.average):
+                return planes, {q.name: ("value",), q.d: ("gradient",), q.moments: ("first", "second"), q.average: ("average",)}[name]
+        raise KeyError(f"{name} is not trained here; there are {', '.join(self._planes)}")
+
+    def buffers(self, name: str) -> list[Buffer]:
+        """The planes of a quantity, or of its gradient."""
+        planes, roles = self._found(name)
+        return planes.buffers[roles[0]]
+
+    def shape(self, name: str, n: int) -> tuple[int, ...]:
+        """Of the first n items of a quantity or its gradient (planes, n, width), of its moments (2, planes, n, width), of a buffer that follows (1, n, numbers)."""
+        if name in self._follow:
+            return 1, n, contract.itemsize(name) // 4
+        planes, roles = self._found(name)
+        shape = planes.quantity.planes(self.sh_degree), n, planes.quantity.width
+        return (len(roles), *shape) if len(roles) > 1 else shape
+
+    def read(self, name: str, n: int, out: np.ndarray | None = None) -> np.ndarray:
+        """float32 of this `shape`. out: where to, with anything in it."""
+        out = np.empty(self.shape(name, n), np.float32) if out is None else out
+        if name in self._follow:
+            self._follow[name].copy_to(out)
+            return out
+        planes, roles = self._found(name)
+        whole: list[tuple[Buffer, np.ndarray]] = []
+        for role, arrays in zip(roles, out if len(roles) > 1 else out[None]):
+            half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
+            for buffer, plane in zip(planes.buffers[role], arrays, strict=True):
+                if half:
+                    plane[:] = from_bfloat16(buffer.download(np.uint16, plane.size)).reshape(plane.shape)
+                else:
+                    whole.append((buffer, plane))
+        download_all(whole)
+        return out
+
+    def write(self, name: str, values: np.ndarray) -> None:
+        """From what `read` returns; moments that are stored in bfloat16 are rounded to nearest."""
+        values = np.asarray(values, np.float32)
+        if name in self._follow:
+            self._follow[name].upload(values)
+            return
+        planes, roles = self._found(name)
+        if not planes.capacity:
+            return
+        for role, arrays in zip(roles, values if len(roles) > 1 else values[None]):
+            half = self._itemsize(planes.quantity, role) < 4 * planes.quantity.width
+            for buffer, plane in zip(planes.buffers[role], arrays, strict=True):
+                buffer.upload(to_bfloat16(plane) if half else plane)
+
+    def items(self, name: str, splats: int) -> int:
+        """How many items a quantity, its moments or its gradient has."""
+        if name in self._follow:
+            return splats
+        planes, _ = self._found(name)
+        return splats if planes.quantity.of == "splat" else planes.capacity
+
+    def _begin(self, quantity: Quantity) -> None:
+        """First values and no momentum."""
+        n = self._planes[quantity.name].capacity
+        if not n:
+            return
+        self.write(quantity.name, np.full((quantity.planes(self.sh_degree), n, quantity.width), quantity.first, np.float32))
+        if self._moments:
+            self.write(quantity.moments, np.zeros((2, quantity.planes(self.sh_degree), n, quantity.width), np.float32))
+
+    def forget(self, moments: bool = True) -> None:
+        """No statistics, and with `moments` no momentum."""
+        roles = ("first", "second") if moments else ()
+        kept = [buffer for planes in self._planes.values() for role in roles for buffer in planes.buffers.get(role, ())]
+        clear_all([*kept, *self._follow.values()])
+
+    def set_count(self, n: int) -> None:
+        counts = np.zeros(1, contract.dtype("Counts"))
+        counts["splats"], counts["capacity"] = n, self.capacity
+        self._fixed["counts"].upload(counts)
+
+    @property
+    def counts(self) -> np.void:
+        """The contract's Counts as they are now; waits for the copy."""
+        return self._fixed["counts"].download(contract.dtype("Counts"))[0]
+
+    def upload(self, gaussians: Gaussians) -> None:
+        """Replaces all splats. SH bands that `gaussians` lacks become zeros."""
+        n = len(gaussians)
+        if n > self.capacity or gaussians.sh_degree > self.sh_degree:
+            raise ValueError(f"{n} splats of SH degree {gaussians.sh_degree} do not fit: capacity {self.capacity}, SH degree {self.sh_degree}")
+        for name, values in gaussians.planes(self.sh_degree).items():
+            self.write(name, values)
+        self.set_count(n)
+
+    def download(self) -> Gaussians:
+        n = int(self.counts["splats"])
+        return Gaussians.from_planes({name: self.read(name, n) for name in quantities.values()})
+
+
+def pairs_wanted(counts: np.void) -> int:
+    """Pairs of tile and splat that the last frame asked for."""
+    return int(counts["pairs_wanted"]) + (int(counts["pairs_wanted_high"]) << 32)

@@ -1,0 +1,160 @@
+"""Exact gradients by fragments in any order: a draw lists them by block of pixels, a compute pass sorts the lists, and another goes through them.
+
+The A-buffer: Carpenter, "The A-buffer, an antialiased hidden surface method" (SIGGRAPH 1984); lists that a draw links by atomics: Yang et al., "Real-time concurrent
+linked list construction on the GPU" (EGSR 2010). An image that was blended in depth segments says which blocks are finished, so that their fragments are rejected, and
+where D and T of a segment begin (shaders/draw/ordered/backward_blocks.frag). With `--blending lists` there is no blended image: the lists have all fragments, and make it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from hardsplat import contract
+from hardsplat.contract.footprint import Need
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer, allocate_all
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.passes.declared import ComputePass, DrawPass, Pipeline
+from hardsplat.raster.core.projection import for_score, scored
+from hardsplat.raster.core.sinks import SCORES
+from hardsplat.raster.hardware.blocked import Blocked
+from hardsplat.raster.hardware.draws import UNFINISHED, begin_blocks, blocks_of, canvas_of, outline, sums, unfinished_draw, with_unfinished
+from hardsplat.raster.hardware.rows import Rows
+from hardsplat.tables.hardware import QUADS
+from hardsplat.tables.pictures import PICTURES, Picture
+
+FIRST_ROOM, MOST_FIRST = 128, 1 << 24  # fragments of a block that there is room for before frames say how many there are; and of all of them
+FRAGMENTS = Need(64.0, 64.0)  # of a splat, for 8 fragments: bonsai_7k has 6.6 of 4x2 pixels
+
+
+@dataclass(frozen=True)
+class FragmentLists:
+    """A list for each block of each depth segment of a canvas of width x height px."""
+
+    rows: Rows
+    width: int
+    height: int
+    segments: int
+
+    @property
+    def blocks(self) -> tuple[int, int]:
+        """Across and down."""
+        return blocks_of(self.rows.block, self.width, self.height)
+
+    @property
+    def spec(self) -> dict[str, int]:
+        (across, down), block = self.blocks, self.rows.block
+        return {"BLOCK_W": block.width, "BLOCK_H": block.height, "BLOCKS_X": across, "BLOCKS_Y": down}
+
+    @property
+    def blends(self) -> bool:
+        """Whether the image is made of the lists; else it is there before them, and says which blocks are finished."""
+        return self.rows.blending.listed
+
+    def passes(self, picture: Picture = PICTURES["image"]) -> list[ComputePass | DrawPass]:
+        """order, splats2d, and the drawn image or what is to become it -> fragment_lists, fragments."""
+        rows, block, (across, down) = self.rows, self.rows.block, self.blocks
+        begin = ComputePass(
+            "list begin",
+            "draw/lists/begin.comp",
+            reads=("counts", "layers", "frame"),
+            writes=("counts", "fragment_lists"),
+            spec={**self.spec, **rows.layers(self.segments)},
+            bind=rows.layers_bound(self.segments),
+        )
+        append = DrawPass(
+            **outline(rows.shape),
+            name="list fragments",
+            fragment="draw/lists/append.frag",
+            reads=("counts", "splats2d", "colors2d", "order", "fragment_lists"),
+            writes=("counts", "fragment_lists", "fragments"),
+            spec={**canvas_of(rows, across * block.width, down * block.height, self.segments), **self.spec, "WIDTH": self.width, "HEIGHT": self.height, "RANKED": True},
+            slots={"claim": "draw/lists/claim_together.glsl" if _together(rows) else ""},
+        )
+        lists = ("fragment_lists", "fragments")
+        sort = ComputePass("list sort", "draw/lists/sort.comp", lists, lists, {**self.spec, "SEGMENTS": self.segments})
+        if self.blends:
+            reads = ("order", "splats2d", "colors2d", *lists)
+            spec = {**self.spec, "LARGEST": rows.format.largest, "PICTURE": picture.number}
+            return [begin, append, sort, ComputePass("draw", rows.blending.fragment, reads, ("target",), spec)]
+        least = {"LEAST": rows.least_transmittance}
+        unfinished = unfinished_draw("list unfinished", "draw/lists/unfinished.frag", "fragment_lists", {**self.spec, **least})
+        return [begin, unfinished, replace(append, reads=(*append.reads, "unfinished"), depth=UNFINISHED, spec={**append.spec, **least}), sort]
+
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+        across, down = self.blocks
+        tall = (across, down * self.segments)
+        recorder.run(run["list begin"], threads=(across, down))
+        if not self.blends:
+            recorder.run(run["list unfinished"], threads=(3,), extent=tall)
+        recorder.run(run["list fragments"], indirect="draw", extent=tall)
+        recorder.run(run["list sort"], threads=tall)
+        if self.blends:
+            recorder.run(run["draw"], threads=(across, down))
+
+    def allocate(self, device: Device, room: int) -> dict[str, Buffer | Image]:
+        """For `room` fragments. Raises OutOfMemory with nothing allocated."""
+        across, down = self.blocks
+        lists = {"fragment_lists": self.segments * across * down * contract.itemsize("fragment_lists")}
+        buffers = allocate_all(device, lists | self.pair_bytes(room))
+        return {**buffers} if self.blends else with_unfinished(device, buffers, across, down * self.segments)
+
+    @property
+    def first_room(self) -> int:
+        """Fragments that there is room for before frames say how many there are."""
+        across, down = self.blocks
+        return min(FIRST_ROOM * across * down, MOST_FIRST)
+
+    def most(self, device: Device, capacity: int) -> int:
+        """Fragments that there can be, or as many as a descriptor reaches."""
+        across, down = self.blocks
+        return min(capacity * across * down, device.max_buffer // contract.itemsize("fragments"))
+
+    def pair_bytes(self, room: int) -> dict[str, int]:
+        return {"fragments": room * contract.itemsize("fragments")}
+
+
+@dataclass(frozen=True)
+class Listed(Blocked):
+    """Of a canvas of width x height px."""
+
+    @property
+    def lists(self) -> FragmentLists:
+        return FragmentLists(self.rows, self.width, self.height, self.segments)
+
+    def passes(self) -> list[ComputePass | DrawPass]:
+        rows = self.rows
+        begin = begin_blocks(rows, self.width, self.height, self.segments, first=1)
+        slots, limit = sums(rows, self.threshold)
+        walk = ComputePass(
+            "draw backward",
+            "draw/lists/walk.comp",
+            reads=("order", "splats2d", "colors2d", "d_image", "blocks", "fragment_lists", "fragments", "d_splats2d"),
+            writes=("d_splats2d",),
+            spec={**self.lists.spec, **limit, "SEGMENTS": self.segments, "LARGEST": rows.format.largest},
+            slots={
+                **slots,
+                "quads": QUADS["plain"].slot if rows.reduction.quads else "",
+                "state": rows.state_format.packing,
+                "turn": "draw/lists/turn_together.glsl" if _together(rows) else "",
+            },
+        )
+        return [*([] if self.lists.blends else self.lists.passes()), begin, *(for_score(begin, name) for name in SCORES if self.scores), *scored(walk, self.scores)]
+
+    def allocate(self, device: Device) -> dict[str, Buffer | Image]:
+        across, down = self._blocks
+        vectors = (self.segments - 1) * across * down * -(-self.rows.block.pixels * self.rows.state_format.packed // 16)
+        return {"blocks": Buffer(device, 16 * max(vectors, 1), "blocks")}
+
+    def record(self, recorder: Recorder, run: Mapping[str, Pipeline], score: str = "") -> None:
+        """d_image, the forward draw's target or layers, the lists -> d_splats2d."""
+        across, down = self._blocks
+        recorder.run(run.get(f"begin backward{score}", run["begin backward"]), threads=(across, down))
+        recorder.run(run[f"draw backward{score}"], threads=(across, down * self.segments))
+
+
+def _together(rows: Rows) -> bool:
+    """Whether lanes of a subgroup work together, which they do where sums are taken over them."""
+    return bool(rows.reduction.needs)

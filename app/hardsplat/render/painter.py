@@ -1,0 +1,92 @@
+"""Pictures of one model, drawn one after the other: a rasterizer without a backward pass, and a recording a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.owned import Owned
+from hardsplat.gpu.memory.resources import buffer_in
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.backends import Backend
+from hardsplat.raster.core.frame import camera_data
+from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.pictures import allocate_show, palette_data, record_show
+
+
+class Painter:
+    """pictures: of app/hardsplat/tables/pictures.py. width, height: of the largest camera. transparent: straight alpha instead of a background.
+
+    frame: a contract Frame struct. Raises UserError for what the device cannot run, OutOfMemory with nothing allocated.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        backend: Backend,
+        options,
+        gaussians: Gaussians,
+        width: int,
+        height: int,
+        pictures: Sequence[str],
+        frame: np.ndarray,
+        transparent: bool = False,
+    ):
+        self.device, self.width, self.height, self.transparent = device, width, height, transparent
+        self._parts = Owned()
+        self._recorders: dict[str, Recorder] = {}
+        try:
+            parameters = self._parts.add(Parameters(device, max(len(gaussians), 1), gaussians.sh_degree))
+            parameters.upload(gaussians)
+            self.raster = self._parts.add(backend.rasterizer(device, parameters, width, height, options, sink=None))
+            self._shown = allocate_show(device, width, height)
+            self._parts.add_all(self._shown.values())
+            self._palettes = {picture: palette_data(picture) for picture in pictures}
+            self._record()
+            self.resources["frame"].upload(frame)
+        except BaseException:
+            self.destroy()
+            raise
+
+    def _record(self) -> None:
+        for recorder in self._recorders.values():
+            recorder.destroy()
+        self._recorders, self.resources = {}, {**self.raster.resources, **self._shown}
+        for picture in self._palettes:
+            recorder = self._recorders[picture] = Recorder(self.device, self.resources)
+            self.raster.record_forward(recorder, picture)
+            record_show(recorder, picture, self.width, self.height, self.transparent)
+            recorder.end()
+
+    def span(self, picture: str, low: float, high: float) -> None:
+        """The numbers that have the first and the last colour of the palette from here on."""
+        self._palettes[picture] = palette_data(picture, (low, high))
+
+    def draw(self, picture: str, camera: Camera) -> np.ndarray:
+        """(camera.height, camera.width, 4) uint8 RGBA."""
+        self._run(picture, camera)
+        return self._shown["shown"].download()[: camera.height, : camera.width]
+
+    def values(self, picture: str, camera: Camera, drawn: bool = False) -> np.ndarray:
+        """(camera.height, camera.width) float32: depth, opacity or count, 0 where there is nothing. drawn: of what draw() has just drawn."""
+        if not drawn:
+            self._run(picture, camera)
+        return buffer_in(self._shown, "values").download(np.float32, self.width * self.height).reshape(self.height, self.width)[: camera.height, : camera.width]
+
+    def _run(self, picture: str, camera: Camera) -> None:
+        self.resources["camera"].upload(camera_data(camera))
+        self.resources["palette"].upload(self._palettes[picture])
+        self._recorders[picture].run_once()
+        if self.raster.make_room():
+            self._record()
+            self._recorders[picture].run_once()
+
+    def destroy(self) -> None:
+        for recorder in self._recorders.values():
+            recorder.destroy()
+        self._recorders = {}
+        self._parts.destroy()

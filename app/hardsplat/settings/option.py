@@ -1,0 +1,93 @@
+"""A setting is a field of a dataclass: default, help, unit and limits. Values that somebody gives are checked against it."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import Field, field
+from pathlib import Path
+from types import UnionType
+from typing import Any, TypeVar, get_args
+
+from hardsplat.base.errors import UserError
+
+T = TypeVar("T")
+
+_WANTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path", tuple[int, ...]: "a list of whole numbers"}
+
+
+def option(
+    default: T,
+    help: str,
+    *,
+    unit: str = "",
+    choices: Sequence[str] = (),
+    min: float = 0,
+    max: float = 2**32 - 1,
+    shown: str | None = None,
+    aka: str = "",
+    scales: int | None = None,
+) -> T:
+    """A field with all that flags, checks and help need. Numbers end up in 32-bit words of the GPU.
+
+    shown: what help prints as the default where the value alone says too little.
+    aka:   names that the Inria trainer and Brush use for it, offered when somebody types one of those.
+    scales: the value is a step of a run of max_steps; in a longer or shorter run it is as much later or earlier, but no earlier than this.
+    """
+    return field(default=default, metadata=dict(help=help, unit=unit, choices=choices, min=min, max=max, shown=shown, aka=tuple(aka.split()), scales=scales))
+
+
+def variant(registry: Iterable[str], help: str, auto: str = "the fastest here") -> str:
+    """The choice of one row of a registry in app/hardsplat/variants."""
+    return option("auto", f"{help}; auto: {auto}", choices=("auto", *registry))
+
+
+def kind(f: Field) -> Any:
+    """The field's type without its `| None`."""
+    return get_args(f.type)[0] if isinstance(f.type, UnionType) else f.type
+
+
+def checked(name: str, value: Any, where: str, fields: Mapping[str, Field]) -> Any:
+    """`value` as the field's type, within its limits. UserError starts with `where`: the file and key, or the flag."""
+    f = fields[name]
+    if value is None and f.default is None:
+        return None
+    choices, low, high = (f.metadata[key] for key in ("choices", "min", "max"))
+    wanted = f"one of {', '.join(choices)}" if choices else _WANTED[kind(f)]
+    try:
+        result = _converted(kind(f), value)
+        if choices and result not in choices:
+            raise TypeError
+        for number in result if isinstance(result, tuple) else [result] * isinstance(result, int | float):
+            if not low <= number <= high:  # so NaN fails too
+                wanted += f" of at most {high}" if number > high else f" of at least {low}"
+                raise TypeError
+    except (TypeError, OverflowError):
+        raise UserError(f"{where}: expected {wanted}, got {value!r}") from None
+    return result
+
+
+def _converted(kind, value):
+    """`value` as `kind` where TOML or JSON spells it differently; TypeError where it is something else."""
+    if kind is float and type(value) is int:
+        return float(value)
+    if kind is str and type(value) is int:  # device = 0
+        return str(value)
+    if kind is Path and isinstance(value, str | Path) and str(value):
+        return Path(value).expanduser()
+    if kind == tuple[int, ...] and isinstance(value, list | tuple) and all(type(n) is int for n in value):
+        return tuple(value)
+    if type(value) is not kind:  # not isinstance: True is no number here
+        raise TypeError
+    return value
+
+
+def check_known(settings: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """UserError for a setting that there is not. names: as NAMES."""
+    for name in settings:
+        if names.get(name) != name:
+            raise UserError(f"unknown setting '{name}'{nearest(name, names)}")
+
+
+def nearest(word: str, names: Mapping[str, str]) -> str:
+    """`; did you mean 'x'?` for the closest of `names` (each mapped to the name to offer), or nothing where none is close."""
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    return f"; did you mean '{names[close[0]]}'?" if close else ""

@@ -1,0 +1,162 @@
+"""Settings as TOML: presets by name, and the file saved beside a result. The settings themselves are in `config.py`."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field, replace
+from pathlib import Path
+from typing import Any
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.paths import CONFIGS as PRESETS
+from hardsplat.base.version import __version__
+from hardsplat.settings.option import checked, nearest
+from hardsplat.settings.train import FIELDS, GROUPS, NAMES, TrainConfig, check_deterministic, check_gradient
+
+WITH_PRESETS = ("adaptive", "mcmc")  # strategies whose defaults are in files of these names
+SHORTEST = 7_000  # steps that few photographs leave of the default length
+SAVED_NAME = "config.toml"  # the resolved settings inside a result folder
+
+
+def load_config(preset: str | Path | None = None, overrides: Mapping[str, Any] | None = None) -> TrainConfig:
+    """Defaults, then the preset (a name in configs/ or a .toml path), then overrides (flags); the last one wins.
+
+    A strategy of WITH_PRESETS has the values of its preset as its defaults; so have stochastic gradients.
+    Settings that are steps of a run (`scales`) stretch with max_steps, but for those that `overrides` name: each belongs to the max_steps of where it stands.
+    Where one of them is named, or max_steps, the length of the run is meant: photographs have no say in it (max_epochs is 0, unless it is named there too).
+    With `resume` and no preset, the settings saved in the result folder take the preset's place.
+    Without a result folder one is named after the scene. UserError for whatever is unknown, mistyped or out of range.
+    """
+    values = dict(overrides or {})
+    layers: list[dict[str, Any]] = []  # from the highest to the lowest
+    resumed = values.get("resume") and not preset
+    if resumed:
+        values = _continued(values)
+    elif preset:
+        layers.append(read_settings(_find_preset(preset)))
+    if _told("gradient", values, *layers) == "stochastic":  # whose noise wants other rates
+        layers.append(read_settings(PRESETS / "stochastic.toml"))
+    if (strategy := _told("strategy", values, *layers)) in WITH_PRESETS:  # whose settings belong together
+        layers.append(read_settings(PRESETS / f"{strategy}.toml"))
+    meant = next((layer for layer in (overrides or {}, *layers) if {"max_epochs", "max_steps", *_steps()} & layer.keys()), {"max_epochs"})
+    if "max_epochs" not in meant:
+        values["max_epochs"] = 0
+    config = TrainConfig(**(values if resumed else _stretched(values, layers)))
+    check_gradient(config)
+    if config.deterministic:
+        check_deterministic(overrides or {})  # a flag may name a default, which the config alone cannot tell
+    if config.data_dir is None:
+        return config
+    data_dir = Path(os.path.abspath(config.data_dir))  # so that the saved file holds from any folder
+    return replace(config, data_dir=data_dir, result_dir=config.result_dir or _default_result_dir(data_dir))
+
+
+def _told(name: str, *layers: Mapping[str, Any]) -> Any:
+    """What the first layer says that names the setting, None where none does."""
+    return next((layer[name] for layer in layers if name in layer), None)
+
+
+def _stretched(overrides: Mapping[str, Any], layers: list[dict[str, Any]]) -> dict[str, Any]:
+    """All layers, the first one on top, and `overrides` over them. Steps that a layer names, or the defaults, are those of a run of the max_steps below it."""
+    default = {name: FIELDS[name].default for name in _steps()}
+    values: dict[str, Any] = {}
+    steps = {name: (value, FIELDS["max_steps"].default) for name, value in default.items()}
+    length = FIELDS["max_steps"].default
+    for layer in reversed(layers):
+        length = layer.get("max_steps", length)
+        values |= layer
+        steps |= {name: (layer[name], length) for name in default if name in layer}
+    length = checked("max_steps", overrides.get("max_steps", length), "max_steps", FIELDS)
+    for name, (value, of) in steps.items():
+        if value and of != length:
+            values[name] = _at_length(name, value, length / of)
+    return values | dict(overrides)
+
+
+def of_length(config: TrainConfig, steps: int) -> TrainConfig:
+    """The settings of a run that is to have so many steps in all instead of its own, with its schedules as a run of that length has them."""
+    stretched: dict[str, Any] = {name: _at_length(name, getattr(config, name), steps / config.max_steps) for name in _steps()}
+    return replace(config, max_steps=steps, **stretched)
+
+
+def for_photographs(config: TrainConfig, photographs: int) -> TrainConfig:
+    """The settings of a run on so many photographs, which is no longer than `max_epochs` allows."""
+    steps = max(config.max_epochs * photographs, SHORTEST)
+    return replace(of_length(config, steps), max_epochs=0) if config.max_epochs and steps < config.max_steps else config
+
+
+def _steps() -> list[str]:
+    """Settings that are steps of a run."""
+    return [name for name, f in FIELDS.items() if f.metadata["scales"] is not None]
+
+
+def _at_length(name: str, value: Any, factor: float) -> int:
+    """A step of a run that becomes so many times as long."""
+    return max(round(value * factor), min(value, FIELDS[name].metadata["scales"])) if value else value
+
+
+def config_from_file(path: str | Path) -> TrainConfig:
+    """The settings saved by `save_config`, exactly."""
+    return TrainConfig(**read_settings(Path(path)))
+
+
+def save_config(config, path: str | Path, groups: Mapping[str, tuple[Field, ...]] = GROUPS, command: str = "train") -> None:
+    """Write every setting as TOML that `config_from_file` and `--config` read back. Unset (None) ones are left out. groups: of another command."""
+    lines = [f"# hardsplat {__version__}: settings of this run, resolved. Repeat it: hardsplat {command} --config THIS_FILE"]
+    for title, group in groups.items():
+        lines += ["", f"# {title}"]
+        lines += [f"{f.name} = {_toml(value)}" for f in group if (value := getattr(config, f.name)) is not None]
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"cannot write {path}: {error}") from None
+
+
+def _toml(value) -> str:
+    # JSON's spelling of bools, numbers, lists and strings is TOML's too, but for one control character.
+    return json.dumps(str(value) if isinstance(value, Path) else value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def read_settings(path: Path, known: Mapping[str, Field] = FIELDS, names: Mapping[str, str] = NAMES) -> dict[str, Any]:
+    """The settings of a TOML file, checked one by one so that an error names the file. known, names: as FIELDS and NAMES, of another command."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read settings from {path}: {error.strerror}") from None
+    except ValueError as error:  # bad TOML or bad UTF-8
+        raise UserError(f"{path}: not a valid TOML file: {error}") from None
+    for name in values:
+        if name not in known:
+            raise UserError(f"{path}: unknown key '{name}'{nearest(name, names)}")
+    return {name: checked(name, value, f"{path}: {name}", known) for name, value in values.items()}
+
+
+def _find_preset(preset: str | Path) -> Path:
+    path = Path(preset)
+    if path.suffix or len(path.parts) > 1:
+        return path.expanduser()
+    names = sorted(file.stem for file in PRESETS.glob("*.toml"))
+    if path.name not in names:
+        raise UserError(f"no preset '{preset}' (there are: {', '.join(names)}; a file's name ends in .toml){nearest(path.name, {name: name for name in names})}")
+    return PRESETS / f"{preset}.toml"
+
+
+def _default_result_dir(data_dir: Path) -> Path:
+    return Path("results") / os.path.basename(os.path.abspath(data_dir))
+
+
+def _continued(flags: dict[str, Any]) -> dict[str, Any]:
+    """`flags` over the settings saved by the run to resume. Its result folder may stand where the scene would."""
+    flags = dict(flags)
+    scene = flags.get("data_dir")
+    if scene and "result_dir" not in flags:
+        is_result = (Path(scene) / SAVED_NAME).is_file()
+        flags["result_dir"] = flags.pop("data_dir") if is_result else _default_result_dir(scene)
+    if "result_dir" not in flags:
+        raise UserError("nothing to resume: name the result folder, hardsplat train RESULT --resume")
+    saved = Path(flags["result_dir"]) / SAVED_NAME
+    values = read_settings(saved) if saved.is_file() else {}
+    values.pop("ckpt", None)  # where that run started, not where it got to
+    return values | flags

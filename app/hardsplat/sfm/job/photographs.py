@@ -1,0 +1,129 @@
+"""What is in a folder of photographs."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from PIL import Image
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import image_size
+from hardsplat.io.scenes.masks import Masks
+from hardsplat.sfm.job.cameras import Device, SharedCamera, device_of, shared_cameras
+
+READABLE = {".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".avif", ".jp2", ".ppm"}
+UNREADABLE = {".heic", ".heif", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".orf", ".rw2", ".raf"}
+VIDEOS = {".mp4", ".mov", ".m4v", ".avi", ".mkv", ".webm", ".mts", ".m2ts", ".mpg", ".mpeg", ".3gp", ".insv", ".360"}
+WORK = "sfm"  # folder of a scene for what is neither photograph nor model
+_NOT_PHOTOGRAPHS = re.compile(rf"({WORK}|sparse|masks|depths|colmap|images_\d+)", re.IGNORECASE)  # folders of a scene
+
+
+@dataclass
+class Photograph:
+    """name: path below the folder, with slashes. width, height: px, as stored: EXIF orientation is ignored. camera: index. mask: white where features count, or None."""
+
+    name: str
+    path: Path
+    width: int
+    height: int
+    camera: int = 0
+    mask: Path | None = None
+
+    @property
+    def stamp(self) -> list:
+        """Changes when the file or its mask does."""
+        return [[path.name, *_size_and_time(path)] for path in (self.path, self.mask) if path]
+
+
+@dataclass
+class Photographs:
+    """folder: what names are below. left_out: name and reason for each file that cannot be used."""
+
+    folder: Path
+    items: list[Photograph] = field(default_factory=list)
+    cameras: list[SharedCamera] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def is_video(path: Path) -> bool:
+    return path.is_file() and path.suffix.lower() in VIDEOS
+
+
+def image_folder(scene: Path) -> Path:
+    """SCENE/images, or SCENE itself where the photographs lie in it."""
+    return scene / "images" if (scene / "images").is_dir() else scene
+
+
+def listed(folder: Path, endings: set[str] = READABLE) -> list[str]:
+    """Names of the files with these endings in `folder` and below, sorted, with slashes; hidden ones and those in a scene's other folders are left out."""
+    names = []
+    for root, folders, files in os.walk(folder):
+        of_scene = Path(root) == folder and folder.name != "images"
+        folders[:] = [f for f in folders if not (f.startswith(".") or (of_scene and _NOT_PHOTOGRAPHS.fullmatch(f)))]
+        names += [(Path(root) / f).relative_to(folder).as_posix() for f in files if Path(f).suffix.lower() in endings and not f.startswith(".")]
+    return sorted(names)
+
+
+def find_photographs(scene: Path, camera_mode: str = "auto") -> Photographs:
+    """The photographs of a scene folder with their sizes, cameras and masks. UserError where there are none."""
+    folder = image_folder(scene)
+    found = Photographs(folder)
+    names = listed(folder)
+    stems = {Path(name).with_suffix("") for name in names}
+    for name in listed(folder, UNREADABLE):
+        if Path(name).with_suffix("") not in stems:
+            found.left_out[name] = f"{Path(name).suffix[1:].upper()} files are not read here; convert it to JPEG"
+    devices, masks = [], Masks(scene)
+    for name in names:
+        path = folder / name
+        try:
+            name.encode()
+            if re.search(r"[\x00-\x1f\x7f]", name):
+                raise ValueError
+            size, device = _looked_at(path)
+        except UserError as error:
+            found.left_out[name] = str(error).removeprefix(f"{path}: ")
+        except ValueError:  # also what cannot be written as UTF-8
+            found.left_out[name] = "its name has characters that files of COLMAP cannot hold; rename it"
+        else:
+            devices.append(device)
+            found.items.append(Photograph(name, path, *size, mask=masks.of(name)))
+    if not found.items:
+        raise UserError(_nothing(scene, folder, found.left_out))
+    found.cameras, of = shared_cameras([p.name for p in found.items], [(p.width, p.height) for p in found.items], devices, camera_mode)
+    for photograph, camera in zip(found.items, of):
+        photograph.camera = camera
+    return found
+
+
+def _looked_at(path: Path) -> tuple[tuple[int, int], Device]:
+    """Size and device of a photograph, from its header. Raises UserError where it is no image."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow speaks of damaged EXIF, and of large pictures
+        size = image_size(path)
+        try:
+            with Image.open(path) as image:
+                return size, device_of(image)
+        except Exception:
+            return size, Device()
+
+
+def _nothing(scene: Path, folder: Path, left_out: dict[str, str]) -> str:
+    if left_out:
+        name, reason = next(iter(left_out.items()))
+        return f"{folder}: none of the {len(left_out)} photographs can be used; {name}: {reason}"
+    if videos := listed(folder, VIDEOS):
+        return f"{folder}: no photographs, but {len(videos)} video{'s' * (len(videos) > 1)}; name one: hardsplat sfm {folder / videos[0]}"
+    return f"{folder}: no photographs found ({' '.join(sorted(READABLE))})"
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return 0, 0
+    return status.st_size, status.st_mtime_ns

@@ -1,0 +1,48 @@
+"""What earlier runs did in a scene, and with which settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hardsplat.base.files import replacing
+
+STATE = "state.json"
+
+
+def fingerprint(*settings: Any) -> str:
+    """Equal for equal settings; anything that JSON holds."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+
+
+class State:
+    """What stages were done with which settings: a JSON file in the work folder, whole after every change."""
+
+    def __init__(self, folder: Path):
+        self._path = folder / STATE
+        self._values: dict[str, Any] = {}
+        with suppress(OSError, ValueError):
+            values = json.loads(self._path.read_text(encoding="utf-8"))
+            self._values = values if isinstance(values, dict) else {}
+
+    def get(self, stage: str) -> dict[str, Any]:
+        value = self._values.get(stage)
+        return value if isinstance(value, dict) else {}
+
+    def put(self, stage: str, value: dict[str, Any] | None) -> None:
+        """None forgets the stage. Raises OSError."""
+        self._values.pop(stage, None)
+        if value is not None:
+            self._values[stage] = value
+        with replacing(self._path) as partial:
+            partial.write_text(json.dumps(self._values, indent=1), encoding="utf-8")
+
+
+def stamps(folder: Path) -> dict[str, list[int]]:
+    """Size and time of every file of a model; empty where there is none."""
+    if not folder.is_dir():
+        return {}
+    return {path.name: [path.stat().st_size, path.stat().st_mtime_ns] for path in sorted(folder.iterdir()) if path.is_file()}

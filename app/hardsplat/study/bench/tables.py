@@ -1,0 +1,176 @@
+"""Tables of `hardsplat bench`: Markdown, one section a subject."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hardsplat.study.bench.measure import GRADIENTS, STAGES, Measurement
+
+_OF_REDUCTION = ("reduction", "hybrid_threshold")
+
+
+def varying(results: list[Measurement]) -> list[str]:
+    """Options, and `splats`, in which the rows differ. A state format that always follows the format says nothing of its own."""
+    names = list(dict.fromkeys(n for r in results for n in r.options))
+    follows = all(r.options.get("state_format") == r.options.get("format") for r in results)
+    out = [n for n in names if len({r.options.get(n) for r in results}) > 1 and not (n == "state_format" and follows)]
+    return [*(["splats"] if len({r.splats for r in results}) > 1 else []), *out]
+
+
+def value(result: Measurement, name: str) -> str:
+    return str(result.splats if name == "splats" else result.options.get(name, "-"))
+
+
+def label(result: Measurement, names: Iterable[str]) -> str:
+    """What tells a row from the others, for plots."""
+    return " ".join(v for n in names if (v := value(result, n)) != "-") or result.options["rasterizer"]
+
+
+def telling(results: list, names: list[str], what: Callable, value: Callable = value) -> tuple[list[str], list]:
+    """Those of `names` that `what` depends on in these rows, and a row for each of their combinations. value: of a row and a name."""
+
+    def first(names: list[str]) -> dict[tuple, object]:
+        out: dict[tuple, object] = {}
+        for r in results:
+            out.setdefault(tuple(value(r, n) for n in names), r)
+        return out
+
+    for name in reversed(names):
+        fewer = [n for n in names if n != name]
+        firsts = first(fewer)
+        if all(what(r) == what(firsts[tuple(value(r, n) for n in fewer)]) for r in results):
+            names = fewer
+    return names, list(first(names).values())
+
+
+def memory_of(result: Measurement) -> dict[str, int]:
+    return result.memory
+
+
+def errors_of(result: Measurement) -> list[str]:
+    """As printed: the order of atomics changes the digits after those."""
+    return [f"{v:.1e}" for v in (*(result.errors[n] for n in GRADIENTS), *(1 - result.cosines[n] for n in GRADIENTS))]
+
+
+def atomic_of(result: Measurement, results: list[Measurement]) -> Measurement | None:
+    """The row that differs from this one only in its reduction, which is `atomic`: the naive baseline."""
+
+    def rest(r: Measurement) -> dict:
+        return {n: v for n, v in r.options.items() if n not in _OF_REDUCTION}
+
+    return next((r for r in results if r.options.get("reduction") == "atomic" and r.splats == result.splats and rest(r) == rest(result)), None)
+
+
+def table(head: list[str], lines: Iterable[Iterable[str]]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |" for cells in (head, ["---"] * len(head), *lines)]
+
+
+def markdown(results: list[Measurement], about: dict, skipped: list[str]) -> str:
+    names = sorted(varying(results), key=lambda n: n != "splats" and n not in about["axes"])  # what was asked for says more than what follows from it
+    told = {n: v for n, v in results[0].options.items() if n not in names}
+    fixed = ", ".join(f"{n} {'as format' if n == 'state_format' and 'format' in names else v}" for n, v in told.items())
+    device, model, scene = about["device"], about["model"], about["scene"]
+    out = [
+        f"# bench of {model['file']}",
+        "",
+        f"{device['name']}, {device['driver']}; {model['splats']} splats of SH degree {model['sh_degree']}, {scene['width']}x{scene['height']}, "
+        f"views {scene['views']}, upstream {about['upstream']}, {about['repeats']} repeats.",
+        f"hardsplat {about['hardsplat']}, commit {about['commit'] or 'not known'}, {about['date']}: `{about['command']}`",
+        "",
+        f"In all rows: {fixed}{'' if 'splats' in names else f', {results[0].splats} splats'}.",
+    ]
+    sections = (_stages, _sizes, _floors, _memory, _sort, _errors)
+    for section in sections:
+        out += section(results, names, about)
+    if skipped:
+        out += ["", "## Not measured", "", *(f"- {line}" for line in skipped)]
+    return "\n".join(out)
+
+
+def _stages(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    head = [*names, "forward", "backward", "total", *STAGES, "fragments [M]", "fragments/s [G]"]
+    lines = (
+        [
+            *(value(r, n) for n in names),
+            *(f"{ms:.4g}" for ms in (r.forward, r.backward, r.total)),
+            *(f"{r.stages[s]:.4g}" if r.stages[s] else "-" for s in STAGES),
+            " + ".join(f"{n / 1e6:.1f}" for n in r.fragments.values()) or "-",
+            " + ".join(f"{n:.3g}" for n in r.rates.values()) or "-",
+        ]
+        for r in results
+    )
+    note = "Milliseconds on the device, median over repeats, mean over views; total = forward + backward, without the loss. Fragments of the forward and the backward draw."
+    return ["", "## Stages", "", note, "", *table(head, lines)]
+
+
+def _sizes(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    pairs = [(r, base) for r in results if (base := atomic_of(r, results)) is not None and base.stages["backward draw"]]
+    if all(r is base for r, base in pairs):
+        return []
+    head = ["splats", *(n for n in names if n != "splats"), "backward draw", "ratio to atomic"]
+    lines = (
+        [str(r.splats), *(value(r, n) for n in names if n != "splats"), f"{ms:.4g}", f"{ms / base.stages['backward draw']:.3f}"]
+        for r, base in pairs
+        for ms in [r.stages["backward draw"]]
+    )
+    note = "Milliseconds of the backward draw over those of one atomic per fragment and number, all else equal."
+    return ["", "## Size x reduction", "", note, "", *table(head, lines)]
+
+
+def _floors(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    if not any(r.floors for r in results):
+        return []
+    stages = [s for s in STAGES if any(s in r.floors for r in results)]
+    head = [*names, *(f"{s}, floor" for s in stages), *(f"{s}, x floor" for s in stages)]
+    lines = (
+        [
+            *(value(r, n) for n in names),
+            *(f"{r.floors[s]:.3g}" if s in r.floors else "-" for s in stages),
+            *(f"{r.stages[s] / r.floors[s]:.1f}" if r.floors.get(s) else "-" for s in stages),
+        ]
+        for r in results
+    )
+    rate = about["copy_bytes_per_second"] / 1e9
+    note = f"Milliseconds that moving each stage's bytes once takes at the {rate:.1f} GB/s of a buffer copy measured here (read + written), and measured time over that."
+    return ["", "## Stages over their floor", "", note, "", *table(head, lines)]
+
+
+def _memory(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    names, results = telling(results, names, memory_of)
+    purposes = [p for p in results[0].memory if any(r.memory[p] for r in results)]
+    lines = ([*(value(r, n) for n in names), *(f"{r.memory[p] / 1e6:.3f}" for p in purposes), f"{sum(r.memory.values()) / 1e6:.3f}"] for r in results)
+    return ["", "## Memory", "", "Megabytes (1e6 bytes) on the device by purpose, as allocated.", "", *table([*names, *purposes, "total"], lines)]
+
+
+def _sort(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    firsts = {r.splats: r for r in reversed(results)}  # the sort is the same for all variants
+    lines = []
+    for r in sorted(firsts.values(), key=lambda r: r.splats):
+        for way, pairs in r.sort["pairs"].items():
+            shares = (r.sort[key][way] for key in ("share", "share_without_temporaries", "share_allocated"))
+            lines.append(
+                [str(r.splats), f"{r.sort['visible']:.0f}", f"{r.sort['bytes'] / 1e6:.3f}", f"{r.sort['allocated'] / 1e6:.3f}", way, f"{pairs:.0f}"]
+                + [f"{r.sort['tile_bytes'][way] / 1e6:.3f}", *("-" if s is None else f"{s:.2%}" for s in shares)]
+            )
+    published = results[0].sort["published_share"]
+    note = (
+        "Ours, for the visible splats of a view: keys, values, temporaries of both, histograms (means over views, MB = 1e6 bytes). Tile path: (16x16 tile, splat) pairs "
+        "of the same splats, 36 bytes each: 64-bit key and 32-bit value, unsorted and sorted (24), and CUB's temporary copies (12). rectangle: Inria's square of 3 sigma; "
+        f"ellipse: box of alpha >= 1/255. Published: {published:.2%} (Yuan & He 2025, other scenes and views). Definitions: app/hardsplat/study/bench/tiles.py."
+    )
+    head = ["splats", "visible", "sort [MB]", "allocated [MB]", "tiles by", "pairs", "tile sort [MB]", "share", "share of 24 B a pair", "allocated share"]
+    return ["", "## Memory of the sort", "", note, "", *table(head, lines)]
+
+
+def _errors(results: list[Measurement], names: list[str], about: dict) -> list[str]:
+    measured = [r for r in results if r.errors]
+    if not measured:
+        return []
+    names, measured = telling(measured, names, errors_of)
+    head = [*names, *(f"L2 {n}" for n in GRADIENTS), *(f"1 - cos {n}" for n in GRADIENTS)]
+    lines = ([*(value(r, n) for n in names), *errors_of(r)] for r in measured)
+    note = (
+        "Gradients against those of a float32 target and state with the same other options: relative L2, |g - r| / |r|, and 1 - cosine, over all visible splats of view(s) "
+        f"{about['error_views']} together; gradients of linear scales and of opacities in 0..1, for uniform random upstream gradients (seed: position of the view)."
+    )
+    return ["", "## Gradient error", "", note, "", *table(head, lines)]

@@ -1,0 +1,124 @@
+"""One run of a sweep, in a process of its own: `python -m hardsplat.study.sweep.one_run FOLDER [--quiet]`.
+
+A process, because a device that is lost, a driver that aborts or the kernel's out-of-memory killer take it along; the sweep reads what is left
+and goes on, and the next run gets a driver that knows nothing of the last. It ends, after saving, when its standard input closes: whoever asked for it may be
+gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+from dataclasses import asdict, fields, replace
+from datetime import datetime
+from pathlib import Path
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.version import __version__
+from hardsplat.gpu.probe import open_device
+from hardsplat.io.formats import checkpoint
+from hardsplat.io.ply import load_ply
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.raster.backends import BACKENDS, fastest
+from hardsplat.raster.core.sinks import resolve_moments
+from hardsplat.settings.presets import SAVED_NAME, config_from_file
+from hardsplat.settings.train import TrainConfig, scene_folder
+from hardsplat.study.bench.bench import commit
+from hardsplat.study.bench.measure import Bench
+from hardsplat.study.sweep import run_file
+from hardsplat.train.run.trainer import train
+
+
+def run(folder: Path, device: str | None = None, quiet: bool = True) -> dict:
+    """Trains and measures what run.json in the folder says, and writes there what came of it. Raises KeyboardInterrupt after saving an interrupted run."""
+    begun = time.perf_counter()
+    record = run_file.read(folder)
+    if record is None:
+        raise UserError(f"{folder / run_file.NAME}: not a run of a sweep")
+    record |= {"status": "running", "error": None, "hardsplat": __version__, "commit": commit(), "started": datetime.now().astimezone().isoformat(timespec="seconds")}
+    try:
+        config = TrainConfig(**record["settings"], result_dir=folder, device=device, quiet=quiet)
+        if lacking := _lacking(config):
+            record |= {"status": "skipped", "error": lacking}
+        else:
+            record["metrics"] = train(replace(config, resume=checkpoint.newest(folder) is not None))
+            record["gradients"] = _gradients(folder, config, record["metrics"])
+            record["status"] = "done"
+            shutil.rmtree(folder / "ckpts", ignore_errors=True)  # several times the size of the splats, and the run is at its end
+    except KeyboardInterrupt:
+        record["status"] = "interrupted"
+        raise
+    except UserError as error:
+        record |= {"status": "failed", "error": str(error)}
+    except Exception as error:  # whatever it is, the other runs of the sweep go on
+        traceback.print_exc()
+        record |= {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+    finally:
+        record["seconds"] = time.perf_counter() - begun
+        run_file.write(folder, record)
+    return record
+
+
+def _lacking(config: TrainConfig) -> str | None:
+    """Why the device cannot run these variants."""
+    device = open_device(config.device)
+    try:
+        backend = BACKENDS[fastest(device, config)]
+        backend.resolve(device, backend.options.of(config))
+        resolve_moments(device, config.moments)
+    except UserError as error:
+        return str(error)
+    finally:
+        device.close()
+    return None
+
+
+def _gradients(folder: Path, config: TrainConfig, metrics: dict) -> dict:
+    """Gradient error of the trained splats on the first held-out view, with the variants of the run."""
+    scene = load_scene(scene_folder(config.data_dir), config.data_factor, config.test_every, config.mask_mode)
+    view = scene.views[(scene.test or scene.train)[0]]
+    rasterizer = config_from_file(folder / SAVED_NAME).rasterizer
+    known = {f.name for f in fields(BACKENDS[rasterizer].options)}
+    options = asdict(BACKENDS[rasterizer].options.of(config)) | {n: v for n, v in metrics["variants"].items() if n in known}
+    for name in ("stochastic", "lens"):  # gradients are the analytic ones, however it was trained, and the lens is the view's
+        options.pop(name, None)
+    options["gradient"] = "analytic"
+    device = open_device(config.device)
+    try:
+        job = Bench(device, [view], "random", 1)
+        job.use(load_ply(folder / "splats.ply"))
+        errors, cosines = job.errors(rasterizer, options)
+    except UserError as error:  # the reference needs what not every device has
+        return {"view": view.name, "error": str(error)}
+    finally:
+        device.close()
+    return {"view": view.name, "errors": errors, "cosines": cosines}
+
+
+def _stop_with_parent() -> None:
+    """Interrupts this process when standard input ends."""
+
+    def watch():
+        while os.read(0, 1 << 10):  # not sys.stdin, whose lock the interpreter wants at its end
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would this
+    _stop_with_parent()
+    silent = sys.argv[2:] == ["--quiet"]
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("hardsplat").setLevel(logging.WARNING if silent else logging.INFO)
+    try:
+        sys.exit(run(Path(sys.argv[1]), os.environ.get("HARDSPLAT_DEVICE") or None, silent)["status"] == "failed")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,145 @@
+"""`hardsplat sweep`: one scene, trained with every combination of settings; tables, plots and a page that compares the results.
+
+The result folder: runs/<name>/ (a run's own folder, with run.json), sweep.csv, sweep.md, report.html, sweep_<plot>.png.
+"""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.version import __version__
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.report.page import write_page
+from hardsplat.results.folder import make_folder
+from hardsplat.results.metrics import last_evaluation
+from hardsplat.study.bench.bench import commit
+from hardsplat.study.sweep import executors, run_file
+from hardsplat.study.sweep.plan import Job, plan
+from hardsplat.study.sweep.sweep_page import page_values
+from hardsplat.study.sweep.sweep_plots import write_plots
+from hardsplat.study.sweep.sweep_tables import markdown, write_csv
+
+
+def sweep(
+    preset: str | None,
+    common: Mapping[str, Any],
+    axes: Mapping[str, Sequence],
+    result_dir: Path,
+    executor: str = "local",
+    devices: Sequence[str] = (),
+    scheduler: str | None = None,
+    quiet: bool = False,
+) -> list[dict]:
+    """Does the runs that are not done yet, and returns the records of all (see app/hardsplat/study/sweep/run_file.py), in the order of the axes.
+
+    common: settings of all runs. axes: those with several values. executor: local or dask, see app/hardsplat/study/sweep/executors.py.
+    A run that fails is recorded, and made again by the next sweep into the folder. Raises UserError for bad input, before anything is trained, and when no
+    run was done; KeyboardInterrupt after saving.
+    """
+    if executor == "local" and (len(devices) > 1 or scheduler):
+        raise UserError(f"{f'--scheduler {scheduler}' if scheduler else '--device ' + ' '.join(devices)} takes --executor dask")
+    jobs = plan(preset, common, axes)
+    make_folder(result_dir)
+    make_folder(runs := (result_dir / "runs").resolve())  # workers may be elsewhere
+    scene = load_scene(*(jobs[0].settings[n] for n in ("data_dir", "data_factor", "test_every")))
+    if not scene.test:
+        print("note: no view is held out, so quality is not measured", flush=True)
+    found = {job.id: run_file.find(runs, job) for job in jobs}
+    for job in jobs:
+        for other in runs.glob(f"*-{job.id}*"):
+            if (record := run_file.read(other)) and (why := run_file.difference(record, job)):
+                print(f"note: {other} stays as it is: a run with other settings ({why})", flush=True)
+    records = {job.id: record for job in jobs if (record := found[job.id][1]) and record["status"] == "done"}
+    todo = [(found[job.id][0], job) for job in jobs if job.id not in records]
+    print(f"{len(jobs)} runs: {len(records)} done before, {len(todo)} to do; results in {result_dir}", flush=True)
+
+    def results() -> list[dict]:
+        return [records[job.id] | {"varied": job.varied, "folder": found[job.id][0].name} for job in jobs if job.id in records]
+
+    about = {"hardsplat": __version__, "commit": commit(), "command": _command(), "date": datetime.now().astimezone().isoformat(timespec="minutes")}
+    try:
+        if todo:
+            with _terminable():
+                for n, (job, record) in enumerate(_executed(todo, executor, devices, scheduler, not quiet), 1):
+                    records[job.id] = record
+                    print(f"[{n}/{len(todo)}] {line(record)}", flush=True)
+                    _write_tables(result_dir, results(), about)
+    except KeyboardInterrupt:
+        for job in jobs:  # what was saved on the way out
+            record = run_file.find(runs, job)[1]
+            if job.id not in records and record:
+                records[job.id] = record
+        if records:
+            _write_all(result_dir, results(), about)
+        print(f"interrupted: the same command goes on with what is not done; tables of what is are in {result_dir}", flush=True)
+        raise
+    print(_write_all(result_dir, results(), about))
+    if not any(r["status"] == "done" for r in records.values()):
+        raise UserError(f"none of the {len(jobs)} runs was done; the last: {records[jobs[-1].id]['error']}")
+    return results()
+
+
+def line(record: dict) -> str:
+    """A run in a line."""
+    name = ", ".join(f"{n} {v}" for n, v in record["varied"].items()) or record["name"]
+    if record["status"] != "done":
+        return f"{name}: {record['status']}{': ' + record['error'] if record['error'] else ''}"
+    metrics = record["metrics"]
+    last = last_evaluation(metrics)
+    quality = f"PSNR {last['psnr']:.2f} dB, SSIM {last['ssim']:.4f}, " if last else ""
+    return f"{name}: {quality}{metrics['splats']} splats, {metrics['seconds']['training']:.1f} s of training"
+
+
+def _executed(todo: list[tuple[Path, Job]], executor: str, devices: Sequence[str], scheduler: str | None, show: bool) -> Iterator[tuple[Job, dict]]:
+    if executor == "dask":
+        return executors.dask(todo, devices or [None], scheduler)
+    return executors.local(todo, devices[0] if devices else None, show)
+
+
+@contextmanager
+def _terminable():
+    """SIGTERM ends the sweep as Ctrl-C does."""
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _command() -> str:
+    program = Path(sys.argv[0])
+    return shlex.join(["hardsplat" if program.stem == "__main__" else program.name, *sys.argv[1:]])
+
+
+def _write_tables(folder: Path, records: list[dict], about: dict) -> str:
+    text = markdown(records, about)
+    try:
+        (folder / "sweep.md").write_text(text + "\n", encoding="utf-8")
+        write_csv(folder / "sweep.csv", records)
+    except OSError as error:
+        raise UserError(f"cannot write {error.filename or folder}: {error.strerror}") from None
+    return text
+
+
+def _write_all(folder: Path, records: list[dict], about: dict) -> str:
+    """Tables, plots and the page; the text of the table."""
+    text = _write_tables(folder, records, about)
+    plots = write_plots(folder, records)
+    write_page(folder / "report.html", "sweep.html", **page_values(folder, records, plots, about))
+    return text

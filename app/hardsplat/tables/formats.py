@@ -1,0 +1,62 @@
+"""Formats of render targets, of the blending state and of Adam's moments."""
+
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# Formats of render targets and of the blending state.
+
+@dataclass(frozen=True)
+class Format:
+    vk: int  # VkFormat
+    qualifier: str  # GLSL image format
+    texel: str  # numpy dtype of a channel
+    largest: float  # colours above it are clamped before blending
+    packing: str  # file that fills <state> of a draw of blocks
+    packed: int  # bytes per pixel there
+    needs: tuple[str, ...]
+    note: str
+    blend_needs: tuple[str, ...] = ()  # besides, for the blending unit
+    shifted: bool = False  # the blending unit blends differences of colours from the background
+    resolved: str = ""  # format of images, where it is another than that of the canvases which the blending unit blends on
+
+
+_HALVES = "draw/state_float16.glsl"
+
+FORMATS = {
+    "unorm8": Format(37, "rgba8", "uint8", 1.0, _HALVES, 4, (), "R8G8B8A8_UNORM: fastest blending, coarse gradients"),
+    "unorm16": Format(91, "rgba16", "uint16", 1.0, _HALVES, 4, ("extended_formats", "unorm16_images"), "R16G16B16A16_UNORM: 16 bits, even steps over 0..1"),
+    "float16": Format(
+        97, "rgba16f", "float16", 6e4, _HALVES, 4, (), "R16G16B16A16_SFLOAT: 11-bit mantissa, up to 65504; blends differences from the background", shifted=True, resolved="float32"
+    ),
+    "float32": Format(109, "rgba32f", "float32", 1e18, "draw/state_float32.glsl", 8, (), "R32G32B32A32_SFLOAT: reference accuracy, slow blending", ("float32_blend",)),
+}
+
+
+# How Adam's moments lie in memory: files that fill <moments>. `auto` takes the first that the device runs.
+
+@dataclass(frozen=True)
+class MomentFormat:
+    slot: str
+    nbytes: int  # of a number
+    needs: tuple[str, ...]
+    note: str
+
+
+MOMENT_FORMATS = {
+    "bfloat16": MomentFormat("optim/moments_bfloat16.glsl", 2, ("storage_16bit",), "half the memory, 8 bits of mantissa, stochastic rounding"),
+    "float32": MomentFormat("optim/moments_float32.glsl", 4, (), "as computed"),
+}
+
+
+def to_bfloat16(values: np.ndarray) -> np.ndarray:
+    """float32 -> the bits of the nearest bfloat16, ties to even, as uint16."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = bits + (0x7FFF + (bits >> 16 & 1))
+    return (np.where(np.isnan(values), bits | 1 << 22, rounded) >> 16).astype(np.uint16)  # a NaN stays one
+
+
+def from_bfloat16(bits: np.ndarray) -> np.ndarray:
+    """The float32 that these uint16 are, exactly."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)

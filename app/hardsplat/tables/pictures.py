@@ -1,0 +1,41 @@
+"""What can be shown of splats besides their image.
+
+A picture is drawn by the forward pass of any rasterizer, into the target that it has; how, the
+constant PICTURE of the draw and the colour of the splats say, see shaders/picture/pictures.glsl. A
+pass of app/hardsplat/raster/core/pictures.py then turns the target into RGBA8.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Picture:
+    number: int  # PICTURE in shaders
+    note: str
+    depth: bool = False  # the colour of a splat is (depth, 1, 0)
+    numbers: bool = False  # pixels are numbers, which the palette colours; else they are colours
+    palette: str = "gray"  # matplotlib's name
+    range: tuple[float, float] | None = None  # numbers with the first and last colour of the palette; None: as they come
+    formats: tuple[str, ...] = ("unorm8", "unorm16", "float16", "float32")  # targets that can hold it
+
+
+PICTURES = {
+    "image": Picture(0, "colours over the background"),
+    "depth": Picture(
+        1,
+        "expected depth sum(w z) / sum(w), z along the axis of the camera",
+        depth=True,
+        numbers=True,
+        palette="turbo",
+        formats=("float32", "float16"),
+    ),
+    "alpha": Picture(2, "opacity, 1 - T", numbers=True, range=(0.0, 1.0)),
+    "count": Picture(
+        3,
+        "how many splats cover a pixel, with alpha of at least 1/255 there; who draws front to back stops at 2346",
+        numbers=True,
+        palette="inferno",
+        formats=("float32",),
+    ),
+    "outlines": Picture(4, "the edge of every splat, where its alpha is 1/255"),
+}

@@ -1,0 +1,163 @@
+"""PSNR and SSIM of views, measured on the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.base.progress import Bar
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.io.formats.base import ahead
+from hardsplat.io.media.images import over
+from hardsplat.io.scenes.masks import kept, kept_pixels
+from hardsplat.io.scenes.scene import Scene, View, load_images
+from hardsplat.model.camera import Camera
+from hardsplat.raster.core.frame import camera_data, finished, frame_data
+from hardsplat.raster.core.protocols import Rasterizer
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables.formats import FORMATS
+from hardsplat.train.measure.camera_colors import CameraColors
+from hardsplat.train.measure.fitted import color_fitted
+from hardsplat.train.step.loss import METRIC_PASSES, allocate_metrics, read_metrics, record_metrics
+from hardsplat.train.step.photos import pack
+
+Colored = Callable[[np.ndarray], np.ndarray]
+BACKGROUNDS = {"black": (0.0, 0.0, 0.0), "white": (1.0, 1.0, 1.0), "random": (0.0, 0.0, 0.0)}  # random is for training only
+
+
+@dataclass
+class Measured:
+    name: str
+    psnr: float
+    ssim: float
+    target: np.ndarray | None  # (H, W, 4) as it was drawn, see raster.frame.finished; None where no picture was asked for
+    photo: np.ndarray  # (H, W, 3) uint8, over the background
+    fitted_psnr: float | None = None  # after a fit of colours, where that was asked for
+    fitted_ssim: float | None = None
+    background: np.ndarray | tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+    @property
+    def image(self) -> np.ndarray | None:
+        """(H, W, 3) float32, not clamped; None where it was not asked for. Made anew each time, in the thread that wants it."""
+        return None if self.target is None else finished(self.target, self.background)[0]
+
+
+class Evaluator:
+    """Renders views with a rasterizer and measures them. Its own camera, frame and photograph leave a training run's alone."""
+
+    def __init__(self, device: Device, raster: Rasterizer, width: int, height: int):
+        self.device, self.raster, self.width, self.height = device, raster, width, height
+        sizes = {"camera": contract.itemsize("camera"), "frame": contract.itemsize("frame"), "photos": width * height * 4}
+        self._own = {name: Buffer(device, size, name, host=True) for name, size in sizes.items()}  # read once a view, so that a copy would take longer
+        self._own |= allocate_metrics(device, width, height)
+        self._fitted: Image | None = None  # made when it is asked for
+        self._record()
+
+    def _record(self) -> None:
+        self.resources = {**self.raster.resources, **self._own}
+        self._recorder = Recorder(self.device, self.resources)
+        self.raster.record_forward(self._recorder)
+        record_metrics(self._recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
+        self._recorder.end()
+
+    def measure(
+        self,
+        name: str,
+        camera: Camera,
+        photo: np.ndarray,
+        frame: np.ndarray,
+        picture: bool = True,
+        fitted: bool = False,
+        colored: Colored | None = None,
+        words: np.ndarray | None = None,
+    ) -> Measured:
+        """frame: a contract Frame struct (SH degree, background, near plane). picture: the image is wanted, not its measures alone.
+
+        fitted: also after a fit of colours. colored: what the camera that took the photograph does to an image, before that fit. words: pack(photo), where it is there."""
+        self.resources["camera"].upload(camera_data(camera))
+        self.resources["frame"].upload(frame)
+        self.resources["photos"].upload(pack(photo) if words is None else words)
+        self._recorder.run_once()
+        if self.raster.make_room():
+            self._recorder.destroy()
+            self._record()
+            self._recorder.run_once()
+        target = self.resources["target"].download()[: camera.height, : camera.width] if picture or fitted else None
+        psnr, ssim = read_metrics(self.resources, camera, kept_pixels(photo))
+        shown = over(photo, frame["background"])
+        measured = Measured(name, psnr, ssim, target, shown, background=frame["background"])
+        if fitted and (image := measured.image) is not None:
+            after = self._measure_fitted(color_fitted(colored(image) if colored else image, shown, kept(photo)), camera, kept_pixels(photo))
+            measured.fitted_psnr, measured.fitted_ssim = after
+        return measured
+
+    def _measure_fitted(self, image: np.ndarray, camera: Camera, pixels: int) -> tuple[float, float]:
+        """(PSNR, SSIM) of an image in the place of the render, against the photograph that was measured last."""
+        if self._fitted is None:
+            self._fitted = Image(self.device, self.width, self.height, FORMATS["float32"].vk, np.float32, "fitted")
+        texels = np.zeros((self.height, self.width, 4), np.float32)
+        texels[: camera.height, : camera.width, :3] = image
+        self._fitted.upload(texels)
+        recorder = Recorder(self.device, {**self.resources, "target": self._fitted})
+        record_metrics(recorder, build_all(self.device, METRIC_PASSES), self.width, self.height)
+        recorder.end()
+        recorder.run_once()
+        recorder.destroy()
+        return read_metrics(self.resources, camera, pixels)
+
+    def destroy(self) -> None:
+        self._recorder.destroy()
+        if self._fitted is not None:
+            self._fitted.destroy()
+        for resource in self._own.values():
+            resource.destroy()
+
+
+def evaluation_frame(config: TrainConfig) -> np.ndarray:
+    return frame_data(config.sh_degree, BACKGROUNDS[config.background], config.near_plane)
+
+
+def measure_all(
+    device: Device,
+    raster: Rasterizer,
+    views: Sequence[View],
+    frame: np.ndarray,
+    quiet: bool,
+    photos: Iterable[np.ndarray] | None = None,
+    pictures: bool = True,
+    cameras: Sequence[Camera] | None = None,
+    fitted: bool = False,
+    colors: CameraColors | None = None,
+) -> Iterator[Measured]:
+    """Views one by one. The canvas must hold the largest of them. photos: of these views, where they have been read already. pictures: of all views, or else of the first alone.
+
+    cameras: in the place of those of the views. fitted: also after a fit of colours, of images as their cameras made them by `colors`."""
+    evaluator = Evaluator(device, raster, raster.width, raster.height)
+    try:
+        photographs = load_images(views, progress=False) if photos is None else photos
+        packed = ahead(photographs, lambda photo: (photo, pack(photo)))
+        for i, (view, (photo, words)) in enumerate(zip(Bar(views, desc="measuring", unit="view", leave=False, disable=quiet), packed)):
+            colored = partial(colors, number=view.number) if colors else None
+            yield evaluator.measure(view.name, cameras[i] if cameras else view.camera, photo, frame, pictures or i == 0, fitted, colored, words)
+    finally:
+        evaluator.destroy()
+
+
+def summary(measured: Sequence[Measured]) -> dict:
+    """Means and the table of views, as it goes into JSON. fitted_psnr, fitted_ssim: after a fit of colours, where that was measured."""
+    names = [name for name in ("psnr", "ssim", "fitted_psnr", "fitted_ssim") if measured and getattr(measured[0], name) is not None]
+    views = [{"name": m.name, **{name: getattr(m, name) for name in names}} for m in measured]
+    return {**{name: float(np.mean([view[name] for view in views])) for name in names}, "views": views}
+
+
+def canvas_of(scene: Scene) -> tuple[int, int]:
+    """Width and height that hold every view."""
+    return max(v.camera.width for v in scene.views), max(v.camera.height for v in scene.views)

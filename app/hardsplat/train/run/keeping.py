@@ -1,0 +1,109 @@
+"""What a run saves and when: a copy of the state in the host's memory now and then, checkpoints, splats, what the last step leaves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+
+import numpy as np
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.tables import quantities
+from hardsplat.train.run.measuring import Measurements
+from hardsplat.train.run.resume import resume_command
+from hardsplat.train.run.state import RunState
+from hardsplat.train.session.copies import Allocate, Copies
+
+SNAPSHOT_SECONDS = 60.0  # how much training a lost device may cost
+
+
+class Keeping:
+    """The newest copy of a run's state that a lost device cannot take, and the files that the run makes. start: the state that it begins with."""
+
+    def __init__(self, run: RunState, measurements: Measurements, start: Checkpoint):
+        self.run, self.measurements = run, measurements
+        self.state, self._taken_at = start, time.monotonic()
+        self._copies = Copies(run.results.background)
+
+    def take(self) -> None:
+        """Copies the state of the session."""
+        self._take(self._copies.begin())
+
+    def _take(self, allocate: Allocate, values: Mapping[str, np.ndarray] | None = None) -> None:
+        """values: the splats', where they have been copied already."""
+        self.state = self.run.session.snapshot(allocate, values)
+        self._copies.made()
+        self.state.log, self._taken_at = self.run.log.history(), time.monotonic()
+
+    def save(self) -> None:
+        """A checkpoint and splats.ply, now."""
+        run = self.run
+        run.session.drain()
+        with run.aside("files"):
+            self.take()
+            for file in (run.results.checkpoint(self.state), run.results.splats(self.planes(), "splats.ply")):
+                file.result()
+
+    def publish(self, step: int) -> None:
+        """Measurements and splats for people: before a refinement of the same step, which opacities and new splats take steps to recover from."""
+        run, c = self.run, self.run.config
+        if step == c.max_steps:
+            return
+        measure, ply = step in c.eval_steps, step in c.save_steps
+        if measure or ply:
+            run.session.drain()
+            if measure:
+                self.measurements.measure(step)
+            if ply:
+                with run.aside("files"):
+                    run.results.splats(run.session.values(), "splats.ply", f"splats_{step}.ply")
+
+    def keep(self, step: int) -> None:
+        """Checkpoints, and now and then a copy of the state in the host's memory: after a refinement, which a resumed run must not miss."""
+        run, c = self.run, self.run.config
+        checkpoint = c.checkpoint_every and step % c.checkpoint_every == 0
+        if step < c.max_steps and (checkpoint or time.monotonic() - self._taken_at > SNAPSHOT_SECONDS):
+            run.session.drain()
+            with run.aside("files"):
+                self.take()
+                if checkpoint:
+                    self._copies.written_by(run.results.checkpoint(self.state))
+        if step < c.max_steps:
+            self._copies.prepare(run.session.shapes())
+
+    def leave(self, step: int) -> None:
+        """Everything that the run leaves after its last step: files from the host's copy of the state, while held-out views are measured on the device."""
+        run, allocate = self.run, self._copies.begin()
+        planes, first = run.session.values(allocate), next((run.scene.views[i].name for i in run.scene.test), None)
+        run.results.viewer(planes, None if run.stop.asked else first)  # takes longest
+        run.results.splats(planes, "splats.ply")
+        self._take(allocate, planes)
+        log: Future[dict] = Future()  # with the measurement, which the checkpoint ends with
+        try:
+            run.results.last_checkpoint(self.state, log, over=step == run.config.max_steps)
+            run.results.plots(run.metrics())
+            self.measurements.measure(step, planes)
+        finally:
+            self.state.log = run.log.history()
+            log.set_result(self.state.log)
+        run.results.learnt(self.state, self.measurements.refined)
+
+    def planes(self) -> dict[str, np.ndarray]:
+        """The trained values of splats in the newest copy of the state."""
+        return {name: self.state.buffers[name] for name in quantities.values()}
+
+    def rescue(self, error: UserError) -> str:
+        """Saves the newest state that can be had, and says how to go on."""
+        if not isinstance(error, DeviceLost) and self.state.step != self.run.session.step:
+            with suppress(UserError):  # the device is no longer fit for a copy either; the last one serves
+                self.take()
+        try:
+            self.run.results.checkpoint(self.state).result()
+        except UserError as unsaved:
+            return str(unsaved)
+        cap = f" --cap-max {self.state.splats}" if isinstance(error, OutOfMemory) else ""
+        return f"step {self.state.step} with {self.state.splats} splats is saved: go on with {resume_command(self.run.folder)}{cap}"

@@ -1,0 +1,163 @@
+"""The buffers of a session and the commands recorded with them: growth replaces both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.base.errors import OutOfMemory
+from hardsplat.contract.footprint import by_purpose
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.memory.image import Image
+from hardsplat.raster.core.parameters import Gradients, Parameters
+from hardsplat.raster.core.protocols import Trainable
+from hardsplat.train.session.capacity import Room
+from hardsplat.train.session.contents import SessionContents
+from hardsplat.train.session.drawing import Drawing, StepInputs, has_timed_rows
+from hardsplat.train.step.batch import PairRoom
+from hardsplat.train.step.capture import Capture
+from hardsplat.train.step.photos import Photos
+
+
+class SessionBuffers(SessionContents):
+    """The part of a session that has buffers and commands.
+
+    bound: splats that there are at most, known without waiting. room: how many splats fit.
+    timed_rows: see `use`.
+    """
+
+    device: Device
+    width: int
+    height: int
+    lens: str
+    capture: Capture
+    photos: Photos
+    room: Room
+    estimates: int
+    bound: int
+    timed_rows: bool
+    _pairs: PairRoom
+    _shared: dict[str, Buffer | Image]
+    _drawing: Drawing | None
+
+    def terms(self, capacity: int = 0) -> np.ndarray:
+        """The contract's LossTerms struct. capacity: of splats."""
+        raise NotImplementedError
+
+    def use(self, rasterizer: str, timed_rows: bool = True) -> None:
+        """Draws with another rasterizer from the next step on. timed_rows: of its rows left to `auto` those that were timed, not the first that run.
+
+        Raises UserError where it does not run or fit here; the session then needs another `use`.
+        """
+        drawn_so = timed_rows == self.timed_rows or not self.has_timed_rows(rasterizer)
+        if rasterizer == self.config.rasterizer and drawn_so and self._drawing:
+            return
+        n = self.count()
+        self._release(keep_parameters=True)
+        self.config, self.timed_rows = replace(self.config, rasterizer=rasterizer), timed_rows
+        self._draw()
+        self._set(n, self.step)
+
+    def has_timed_rows(self, rasterizer: str) -> bool:
+        """Whether `use` of that rasterizer would look for the fastest rows."""
+        return has_timed_rows(self.device, replace(self.config, rasterizer=rasterizer), self.lens)
+
+    def _allocate(self, n: int) -> None:
+        """Parameter buffers with room to grow, and everything sized or recorded for them."""
+        self._release()
+        c, capacity = self.config, self.room.first(self.config, n)
+        gradients: Gradients = "none" if self.estimates else "written"
+        self.parameters = Parameters(self.device, capacity, c.sh_degree, c.moments, gradients, self.items, self.strategy.follows)
+        self._draw()
+
+    def _grow(self, wanted: int, n: int) -> None:
+        """Room for `wanted` splats where there are n, or as many as fit; growth is cut there and the run goes on."""
+        before = self.parameters.capacity
+        capacity = self.room.more(self.config, wanted, before)
+        if capacity == before:
+            return
+        self._release(keep_parameters=True)
+        try:
+            self.parameters.resize(capacity, n)
+            self._draw()
+        except OutOfMemory as error:
+            self.room.refuse(capacity, before, error)
+            self._release(keep_parameters=True)
+            self.parameters.resize(before, n)
+            self._draw()
+        self._set(n, self.step)
+
+    def _fit_pairs(self) -> None:
+        drawing = self._drawn
+        self._pairs.make(drawing.raster)
+        if drawing.outdated:  # an evaluation may have made room too
+            self.drain()
+            drawing.record(self._inputs())
+
+    def _draw(self) -> None:
+        """Rasterizer and commands for the room that there is."""
+        self._drawing = Drawing(
+            self._inputs(), self.parameters, self._shared, self._batches, self._pairs
+        )
+
+    def _inputs(self) -> StepInputs:
+        return StepInputs(
+            self.device,
+            self.config,
+            (self.width, self.height),
+            self.lens,
+            self.capture,
+            self.strategy,
+            self.photos,
+            self.terms(self.parameters.capacity),
+            self.timed_rows,
+        )
+
+    @property
+    def _drawn(self) -> Drawing:
+        assert self._drawing is not None, "a session draws from start() or restore() on"
+        return self._drawing
+
+    @property
+    def raster(self) -> Trainable:
+        """Draws the splats. Another one after growth and `use`."""
+        return self._drawn.raster
+
+    @property
+    def resources(self) -> dict[str, Buffer | Image]:
+        """Everything on the device, by contract name."""
+        return self._drawn.resources
+
+    def _set(self, n: int, step: int) -> None:
+        """Number of splats and step, and what the GPU derives from the first: a densification may come before any step does it."""
+        self.parameters.set_count(n)
+        frame = np.zeros((), contract.dtype("Frame"))
+        frame["step"], frame["seed"] = step, self.config.seed
+        self.resources["frame"].upload(frame)
+        self._drawn.sizes.run_once()
+        self.step, self.bound = step, n
+
+    def _release(self, keep_parameters: bool = False) -> None:
+        self.device.wait_idle()  # for refinements too, which no fence tells of
+        if self._drawing:
+            self._drawing.destroy()
+            self._drawing = None
+        if hasattr(self, "parameters") and not keep_parameters:
+            self.parameters.destroy()
+            del self.parameters
+
+    def destroy(self) -> None:
+        """Frees everything, the photographs too."""
+        if hasattr(self, "_batches"):
+            self.drain()
+            self._batches.destroy()
+        self._release()
+        for resource in self._shared.values():
+            resource.destroy()
+
+    def memory(self) -> dict[str, int]:
+        """Bytes on the device by purpose."""
+        return by_purpose({name: r.nbytes for name, r in self.resources.items() if not (isinstance(r, Buffer) and r.host)} | self.parameters.nbytes())

@@ -1,0 +1,56 @@
+"""Refinement of poses in a training step, and the cameras that come of it.
+
+A photograph has a turn and a shift on the left of the pose that the scene says, p = exp(turn) (R x + T + shift): rad and world units, in the camera's frame. What
+all cameras share would move the scene, so the mean of turns and shifts, in the world's frame, is kept at 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hardsplat import contract
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.passes.declared import ComputePass, Pipeline
+from hardsplat.model.camera import Camera
+
+MOST_TURN = math.radians(3.0)  # of a camera in all
+MOST_SHIFT = 0.03  # the same, of the scene's extent
+GROUP = contract.CONSTANTS["GROUP"]
+
+
+def pose_passes(extent: float, free: bool = False) -> tuple[ComputePass, ...]:
+    """extent: world units. free: the splats stay as they are, so nothing is taken from the mean, and nothing limits the cameras."""
+    most = {"MOST_TURN": math.pi if free else MOST_TURN, "MOST_SHIFT": 1e30 if free else MOST_SHIFT * extent, "FREE": free}
+    return (
+        ComputePass("pose gather", "photographs/pose_gather.comp", reads=("camera", "frame", "counts", "camera_sums", "turn"), writes=("d_turn", "d_shift")),
+        ComputePass("pose settle", "photographs/pose_settle.comp", reads=("views", "rates", "turn", "shift"), writes=("turn", "shift"), spec=most),
+    )
+
+
+def record_pose_gradients(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    """camera_sums -> gradients of the pose of the photograph that the step sees."""
+    recorder.run(run["pose gather"], threads=(GROUP,))
+
+
+def record_settled(recorder: Recorder, run: Mapping[str, Pipeline]) -> None:
+    """After a step of Adam."""
+    recorder.run(run["pose settle"], threads=(GROUP,))
+
+
+def refined(camera: Camera, turn: np.ndarray, shift: np.ndarray) -> Camera:
+    """A camera moved by what was trained of it: turn (3,) rad, shift (3,) world units."""
+    from scipy.spatial.transform import Rotation  # takes a third of a second, for which those who train need not wait
+
+    by = np.eye(4)
+    by[:3, :3] = Rotation.from_rotvec(np.asarray(turn, np.float64)).as_matrix()
+    by[:3, 3] = by[:3, :3] @ np.asarray(shift, np.float64)
+    return replace(camera, w2c=by @ camera.w2c)
+
+
+def moved(cameras: Sequence[Camera], buffers: Mapping[str, np.ndarray]) -> list[Camera]:
+    """The cameras of a checkpoint's photographs. buffers: `turn` and `shift` (1, N, 3)."""
+    return [refined(c, t, s) for c, t, s in zip(cameras, buffers["turn"][0], buffers["shift"][0], strict=True)]

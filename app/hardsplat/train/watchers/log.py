@@ -1,0 +1,108 @@
+"""What a run remembers of its batches and measurements, and the table of its stages."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardsplat.train.step.batch import BatchResult
+
+KEPT = ("training_seconds", "steps", "losses", "psnrs", "splats", "seconds", "evaluations", "overfit")  # what a resumed run goes on with
+
+
+@dataclass
+class Log:
+    """Of every batch: the steps done at its end, mean loss, PSNR of its training views (dB, not clamped), splats and seconds of training at its end, ms by stage."""
+
+    started: float = field(default_factory=time.perf_counter)
+    startup_seconds: float = 0.0
+    training_seconds: float = 0.0
+    steps: list[int] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    psnrs: list[float] = field(default_factory=list)
+    splats: list[int] = field(default_factory=list)
+    seconds: list[float | None] = field(default_factory=list)
+    stages: list[dict[str, float]] = field(default_factory=list)
+    gpu_busy_ns: float = 0.0
+    gpu_span_ns: float = 0.0
+    evaluations: list[dict] = field(default_factory=list)
+    overfit: dict = field(default_factory=dict)  # what was found, see overfit.py
+    _begun: float = 0.0
+    _last_end: float = 0.0
+    _asides: int = 0
+
+    def batch(self, result: BatchResult, weights: np.ndarray) -> None:
+        """weights: of the loss's terms, as the steps had them."""
+        r = result.records
+        loss = r["terms"].astype(np.float64) @ weights
+        self.steps.append(result.first_step + len(r))
+        self.losses.append(float(np.mean(loss)))
+        self.psnrs.append(float(-10 * np.log10(max(np.mean(r["mse"]), 1e-12))))
+        self.splats.append(int(r["splats"][-1]))
+        self.seconds.append(self.training_seconds + time.perf_counter() - self._begun)
+        self.stages.append(result.stages)
+        begin, end = result.busy
+        self.gpu_busy_ns += end - begin
+        self.gpu_span_ns += end - (self._last_end or begin)
+        self._last_end = end
+
+    @contextmanager
+    def training(self):
+        """The time of the block counts as training."""
+        self._begun, self._last_end = time.perf_counter(), 0.0
+        try:
+            yield
+        finally:
+            self.training_seconds += time.perf_counter() - self._begun
+
+    @contextmanager
+    def aside(self):
+        """Within training(), with nothing in flight: time that is not training, in which the GPU is not idle but does other work. May be nested."""
+        if self._asides == 0:
+            self.training_seconds += time.perf_counter() - self._begun
+        self._asides += 1
+        try:
+            yield
+        finally:
+            self._asides -= 1
+            self._begun, self._last_end = time.perf_counter(), 0.0
+
+    def history(self) -> dict:
+        """A copy of what a resumed run goes on with, fit for JSON."""
+        return {name: list(value) if isinstance(value := getattr(self, name), list) else value for name in KEPT}
+
+    def restore(self, history: dict) -> None:
+        for name in KEPT:
+            if name in history:
+                setattr(self, name, history[name])
+        self.seconds = [*([None] * (len(self.steps) - len(self.seconds))), *self.seconds]  # checkpoints of before these were kept
+
+    @property
+    def gpu_idle(self) -> float:
+        """Share of the time of training that the GPU waited for the host, 0 to 1, evaluations and files left out."""
+        return 1 - self.gpu_busy_ns / self.gpu_span_ns if self.gpu_span_ns else 0.0
+
+    def stage_means(self) -> dict[str, float]:
+        """Mean milliseconds of each stage over the later half of the timed steps, one of each batch: the first ones have few splats, and all need not do the same."""
+        later = self.stages[len(self.stages) // 2 :]
+        names = {n: None for s in later for n in s}
+        return {n: float(np.mean([s[n] for s in later if n in s])) for n in names}
+
+
+def stage_medians(timed: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Median milliseconds of each stage over timed steps that are much alike."""
+    return {n: float(np.median([s[n] for s in timed if n in s])) for n in dict.fromkeys(n for s in timed for n in s)}
+
+
+def stage_table(stages: dict[str, float]) -> str:
+    """`--profile`: stage, milliseconds and share of a step, in the order of the step."""
+    if not stages:
+        return "no step was timed: the device has no timestamps, or no step was made"
+    whole = sum(stages.values())
+    lines = [*stages.items(), ("whole step", whole)]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join([f"{'stage':{width}}  {'ms':>9}   share", *(f"{n:{width}}  {ms:9.3f}  {ms / whole:6.1%}" for n, ms in lines)])

@@ -1,0 +1,162 @@
+"""What a run does beside its training: order, bounded memory, errors, and the clock of a command's
+parts."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from hardsplat.base.background import Background
+from hardsplat.base.clock import LONGEST_START, Parts
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes.scene import View
+from hardsplat.train.run.trainer import train
+from tests.helpers.training import settings
+
+
+def test_tasks_of_a_line_keep_their_order_and_others_do_not_wait_for_them():
+    background, done, gate = Background(), [], threading.Event()
+    background.do("first", lambda: (gate.wait(10), done.append(1)), line="files")
+    background.do("second", lambda: done.append(2), line="files")
+    background.do("beside", lambda: done.append(3)).result(timeout=10)
+    assert done == [3]
+    gate.set()
+    background.finish(quiet=True)
+    assert done == [3, 1, 2]
+    background.close()
+
+
+def test_memory_of_waiting_tasks_is_bounded():
+    background, held, most = Background(room=100, workers=4), [0], [0]
+    lock = threading.Lock()
+
+    def work():
+        time.sleep(0.01)
+        with lock:
+            held[0] -= 60
+
+    for _ in range(5):
+        with lock:
+            held[0] += 60
+        background.do("a", work, nbytes=60)
+        with lock:
+            most[0] = max(most[0], held[0])
+    background.finish(quiet=True)
+    assert most[0] <= 120  # one at work, one handed over
+    background.do("larger than all the room", lambda: None, nbytes=1000).result(timeout=10)
+    background.close()
+
+
+def test_an_error_is_raised_once_after_the_others_are_done():
+    background, done = Background(), []
+
+    def fail():
+        raise UserError("disk full")
+
+    background.do("bad", fail).exception()
+    with pytest.raises(UserError, match="disk full"):
+        background.check()
+    background.check()
+    background.do("bad", fail)
+    background.do("good", lambda: (time.sleep(0.05), done.append(1)))
+    with pytest.raises(UserError, match="disk full"):
+        background.finish(quiet=True)
+    assert done == [1]
+    background.close()
+
+
+def test_close_drops_what_has_not_begun():
+    background, done, gate = Background(), [], threading.Event()
+    background.do("at work", lambda: gate.wait(10), line="files")
+    background.do("waiting", lambda: done.append(1), line="files")
+    threading.Timer(0.05, gate.set).start()
+    background.close()
+    assert done == []
+
+
+def test_long_waits_have_a_progress_line(capfd, monkeypatch):
+    monkeypatch.setattr("tqdm.std.tqdm.monitor_interval", 0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    background = Background()
+    background.do("checkpoint", lambda: time.sleep(0.9))
+    background.finish()
+    background.close()
+    assert "finishing" in capfd.readouterr().err
+
+
+# -- the clock
+
+
+def test_parts_add_up(monkeypatch):
+    now, compiled = [0.0], [0.0]
+    monkeypatch.setattr("hardsplat.base.clock.time.perf_counter", lambda: now[0])
+    parts = Parts("imports", begun=-1.0)
+    parts.compiling = lambda: compiled[0]
+
+    def passes(seconds):
+        now[0] += seconds
+
+    passes(1)
+    parts.begin("training")
+    passes(5)
+    with parts.within("measuring"):
+        passes(2)
+        with parts.within("files"):
+            passes(1)
+        compiled[0] += 0.5
+        passes(1)
+    passes(4)
+    found = {"imports": 2.0, "training": 9.0, "measuring": 2.5, "files": 1.0, "compile": 0.5}
+    assert parts.read() == found | {"total": 15.0}
+    thread = threading.Thread(target=lambda: parts.within("other").__enter__())
+    thread.start()  # of another thread: no part
+    thread.join()
+    assert "other" not in parts.read() and parts.total() == 15.0
+
+
+def test_the_process_began_before_its_first_line():
+    """Asked late, it is another program's start: a script that installed for a minute and became
+    this process then."""
+    lines = "import time", "from hardsplat import parts", "now = time.perf_counter()"
+
+    def seconds(*before):
+        program = "; ".join([*lines[:2], *before, lines[2], "print(now - parts.process_began())"])
+        command = [sys.executable, "-c", program]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert 0 < seconds() < LONGEST_START
+    assert -1 < seconds("parts.LONGEST_START = 0.0") < 0.01
+
+
+# -- with a run
+
+
+def test_a_run_reads_each_photograph_once_and_knows_where_its_time_went(
+    on_device, scene, tmp_path, monkeypatch
+):
+    read, load = [], View.load
+    monkeypatch.setattr(View, "load", lambda self: (read.append(self.name), load(self))[1])
+    metrics = train(settings(scene, tmp_path, eval_steps=(10, 20)))
+    assert len(read) == len(set(read)) > 0 and len(metrics["evaluations"]) == 3
+    seconds = metrics["seconds"]["parts"]
+    assert set("load device setup training measuring files total".split()) <= set(seconds)
+    assert np.isclose(sum(seconds.values()) - seconds["total"], seconds["total"])
+    assert abs(seconds["training"] - metrics["seconds"]["training"]) < 0.2
+
+
+def test_a_damaged_held_out_photograph_is_said_before_the_training_is_over(
+    on_device, scene, tmp_path, monkeypatch
+):
+    load = View.load
+
+    def damaged(self):
+        if self.name == "view_0008.jpg":
+            raise UserError("view_0008.jpg: not a readable image")
+        return load(self)
+
+    monkeypatch.setattr(View, "load", damaged)
+    with pytest.raises(UserError, match="view_0008.jpg: not a readable image .step"):
+        train(settings(scene, tmp_path, max_steps=60))

@@ -1,0 +1,91 @@
+"""Files that take the place of others."""
+
+import errno
+import os
+import stat
+
+import pytest
+
+from hardsplat.base.files import Behind, replacing
+
+
+def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path):
+    path = tmp_path / "new" / "folder" / "file"
+    for text in ("one", "two"):
+        before = path.read_text() if path.exists() else None
+        with replacing(path) as partial:
+            partial.write_text(text)
+            assert (path.read_text() if path.exists() else None) == before
+        assert path.read_text() == text
+    with pytest.raises(KeyboardInterrupt), replacing(path) as partial:
+        partial.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_text() == "two" and list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_where_the_folder_would_be(tmp_path):
+    (tmp_path / "folder").touch()
+    with pytest.raises(OSError), replacing(tmp_path / "folder" / "file"):
+        raise AssertionError("not reached")
+
+
+def test_a_name_appears_only_after_its_bytes_are_on_the_disk(tmp_path, monkeypatch):
+    """The order that a power loss cannot turn round: bytes, name, folder."""
+    done, fsync, replace = [], os.fsync, os.replace
+
+    def synced(descriptor):
+        done.append(
+            "folder"
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode)
+            else f"{os.fstat(descriptor).st_size} bytes"
+        )
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", lambda *names: (done.append("name"), replace(*names)))
+    with replacing(tmp_path / "file") as partial:
+        partial.write_bytes(b"12345")
+    assert done == ["5 bytes", "name", "folder"]
+    done.clear()
+    with replacing(tmp_path / "picture", durable=False) as partial:
+        partial.write_bytes(b"1")
+    assert done == ["name"]
+
+
+def test_a_disk_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def fail(descriptor):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="Input/output error"), replacing(path) as partial:
+        partial.write_text("new")
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_synced_does_not_matter(tmp_path, monkeypatch):
+    """Network file systems refuse it; the file is there."""
+    fsync = os.fsync
+
+    def refuse(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with replacing(tmp_path / "file") as partial:
+        partial.write_text("new")
+    assert (tmp_path / "file").read_text() == "new"
+
+
+def test_what_a_thread_writes_is_all_there_and_errors_are_told(tmp_path):
+    with open(tmp_path / "a", "wb") as file, Behind(file) as behind:
+        assert behind.write(b"one two ") == 8 and behind.tell() == 8
+        behind.write(memoryview(b"three"))
+        behind.seek(4)
+        behind.write(b"TWO")
+    assert (tmp_path / "a").read_bytes() == b"one TWO three"
+    with open(tmp_path / "a", "rb") as file, pytest.raises(OSError), Behind(file) as behind:
+        behind.write(b"to a file that is open for reading")

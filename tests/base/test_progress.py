@@ -1,0 +1,44 @@
+"""Progress: a bar on a terminal, a line now and then elsewhere."""
+
+import io
+
+from hardsplat.base import progress
+from hardsplat.base.progress import Bar
+
+
+class Stream(io.StringIO):
+    def __init__(self, terminal: bool):
+        super().__init__()
+        self.isatty = lambda: terminal
+
+
+def stream(monkeypatch, terminal: bool) -> Stream:
+    """What stands for stderr from here on, within a test: pytest changes stderr between fixtures and the test."""
+    out = Stream(terminal)
+    monkeypatch.setattr(progress.sys, "stderr", out)
+    return out
+
+
+def test_a_pipe_gets_whole_lines(monkeypatch):
+    out = stream(monkeypatch, terminal=False)
+    monkeypatch.setattr(progress, "SECONDS", 0.0)
+    with Bar(total=4, desc="bonsai", bar_format="{bar}", disable=False) as bar:
+        for _ in range(4):
+            bar.set_postfix_str("20.0 dB", refresh=False)
+            bar.update()
+    text = out.getvalue()
+    assert "\r" not in text and "\x1b" not in text and text.endswith("\n")
+    assert all(line.startswith("bonsai: ") for line in text.splitlines())
+    assert "bonsai: 50 %, 2 of 4" in text and text.count("100 %, 4 of 4") >= 1 and "20.0 dB" in text
+
+
+def test_short_work_says_nothing_into_a_pipe(monkeypatch):
+    out = stream(monkeypatch, terminal=False)
+    assert list(Bar(range(50), desc="measuring", leave=False, disable=False)) == list(range(50))
+    assert out.getvalue() == ""
+
+
+def test_a_terminal_gets_a_bar(monkeypatch):
+    out = stream(monkeypatch, terminal=True)
+    list(Bar(range(5), desc="bonsai", mininterval=0, disable=False))
+    assert "\rbonsai: 100%|" in out.getvalue()

@@ -1,0 +1,220 @@
+"""Whatever is wrong with the input, the machine or the flags: one line on stderr that says what and
+where, exit code 2, nothing trained."""
+
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardsplat.cli import main
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scenes.colmap import ColmapPoints, read_model, write_model
+from hardsplat.model.gaussians import Gaussians
+from tests.helpers.tables import rows
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def error_of(capfd, tmp_path):
+    """error_of(command, ...) -> the one line, without its head."""
+
+    def run(*argv) -> str:
+        if argv[0] == "train":
+            argv = (*argv, "--max-steps", "2", "--batch-steps", "2")
+            argv += () if "--result-dir" in argv else ("--result-dir", tmp_path / "out")
+        assert main([str(a) for a in argv]) == 2
+        out, err = capfd.readouterr()
+        assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1
+        assert not list((tmp_path / "out").glob("*"))
+        return err.removeprefix("hardsplat: error: ").rstrip("\n")
+
+    return run
+
+
+def cut(share: float):
+    """Leaves this share of a file."""
+    return lambda path: path.write_bytes((data := path.read_bytes())[: int(share * len(data))])
+
+
+def put(at: int, layout: str, value):
+    """Overwrites a number in a file."""
+
+    def change(path):
+        data = bytearray(path.read_bytes())
+        struct.pack_into(layout, data, at, value)
+        path.write_bytes(data)
+
+    return change
+
+
+def small(path):
+    with Image.open(path) as image:
+        image.resize((16, 12)).save(path)
+
+
+def no_points(path):
+    cameras, images, _ = read_model(path.parent)
+    none = ColmapPoints(np.zeros((0, 3)), np.zeros((0, 3), np.uint8), np.zeros(0))
+    write_model(path.parent, cameras, images, none)
+
+
+CAMERAS, IMAGES, POINTS = (f"sparse/0/{name}.bin" for name in ("cameras", "images", "points3D"))
+SPOILED = [  # a file of the scene, what is done to it, words of the error
+    *((file, cut(share), file) for file in (CAMERAS, IMAGES, POINTS) for share in (0, 0.5, 0.999)),
+    *((file, Path.unlink, f"{Path(file).name} not found") for file in (CAMERAS, IMAGES, POINTS)),
+    (POINTS, no_points, "points3D.bin: holds no points"),
+    (IMAGES, put(8 + 4 + 8, "<d", float("nan")), "images.bin: image 1 .*NaN"),  # after count and id
+    (CAMERAS, put(8 + 4, "<i", 99), "cameras.bin: .*99"),
+    (
+        "images/view_0003.jpg",
+        Path.unlink,
+        "view_0003.jpg: not found, 1 of the model's 9 images are",
+    ),
+    ("images", shutil.rmtree, "no folder images found"),
+    ("images/view_0002.jpg", small, "is 16x12, but its camera 1 in the model is 32x24"),
+    # its header still tells the size
+    ("images/view_0005.jpg", cut(2 / 3), "view_0005.jpg: not a readable image"),
+]
+
+
+# -- scenes
+
+
+def test_no_scene(error_of, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").touch()
+    for name, words in (
+        ("nowhere", f"scene {tmp_path / 'nowhere'} does not exist"),
+        ("empty", "no COLMAP model in sparse/0 or sparse"),
+        ("file", "scene folder not found"),
+    ):
+        assert words in error_of("train", tmp_path / name)
+
+
+def test_a_scene_is_near(error_of, scene):
+    for wrong in (scene.parent, scene / "images"):
+        assert f"but {scene} is a scene: hardsplat train " in error_of("train", str(wrong))
+
+
+@pytest.mark.parametrize("name, spoil, words", SPOILED)
+def test_scenes_that_are_spoiled(error_of, scene, tmp_path, name, spoil, words):
+    """Readers' own tests have more of each; these are what a user sees."""
+    spoil(Path(shutil.copytree(scene, tmp_path / "broken")) / name)
+    assert re.search(words, error_of("train", tmp_path / "broken"))
+
+
+# -- flags, machine, folders
+
+
+FLAGS = rows("""
+    --max-step 3 | unknown flag '--max-step'; did you mean '--max-steps'?
+    --format nosuch | --format: expected one of unorm8, unorm16,
+    --device 99 | --device 99: there is no such device; this machine has 0:
+    --device voodoo | no device has this in its name
+    --test-every 1 | no view is left to train on
+""")
+
+
+@pytest.mark.parametrize("flags, words", FLAGS)
+def test_flags(error_of, scene, flags, words):
+    assert words in error_of("train", scene, *flags.split())
+
+
+def test_a_missing_feature(error_of, scene, device):
+    if "interlock" in device.capabilities:
+        pytest.skip(f"{device.name} has fragment interlock")
+    error = error_of("train", scene, "--ordering", "interlock")
+    assert error.startswith(f"--ordering interlock: {device.name} lacks ")
+    assert error.endswith("use --ordering lists")
+
+
+def test_no_vulkan_device(scene, tmp_path):
+    drivers = dict.fromkeys(("VK_ICD_FILENAMES", "VK_DRIVER_FILES"), "/nonexistent")
+    environment = {**os.environ, **drivers, "HARDSPLAT_VALIDATION": "0"}
+    argv = [sys.executable, "-m", "hardsplat", "train", scene, "--result-dir", tmp_path / "out"]
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("hardsplat: error: no Vulkan device: install ")
+
+
+def test_a_result_folder_that_cannot_be(error_of, scene, tmp_path, monkeypatch):
+    """Said before anything is opened that takes time."""
+    for module in ("train.photographs.load_scene", "mesh.fit.load_scene", "fit.fitter.read_photo"):
+        monkeypatch.setattr(f"hardsplat.{module}", lambda *given: pytest.fail("too late"))
+    file, locked, access = tmp_path / "file", tmp_path / "locked", os.access
+    file.touch()
+    locked.mkdir()
+    # Root may write anywhere.
+    allowed = lambda path, mode: Path(path) != locked and access(path, mode)
+    monkeypatch.setattr(os, "access", allowed)
+    other = "choose another --result-dir"
+    for command in ("train", "mesh", "fit"):
+        for folder, why in (
+            *((f, f"make the folder {f}: {file} is no folder") for f in (file, file / "below")),
+            *((f, f"write to the folder {locked}") for f in (locked, locked / "new/below")),
+        ):
+            error = error_of(command, scene, "--result-dir", folder)
+            assert error == f"cannot {why}; {other}"
+    assert list(locked.iterdir()) == []
+
+
+# -- evaluation
+
+
+@pytest.fixture
+def ply(tmp_path) -> Path:
+    rng, path = np.random.default_rng(0), tmp_path / "splats.ply"
+    colors = rng.integers(0, 256, (20, 3))
+    save_ply(path, Gaussians.from_points(rng.normal(size=(20, 3)), colors, 1))
+    return path
+
+
+def test_nothing_to_evaluate(error_of, tmp_path):
+    assert "no such file; give a run folder of hardsplat train, or a .ply" in error_of(
+        "eval", tmp_path
+    )
+    assert "no such file" in error_of("eval", tmp_path / "none.ply")
+
+
+def test_an_image_as_a_checkpoint(error_of, scene):
+    path = scene / "images/view_0000.jpg"
+    why = "not a usable checkpoint (another kind of file, or cut short)"
+    assert error_of("train", scene, "--ckpt", path) == f"{path}: {why}; give another with --ckpt"
+
+
+def test_splats_without_a_scene(error_of, ply, tmp_path):
+    assert "add --data-dir SCENE" in error_of("eval", ply)
+    assert "scene folder not found" in error_of("eval", ply, "--data-dir", tmp_path / "nowhere")
+
+
+def test_splats_with_nan(error_of, ply, scene):
+    head = ply.read_bytes().partition(b"end_header\n")
+    ply.write_bytes(head[0] + head[1] + np.full((20, 26), np.nan, "<f4").tobytes())
+    words = f"{ply}: none of its 20 splats can be drawn: 20 with NaN or infinite numbers"
+    assert words in error_of("eval", ply, "--data-dir", scene)
+
+
+def test_splats_truncated(error_of, ply, scene):
+    ply.write_bytes(ply.read_bytes()[:-100])
+    assert f"{ply}: truncated" in error_of("eval", ply, "--data-dir", scene)
+
+
+def test_settings_beside_the_splats_are_damaged(error_of, ply):
+    (ply.parent / "config.toml").write_text("max_steps = [")
+    assert "not a valid TOML file" in error_of("eval", ply.parent)
+
+
+def test_results_of_evaluation_have_no_place(error_of, ply, scene, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    too_late = lambda wanted: pytest.fail("too late")
+    monkeypatch.setattr("hardsplat.train.measure.command.open_device", too_late)
+    flags = ("--data-dir", scene, "--result-dir", tmp_path / "file")
+    assert str(tmp_path / "file") in error_of("eval", ply, *flags)

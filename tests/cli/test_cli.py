@@ -1,0 +1,347 @@
+"""The command line: flags from the settings, one-line errors, exit codes. Handlers' targets are
+stand-ins."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import types
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardsplat import __version__
+from hardsplat.base.errors import UserError
+from hardsplat.cli import COMMANDS, main
+from hardsplat.io.ply import save_ply
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.settings.train import FIELDS
+from hardsplat.tables.reductions import REDUCTIONS
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in ("HARDSPLAT_DEBUG", "HARDSPLAT_DEVICE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Put a module with one function in the place that a handler imports from; the calls it
+    gets."""
+
+    def install(module, name, answer=None):
+        calls = []
+
+        def called(*args, **named):
+            calls.append((args, named))
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        fake = types.ModuleType(module)
+        setattr(fake, name, called)
+        monkeypatch.setitem(sys.modules, module, fake)
+        return calls
+
+    return install
+
+
+@pytest.fixture
+def scene(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "garden").mkdir()
+    monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
+    return "garden"
+
+
+@pytest.fixture
+def train(stand_in, scene, monkeypatch):
+    """train(flags...) -> the config that the trainer got."""
+    calls = stand_in("hardsplat.train.run.trainer", "train")
+    monkeypatch.setattr("hardsplat.cli.train.opening", lambda wanted: None)
+
+    def run(*argv):
+        assert main(["train", *argv]) == 0
+        return calls[-1][0][0]
+
+    return run
+
+
+def error_of(capsys, *argv):
+    """The one line that a bad command line prints."""
+    assert main(list(argv)) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1
+    return err.removeprefix("hardsplat: error: ").rstrip("\n")
+
+
+def test_flags_become_settings(train, scene):
+    flags = "--max-steps 9 --ssim-lambda=0.5 --eval-steps 3,4 5 --quiet --ckpt c.npz --shN-lr 1e-3"
+    config = train(scene, *flags.split(), "--format", "unorm8")
+    found = (config.max_steps, config.ssim_lambda, config.eval_steps, config.quiet)
+    assert found == (9, 0.5, (3, 4, 5), True)
+    assert (config.ckpt, config.format, config.shN_lr) == (Path("c.npz"), "unorm8", 1e-3)
+    assert config.data_dir == Path(scene).absolute()
+    assert config.result_dir == Path("results/garden")
+    assert train(scene, "--random_background").background == "random"
+    assert train(scene, "--white-background").background == "white"
+    assert train(scene, "--config", "quick").max_steps < 30_000  # a preset by its name
+
+
+def test_dashes_and_underscores_are_alike(train, scene):
+    wanted = train(scene, "--max-steps", "9")
+    assert train("--max_steps=9", "--data_dir", scene) == wanted
+    assert train("--max-steps=9", "--data-dir", scene) == wanted
+    assert train(scene, "--result_dir=a_b", "--device", "my_gpu").result_dir == Path("a_b")
+
+
+@pytest.mark.parametrize("words", [("--up", "-z"), ("--up=-z",)])
+def test_a_negative_axis_is_a_value(stand_in, words):
+    calls = stand_in("hardsplat.export.page", "export")
+    assert main(["export", "a.ply", "b.html", *words]) == 0
+    assert calls == [(("a.ply", "b.html"), {"up": "-z"})]
+
+
+@pytest.mark.parametrize("words", ["garden --seed 1", "--seed 1 garden", "--quiet garden --seed 1"])
+def test_the_scene_may_stand_anywhere(train, words):
+    assert train(*words.split()).seed == 1
+
+
+def test_flags_win_over_the_preset(train, scene):
+    Path("p.toml").write_text("max_steps = 5\nseed = 7\nquiet = true\n")
+    config = train(scene, "--config", "p.toml", "--max-steps", "9", "--no-quiet")
+    assert (config.max_steps, config.seed, config.quiet) == (9, 7, False)
+
+
+def test_device_comes_from_flag_then_environment_then_preset(train, scene, monkeypatch):
+    Path("p.toml").write_text("device = 2\n")
+    assert train(scene, "--config", "p.toml").device == "2"
+    monkeypatch.setenv("HARDSPLAT_DEVICE", "llvmpipe")
+    assert train(scene, "--config", "p.toml").device == "llvmpipe"
+    assert train(scene, "--device", "0").device == "0"
+    assert main(["--device", "1", "train", scene]) == 0
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "doctor"])
+def test_every_command_takes_the_device_of_the_environment(monkeypatch, capsys, tmp_path, name):
+    """Commands that use no GPU, too: none ends in a traceback for it."""
+    monkeypatch.setenv("HARDSPLAT_DEVICE", "x")
+    files = [tmp_path / "nothing", *([tmp_path / "a.spz"] if name == "convert" else [])]
+    assert main([name, *map(str, files)]) == 2
+    assert capsys.readouterr().err.startswith("hardsplat: error: ")
+
+
+@pytest.mark.parametrize("named", [[], ["--device", "y"]])
+def test_who_chose_a_device_that_is_not_there_is_named(scene, capsys, monkeypatch, named):
+    monkeypatch.setenv("HARDSPLAT_DEVICE", "x")
+    words = "--device y" if named else "HARDSPLAT_DEVICE=x"
+    words += ": no device has this in its name"
+    save_ply("a.ply", Gaussians.from_points(np.zeros((2, 3)), np.zeros((2, 3), np.uint8)))
+    assert error_of(capsys, "render", "a.ply", *named).startswith(words)
+    assert main(["doctor", *named]) == 2
+    assert f"not ready: {words}" in capsys.readouterr().out
+
+
+def test_device_may_come_before_the_command(stand_in, capsys):
+    calls = stand_in("hardsplat.study.doctor", "report", ("no device", 1))
+    for argv in (["--device", "1", "doctor"], ["doctor", "--device", "1"], ["doctor"]):
+        assert main(argv) == 1
+        assert capsys.readouterr().out == "no device\n"
+    assert calls == [((), {"device": "1"}), ((), {"device": "1"}), ((), {})]
+
+
+def test_eval_passes_only_what_was_given(stand_in):
+    calls = stand_in("hardsplat.train.measure.command", "evaluate_run")
+    assert main(["eval", "results/garden"]) == 0
+    assert main(["eval", "a.ply", "--data_dir", "s", "--result-dir", "r", "--device", "0"]) == 0
+    assert calls == [
+        (("results/garden",), {}),
+        (("a.ply",), {"data_dir": "s", "result_dir": "r", "device": "0"}),
+    ]
+
+
+BAD = """
+    train | no scene given: hardsplat train SCENE, a FOLDER
+    train garden --data-dir garden | the scene is given twice: as SCENE and as --data-dir
+    train garden --max-step 3 | unknown flag '--max-step'; did you mean '--max-steps'?
+    train garden --max_step=3 | unknown flag '--max-step'; did you mean '--max-steps'?
+    train garden --iterations 3 | unknown flag '--iterations'; did you mean '--max-steps'?
+    train garden --confg=quick | unknown flag '--confg'; did you mean '--config'?
+    train garden --zzzzqqq | unknown flag '--zzzzqqq' (see hardsplat train --help)
+    view a.ply --fullscreen | unknown flag '--fullscreen' (see hardsplat view --help)
+    train garden --dat-dir=x | unknown flag '--dat-dir'; did you mean '--data-dir'?
+    eval a --max-steps 3 | unknown flag '--max-steps' (see hardsplat eval --help)
+    eval a b | unexpected argument 'b' (see hardsplat eval --help)
+    train garden --max-steps -3 | --max-steps: expected a whole number of at least 1, got -3
+    train garden --max_steps many | --max-steps: expected a whole number, got 'many'
+    train garden --means-lr nan | --means-lr: expected a number of at least 1e-15, got nan
+    train --eval-steps 3 a | --eval-steps: expected a list of whole numbers, got ['3', 'a']
+    train garden --reduction fast | --reduction: expected one of auto, REDUCTIONS, got 'fast'
+    train --serve garden | --serve garden: expected PORT or HOST:PORT, such as 8080 or 0.0.0.0:8080
+    export a.ply --up z b.html c.html | unexpected argument 'c.html' (see hardsplat export --help)
+    train garden --seed | argument --seed: expected one argument (see hardsplat train --help)
+    train gardn | scene HERE/gardn does not exist
+    trian garden | unknown command 'trian'; did you mean 'train'?
+    qqq | unknown command 'qqq'; there are COMMANDS
+    eval | the following arguments are required: RESULT (see hardsplat eval --help)
+    view | the following arguments are required: RESULT|SPLATS|SCENE (see hardsplat view --help)
+    | the following arguments are required: COMMAND (see hardsplat --help)
+"""
+
+
+@pytest.mark.parametrize("line", BAD.strip("\n").splitlines())
+def test_bad_command_lines_get_one_line(capsys, scene, tmp_path, line):
+    argv, message = line.strip().split("| ", 1)
+    message = message.replace("REDUCTIONS", ", ".join(REDUCTIONS)).replace("HERE", str(tmp_path))
+    folder = "folder with images/ and sparse/0/, or with transforms.json"
+    message = message.replace("COMMANDS", ", ".join(COMMANDS)).replace("FOLDER", folder)
+    assert error_of(capsys, *argv.split()) == message
+
+
+@pytest.mark.parametrize(
+    "words", ["a.ply b.html --up=z", "a.ply --up z b.html", "--up z a.ply b.html"]
+)
+def test_a_page_may_be_named_anywhere(stand_in, words):
+    calls = stand_in("hardsplat.export.page", "export")
+    assert main(["export", *words.split()]) == 0
+    assert calls == [(("a.ply", "b.html"), {"up": "z"})]
+
+
+def test_a_result_folder_is_no_scene(capsys, train, scene, tmp_path):
+    result = tmp_path / "garden"
+    (result / "config.toml").write_text("")
+    words = "this is a result folder; add --resume to go on with it, or give its scene"
+    assert error_of(capsys, "train", scene) == f"{result}: {words}"
+    (result / "config.toml").unlink()
+    (result / "ckpts").mkdir()
+    words = "its config.toml is missing, which says how to go on: hardsplat train SCENE"
+    error = error_of(capsys, "train", scene, "--resume")
+    assert error.startswith(f"{result}: {words} --result-dir {result}")
+    (result / "sparse").mkdir()
+    train(scene)  # a scene that holds its own result
+
+
+def test_view_trains_on_without_a_window(stand_in, scene, capsys):
+    trained = stand_in("hardsplat.train.run.trainer", "train")
+    windows = stand_in("hardsplat.view.preview", "Preview", "a window")
+    assert main(["train", scene]) == 0 and not windows and trained[-1][0][1] == []
+    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == ["a window"]
+    assert windows[-1][1] == {"stays": True}
+    assert "view" not in FIELDS  # how a run is watched is no setting of it
+    stand_in("hardsplat.view.preview", "Preview", UserError("no window: there is no display"))
+    capsys.readouterr()
+    assert main(["train", scene, "--view"]) == 0 and trained[-1][0][1] == []
+    note = "note: no window: there is no display; training goes on without --view\n"
+    assert capsys.readouterr().err == note
+
+
+def test_view_takes_what_it_is_given(stand_in):
+    calls = stand_in("hardsplat.view.show", "view")
+    flags = "--data-dir garden --data-factor 2 --format float32".split()
+    assert main(["view", "a.ply", *flags]) == 0
+    given = {"data_dir": Path("garden"), "data_factor": 2, "format": "float32"}
+    assert calls == [(("a.ply",), given)]
+
+
+def help_of(capsys, *argv) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(list(argv))
+    assert stop.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_keeps_the_words(capsys):
+    assert "Measure PSNR and SSIM of" in help_of(capsys, "eval", "--help")
+    assert "Show the Vulkan devices" in help_of(capsys, "doctor", "--help")
+    assert help_of(capsys, "--version") == f"hardsplat {__version__}\n"
+
+
+def test_debug_shows_the_traceback(monkeypatch):
+    monkeypatch.setenv("HARDSPLAT_DEBUG", "1")
+    with pytest.raises(Exception, match="no scene given"):
+        main(["train"])
+
+
+def test_interrupt_is_130(stand_in, scene, capsys):
+    stand_in("hardsplat.train.run.trainer", "train", KeyboardInterrupt())
+    assert main(["train", scene]) == 130
+    assert capsys.readouterr().err == "hardsplat: interrupted\n"
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+def test_help_shows_the_common_flags_and_says_how_to_see_all(capsys, command):
+    text, whole = (help_of(capsys, command, *flags) for flags in (["--help"], ["-h", "all"]))
+    assert text.count("\n") < 60
+    assert "--max-steps" in text and "--config" in text and "--adam-eps" not in text
+    few, every = (set(re.findall(r"^  (--[\w-]+)", t, re.MULTILINE)) for t in (text, whole))
+    assert few < every
+    assert text.rstrip().endswith(f" more flags: hardsplat {command} --help all")
+    assert int(re.search(r"(\d+) more flags", text)[1]) == len(every) - len(few)
+    assert whole.index("--max-steps") < whole.index("--adam-eps")
+
+
+def test_help_shows_every_flag_with_help_default_and_unit(capsys):
+    text = " ".join(help_of(capsys, "train", "--help", "all").split())
+    for name, f in FIELDS.items():
+        words = f.metadata["help"]
+        assert f"--{name.replace('_', '-')}" in text and words in text
+        number = isinstance(f.default, int | float) and not isinstance(f.default, bool)
+        if number and not f.metadata["shown"]:
+            unit = f.metadata["unit"]
+            assert f"{words} (default: {f.default}{' ' * bool(unit)}{unit})" in text
+    for shown in ("what fits", "7000 30000 steps", "results/<scene name>"):
+        assert f"(default: {shown})" in text
+
+
+HELP = """
+import sys
+from hardsplat.cli import main
+try: main(['--help'])
+except SystemExit: pass
+heavy = 'vulkan numpy scipy cv2 PIL imageio av tqdm matplotlib'.split()
+sys.exit(bool(set(heavy) & sys.modules.keys()))
+"""
+VERSION = """
+import sys, pathlib
+from hardsplat.cli import main
+folder, sys.argv[1:] = sys.argv[1], ['--version']
+try: main()
+except SystemExit: print(*pathlib.Path(folder).iterdir())
+"""
+
+
+def python(*argv, stdout=subprocess.PIPE, **environment):
+    pipes = dict(stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=60)
+    return subprocess.run([sys.executable, *argv], env={**os.environ, **environment}, **pipes)
+
+
+def test_help_loads_neither_vulkan_nor_numpy():
+    assert python("-c", HELP).returncode == 0
+
+
+def test_names_that_no_terminal_can_show_are_no_traceback(tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9")).mkdir()
+    done = python("-c", VERSION, str(tmp_path), PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "caf\\udce9" in done.stdout
+
+
+def test_the_module_runs_as_a_program():
+    done = python("-m", "hardsplat", "train", "--max-step", "3", HARDSPLAT_DEBUG="0")
+    error = "hardsplat: error: unknown flag '--max-step'; did you mean '--max-steps'?\n"
+    assert (done.returncode, done.stderr) == (2, error)
+
+
+def test_whoever_reads_the_output_may_stop():
+    """As `hardsplat train --help all | head -1` does."""
+    program = f"{shlex.quote(sys.executable)} -m hardsplat train --help all"
+    command = ["bash", "-c", f"{program} | head -1; exit ${{PIPESTATUS[0]}}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.stderr, done.stdout.count("\n")) == ("", 1) and done.returncode in (0, 141)
+    with open("/dev/full", "w") as full:
+        done = python("-m", "hardsplat", "doctor", stdout=full)
+    error = "hardsplat: error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, error)

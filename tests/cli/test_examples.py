@@ -1,0 +1,90 @@
+"""Each program in examples/ runs and leaves what it says."""
+
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import hardsplat
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def run(device, monkeypatch, tmp_path, capsys):
+    """run("name.py", arguments...) -> what it prints."""
+    for module in ("hardsplat.raster.renderer", "hardsplat.fit.api"):
+        monkeypatch.setattr(f"{module}.open_device", lambda *wanted: device)
+    monkeypatch.setattr(device, "close", lambda: None)
+    monkeypatch.chdir(tmp_path)
+
+    def example(name, *arguments):
+        monkeypatch.setattr("sys.argv", [name, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return example
+
+
+@pytest.fixture
+def splats(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "ball.ply"
+    means, colors = rng.normal(size=(200, 3)), rng.integers(0, 255, (200, 3)).astype(np.uint8)
+    ball = hardsplat.Gaussians.from_points(means, colors, sh_degree=1, opacity=0.9)
+    hardsplat.save_splats(path, ball)
+    return path
+
+
+def test_all_are_listed_and_tested():
+    names = {path.name for path in EXAMPLES.glob("*.py")}
+    listed = {name for name in names if f"]({name})" in (EXAMPLES / "README.md").read_text()}
+    assert (
+        listed == names == {name for name in names if f'run("{name}"' in Path(__file__).read_text()}
+    )
+
+
+def test_render_orbit(run, splats):
+    printed = run("render_orbit.py", splats, "orbit.gif", "--views", 4, "--size", 48, 32)
+    assert printed == "4 frames in orbit.gif\n"
+    with Image.open("orbit.gif") as gif:
+        assert (gif.n_frames, gif.size) == (4, (48, 32))
+        first = np.asarray(gif.convert("RGB")).astype(int)
+        gif.seek(2)
+        other = np.asarray(gif.convert("RGB")).astype(int)
+    assert first.std() > 5 and np.abs(first - other).mean() > 2  # the ball, from two sides
+
+
+def test_fit_photograph(run):
+    ramp = np.linspace(0, 255, 32 * 24 * 3).reshape(24, 32, 3)
+    Image.fromarray(ramp.astype(np.uint8)).save("ramp.png")
+    printed = run("fit_photograph.py", "ramp.png", "--blobs", 5, 40, "--steps", 20)
+    few, many = map(float, re.findall(r" blobs: (\S+) dB", printed))
+    assert many > few and Path("results/fit/40/reconstruction.png").is_file()
+
+
+def test_custom_loss(run, device, scene):
+    pytest.importorskip("torch", reason="hardsplat.torch takes PyTorch")
+    from hardsplat.torch import configure, engines
+
+    def psnr(steps):
+        printed = run("custom_loss.py", scene, "out.ply", "--steps", steps, "--device", "cpu")
+        return float(printed.split("PSNR ")[1].split()[0])
+
+    configure(device)
+    try:
+        first, last = psnr(1), psnr(40)
+    finally:
+        engines.close()
+    assert last > first + 1 and len(hardsplat.load_splats("out.ply")) == 300
+
+
+def test_convert_and_open(run, splats, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    assert "out.spz: 200 splats" in run("convert_and_open.py", splats, "out.spz")
+    assert opened == [(Path.cwd() / "out.html").as_uri()]
+    assert Path("out.html").stat().st_size > 10_000
+    assert len(hardsplat.load_splats("out.spz")) == 200

@@ -1,0 +1,316 @@
+"""`hardsplat convert`: what is kept, turned and ordered, in pieces, and what is refused."""
+
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.export.contribution import contributions, directions_seen
+from hardsplat.export.convert import convert, importance
+from hardsplat.io.formats import FILE_FORMATS, writable
+from hardsplat.io.formats.base import in_memory
+from hardsplat.io.formats.frames import rotated, upright
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import is_antialiased, load_splats, save_splats
+from hardsplat.model import morton
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.renderer import Renderer
+from hardsplat.settings.presets import save_config
+from hardsplat.settings.train import TrainConfig
+from tests.helpers.splat_files import covariances, differences, some_splats
+from tests.helpers.tables import rows
+from tests.io.test_formats import read_glb
+from tests.oracle import sh as harmonics
+
+
+@pytest.fixture(scope="module")
+def big(tmp_path_factory):
+    """A file of five pieces, one NaN among them."""
+    path, g = tmp_path_factory.mktemp("big") / "big.ply", some_splats(150_000, 0, seed=3)
+    g.means[70_000, 2] = np.nan
+    save_splats(path, g)
+    return path
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "in.ply"
+    save_splats(path, some_splats(400, 2))
+    return path
+
+
+@pytest.fixture
+def turned(small, tmp_path):
+    """turned(name, ...) converts the small file into one of that name and reads it."""
+
+    def turn(name, **how):
+        convert(small, tmp_path / name, overwrite=True, quiet=True, **how)
+        return load_splats(tmp_path / name)
+
+    return turn
+
+
+def result_of(folder, g, antialiased=False, **settings):
+    """A result folder of these splats."""
+    folder.mkdir()
+    save_splats(folder / "splats.ply", g, antialiased=antialiased)
+    save_config(TrainConfig(antialiased=antialiased, **settings), folder / "config.toml")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def opened(scene):
+    return load_scene(scene)
+
+
+def cameras_of(opened):
+    return [opened.views[i].camera for i in opened.train]
+
+
+def run(*argv):
+    return main(["convert", *map(str, argv), "--quiet"])
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".npz", ".splat", ".glb", ".spz", ".compressed.ply"])
+def test_files_of_several_pieces_are_as_those_written_at_once(big, tmp_path, suffix):
+    """The last two sorted: on the disk here, in memory there."""
+    g, a, b = load_splats(big), tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    done = convert(big, a, quiet=True)
+    save_splats(b, g)
+    assert (len(g), done.read, done.written) == (149_999, 150_000, 149_999)
+    assert done.size == b.stat().st_size
+    # Members of an .npz carry the time.
+    assert suffix == ".npz" or a.read_bytes() == b.read_bytes()
+
+
+def test_morton_order_puts_neighbours_beside_each_other(small, turned):
+    g, before = turned("a.ply", morton=True), load_splats(small)
+    assert max(differences(before, g).values()) < 1e-6
+    keys = morton.keys(g.means, g.means.min(axis=0), g.means.max(axis=0))
+    assert (np.diff(keys.astype(np.int64)) >= 0).all()
+    steps = lambda g: np.linalg.norm(np.diff(g.means, axis=0), axis=1).mean()
+    assert steps(g) < 0.5 * steps(before)
+    corners = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 1, 1.0]])
+    one_axis = sum(1 << 3 * i for i in range(21))
+    found = morton.keys(corners, np.zeros(3), np.ones(3)).tolist()
+    assert found == [0, one_axis << 2, one_axis << 1, one_axis, 2**63 - 1]
+
+
+def test_fewer_bands_and_fewer_splats(small, turned):
+    g = load_splats(small)
+    back, kept = turned("a.npz", sh_degree=1, min_opacity=0.5), g.opacities >= 0.5
+    assert back.sh_degree == 1 and len(back) == kept.sum()
+    assert np.array_equal(back.sh, g.sh[kept, :4])
+    x, y, _ = g.means.T
+    for crop, inside in (
+        ("box -1 0 -9 1 2 9", (np.abs(x) <= 1) & (y >= 0) & (y <= 2)),
+        ("sphere 1 0 0 1.5", np.linalg.norm(g.means - [1, 0, 0], axis=1) <= 1.5),
+    ):
+        back = turned("a.npz", crop=tuple(crop.split()))
+        assert np.array_equal(back.means, g.means[inside]) and 0 < inside.sum() < 400
+
+    a, b, c = g.scales.T
+    most = np.sort(np.argsort(-g.opacities * (a * b + b * c + c * a))[:100])
+    means = turned("a.npz", max_splats=100).means
+    assert np.array_equal(means, g.means[most])  # in the order of the file
+    alike = lambda first, piece: np.zeros(len(piece))
+    means = turned("a.npz", max_splats=7, weigh=alike).means
+    assert np.array_equal(means, g.means[:7])  # the first ones
+    seen = []
+    weigh = lambda first, piece: seen.append(first) or importance(first, piece)
+    turned("a.npz", max_splats=7, weigh=weigh)
+    assert seen == [0]
+
+
+def test_splats_of_a_result_are_chosen_by_what_they_contribute(
+    scene, opened, device, tmp_path, caplog
+):
+    g = Gaussians.from_points(opened.points, opened.colors, 1)
+    hidden = g[np.arange(50)]
+    hidden.means[:] += 100.0  # far from all cameras, and larger than any other
+    hidden.scales[:] = 3.0
+    g = Gaussians.concatenate([g, hidden])
+    cameras = cameras_of(opened)[:2]
+    weights = contributions(g, cameras, device=device)
+    with Renderer(device, "tiled") as renderer:
+        seen = sum(float((1 - renderer.forward(g, camera)[1]).sum()) for camera in cameras)
+    assert weights.sum() == pytest.approx(seen, rel=1e-4) and (weights[-50:] == 0).all()
+
+    folder = result_of(tmp_path / "run", g, data_dir=scene, data_factor=2)
+
+    def far(source, name):
+        convert(source, tmp_path / name, max_splats=100, quiet=True)
+        return (np.abs(load_splats(tmp_path / name).means).max(axis=1) > 50).sum()
+
+    assert far(folder, "a.npz") == 0 and far(folder / "splats.ply", "b.npz") == 50
+    (folder / "config.toml").unlink()
+    assert far(folder, "c.npz") == 50 and "chosen by opacity and size" in caplog.text
+
+
+@pytest.mark.parametrize("up", [None, "z"])
+def test_sog_of_a_result_keeps_colours_as_its_training_views_see_them(
+    scene, opened, device, tmp_path, caplog, up
+):
+    """A palette of 64 entries for 300 splats of random bands: the mean colour over the directions
+    of view stays, as long as those are known."""
+    g = Gaussians.from_points(opened.points, opened.colors, 2)[np.arange(300)]
+    g.sh[:, 0] *= 0.5
+    g.sh[:, 1:] = np.random.default_rng(0).normal(0, 0.1, g.sh[:, 1:].shape)
+    folder = result_of(tmp_path / "run", g, data_dir=scene, data_factor=2)
+    cameras = cameras_of(opened)
+    seen = directions_seen(g, 2, cameras, device=device)
+    away = g.means - cameras[0].position
+    basis = harmonics.basis(away / np.linalg.norm(away, axis=1, keepdims=True), 2)
+    alone = directions_seen(g, 2, cameras[:1], device=device)
+    wanted = alone[:, :1] / basis[:, :1] * basis
+    np.testing.assert_allclose(alone, wanted, atol=1e-4 * alone.max())
+    assert (alone[:, 0] > 0).any()
+    back = np.eye(3) if up is None else upright(up).T
+
+    def error(source):
+        """Of the mean colour, and of the colour in any direction."""
+        convert(source, tmp_path / "a.sog", up=up, overwrite=True, quiet=True)
+        packed = rotated(load_splats(tmp_path / "a.sog"), back)
+        apart = ((g.means[:, None] - packed.means[None]) ** 2).sum(axis=2)
+        change = packed.sh[apart.argmin(axis=1)] - g.sh
+        mean = np.einsum("nk,nkc->nc", seen / seen.sum(), change)
+        return np.abs(mean).sum(), np.abs(change[:, 1:]).mean()
+
+    (known, bands), (unknown, bands_too) = error(folder), error(folder / "splats.ply")
+    assert known < 0.35 * unknown and bands_too / 1.2 < bands < 1.2 * bands_too
+    words = "training views look in"
+    assert words not in caplog.text
+    (folder / "config.toml").unlink()
+    assert error(folder)[0] == pytest.approx(unknown) and words in caplog.text
+
+
+def test_up_turns_the_scene(small, turned, tmp_path):
+    g = load_splats(small)
+    for suffix in (".ply", ".spz", ".glb"):
+        found = differences(rotated(g, upright("z")), turned(f"a{suffix}", up="z", sh_degree=2))
+        assert found["means"] < 0.002 and found["shape"] < 0.08 and found["shN"] < 0.01
+    gltf, _ = read_glb(tmp_path / "a.glb")  # what was z in the file is y in glTF
+    top = float(g.means[:, 2].max())
+    assert gltf["accessors"][0]["max"][1] == pytest.approx(top, abs=1e-6)
+    # A turn there and back: --up of what went up.
+    a = turned("x.ply", up="x")
+    convert(tmp_path / "x.ply", tmp_path / "b.ply", up="-y", quiet=True)
+    b = load_splats(tmp_path / "b.ply")
+    np.testing.assert_allclose(covariances(a), covariances(b), rtol=1e-5, atol=1e-9)
+    np.testing.assert_array_equal(a.means, b.means)
+
+
+def test_the_command(small, tmp_path, capsys):
+    out, result = tmp_path / "out.spz", tmp_path / "result"
+    flags = "--max-splats 300 --crop sphere -0.5 0 0 99 --min_opacity 0.02".split()
+    assert main(["convert", str(small), str(out), *flags]) == 0
+    sizes = r"300 of 400 splats, \d+\.\d\d MB, 1/\d+\.\d of what was read, in \d+\.\d s"
+    assert re.fullmatch(rf"{out}: {sizes}\n", capsys.readouterr().out)
+    assert run(small, out) == 2
+    error = f"hardsplat: error: {out}: exists; add --overwrite to replace it\n"
+    assert capsys.readouterr().err == error
+    assert run(small, out, "--overwrite") == 0
+    assert run(out, out, "--overwrite") == 0  # onto itself
+    assert len(load_splats(out)) == 400
+    result.mkdir()
+    small.rename(result / "splats.ply")
+    assert run(result, tmp_path / "new/a.glb") == 0  # a result folder, a folder to make
+
+
+BAD = rows("""
+    inx.ply out.ply | inx.ply: cannot be read: No such file
+    in.ply out.obj | out.obj: splats are written as .compressed.ply, .ply
+    in.obj out.ply | in.obj: splats come as .ply, .npz
+    in.ply out.ply --sh-degree 3 | --sh-degree 3: expected a degree of 0 to 2, which
+    in.ply out.ply --min-opacity 2 | --min-opacity 2.0: expected a number of 0 to 1
+    in.ply out.ply --max-splats 0 | --max-splats 0: expected a whole number of at least 1
+    in.ply out.ply --crop cone 1 | cone 1: expected box X0 Y0 Z0 X1 Y1 Z1, or sphere X Y Z RADIUS
+    in.ply out.ply --crop box 0 0 0 1 1 | --crop box 0 0 0 1 1: expected box
+    in.ply out.ply --crop sphere 0 0 nan 1 | --crop sphere 0 0 nan 1: expected box
+    in.ply out.ply --crop sphere 99 0 0 1 | none of its 400 splats is left; --crop or --min-opacity
+    in.ply out.ply --up up | argument --up: invalid choice: 'up'
+    in.ply in.ply/a.ply | in.ply/a.ply: cannot be written:
+""")
+
+
+@pytest.mark.parametrize("argv, words", BAD)
+def test_bad_input(small, tmp_path, capsys, monkeypatch, argv, words):
+    monkeypatch.chdir(tmp_path)
+    assert run(*argv.split()) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("hardsplat: error: ") and err.count("\n") == 1 and words in err
+    assert [p.name for p in tmp_path.iterdir()] == ["in.ply"]
+
+
+def test_a_folder_is_no_file_to_write(small, tmp_path):
+    (tmp_path / "a.ply").mkdir()
+    with pytest.raises(UserError, match="a.ply: is a folder; name a file"):
+        convert(small, tmp_path / "a.ply", overwrite=True)
+
+
+@pytest.mark.parametrize("suffix", writable())
+def test_a_failed_conversion_leaves_the_old_file_and_nothing_else(
+    small, tmp_path, monkeypatch, suffix
+):
+    out = tmp_path / f"out{suffix}"
+    out.write_bytes(b"old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    words = f"out{re.escape(suffix)}: cannot be written: No space left on device"
+    with pytest.raises(UserError, match=words):
+        convert(small, out, overwrite=True)
+    assert out.read_bytes() == b"old"
+    assert {p.name for p in tmp_path.iterdir()} == {"in.ply", out.name}
+
+
+def test_antialiased_splats_in_a_format_that_cannot_say_so(small, tmp_path, caplog):
+    save_splats(tmp_path / "aa.ply", load_splats(small), antialiased=True)
+    convert(tmp_path / "aa.ply", tmp_path / "a.splat", quiet=True)
+    assert "a.splat: .splat cannot say that its splats are antialiased" in caplog.text
+    with pytest.raises(UserError, match="--classic: a file alone does not say"):
+        convert(tmp_path / "aa.ply", tmp_path / "b.ply", classic=True, quiet=True)
+    assert not (tmp_path / "b.ply").exists()
+
+
+def test_antialiased_splats_for_viewers_without_the_filter(scene, opened, device, tmp_path):
+    """Drawn without the filter they show almost what they show with it, in every format and order;
+    unchanged they do not."""
+    rng = np.random.default_rng(3)
+    g = Gaussians.from_points(opened.points, opened.colors, 1)
+    g.scales *= rng.uniform(0.1, 0.4, g.scales.shape).astype(np.float32)  # well below a pixel
+    g.opacities[:] = rng.uniform(0.3, 0.9, len(g))
+    folder, cameras = tmp_path / "run", cameras_of(opened)[:3]
+    result_of(folder, g, antialiased=True, data_dir=scene)
+    with Renderer(device, "tiled", antialiased=True) as renderer:
+        wanted = renderer.forward(g, cameras)[0]
+    with Renderer(device, "tiled") as renderer:
+        error = lambda splats: np.abs(renderer.forward(splats, cameras)[0] - wanted).mean()
+        for name in ("a.ply", "a.splat", "a.npz"):
+            classic, order = name != "a.splat", name == "a.npz"
+            convert(folder, tmp_path / name, quiet=True, classic=classic, morton=order)
+            assert not is_antialiased(tmp_path / name)
+            assert error(load_splats(tmp_path / name)) < 0.25 * error(g), name
+    convert(folder, tmp_path / "same.ply", quiet=True)
+    files = tmp_path / "same.ply", folder / "splats.ply"
+    assert all(map(is_antialiased, files))
+    assert np.array_equal(*(load_splats(file).opacities for file in files))
+
+
+@pytest.mark.parametrize("suffix", [".spz", ".glb"])
+def test_memory_is_that_of_a_piece(tmp_path, suffix):
+    """Of 0.3 million splats of degree 3, which are 71 MB: sorted on the disk, and not."""
+    path = tmp_path / "in.ply"
+    FILE_FORMATS["ply"].write(path, in_memory(some_splats(30_000, 3)[np.arange(300_000) % 30_000]))
+    save_splats(tmp_path / f"small{suffix}", some_splats(10, 0))  # imports
+    tracemalloc.start()
+    try:
+        convert(path, tmp_path / f"a{suffix}", quiet=True)
+        assert tracemalloc.get_traced_memory()[1] < 60e6
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,589 @@
+"""Image fits: the 2D oracle by central differences, every rasterizer and reduction against it,
+whole fits of small images, bad input."""
+
+import errno
+import itertools
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.fit import densify
+from hardsplat.fit.blobs import BlobBuffers, Blobs
+from hardsplat.fit.config import FitConfig
+from hardsplat.fit.fitter import fit, read_photo
+from hardsplat.fit.raster import STORE, FitOptions, open_rasterizer
+from hardsplat.fit.session import FitSession, canvas_data
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.io.media.images import over, save_png
+from hardsplat.io.media.video import CODECS
+from hardsplat.raster.core.frame import frame_data
+from hardsplat.raster.tiled import rasterizer as tiled
+from hardsplat.tables.fits import FIT_RASTERS
+from hardsplat.tables.reductions import ATOMICS
+from tests.helpers.drawing import fresh_seed
+from tests.helpers.goldens import relative_l2
+from tests.oracle import fit2d
+from tests.oracle.adam import adam_step
+from tests.oracle.render import _fragments
+from tools import fit_bench
+
+BACKGROUND = (0.2, 0.5, 0.8)
+rasterizers = pytest.mark.parametrize("rasterizer", FIT_RASTERS)
+
+
+def random_blobs(seed: int, n: int, width: int, height: int, overlap=8.0, opacity=(0.1, 0.9)):
+    """Of all orientations and up to 5:1, some beyond the border; about `overlap` deep."""
+    rng = np.random.default_rng(seed)
+    scale = np.sqrt(overlap * width * height / (n * 2 * np.pi * 4))
+    opacity = rng.uniform(*opacity, n)
+    means = rng.uniform(-0.1, 1.1, (2, n)) * [[width], [height]]
+    scales = np.log(scale) + rng.uniform(-0.8, 0.8, (2, n))
+    angles, colors = rng.uniform(-4, 4, (1, n)), rng.uniform(-0.2, 1.2, (3, n))
+    planes = [means, scales, angles, colors, np.log(opacity / (1 - opacity))[None]]
+    return Blobs.of(np.float32(np.concatenate(planes)))
+
+
+def inputs_of(blobs: Blobs) -> dict:
+    """The float64 arguments of fit2d.draw."""
+    return {name: np.asarray(getattr(blobs, name), np.float64) for name in fit2d.PARAMETERS}
+
+
+def clear_blobs(n: int, width: int, height: int) -> tuple[Blobs, int]:
+    """Random ones and their seed: the first from a fresh one of which no fragment is so near
+    alpha = 1/255 that rounding moves it across."""
+    for seed in itertools.count(fresh_seed()):
+        blobs = random_blobs(seed, n, width, height)
+        splats = fit2d.draw(**inputs_of(blobs), width=width, height=height).splats
+        parts = _fragments(splats, height, width, "none")
+        if min(np.abs(255 * splats.opacity[i] * g - 1).min() for i, _, _, g, _, _ in parts) > 1e-5:
+            return blobs, seed
+
+
+def noise(width: int, height: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(height, width, 3)).astype(np.float32)
+
+
+def drawn(device, blobs: Blobs, weight, **options) -> tuple[np.ndarray, Blobs]:
+    """Image with background, and the gradients of sum(weight * image), in the fields of Blobs."""
+    height, width = weight.shape[:2]
+    buffers = BlobBuffers(device, len(blobs) + 3, ("d_blobs",))  # planes are a capacity apart
+    raster = open_rasterizer(device, buffers, width, height, FitOptions(**options), STORE)
+
+    def run(*records) -> None:
+        recorders = [Recorder(device, raster.resources) for _ in records]
+        for recorder, record in zip(recorders, records):
+            record(recorder)
+            recorder.end().run_once()
+        for recorder in recorders:
+            recorder.destroy()
+
+    begin = lambda r: raster.projection.record_begin(r, raster.pipelines)
+    try:
+        buffers.set(blobs)
+        raster.resources["camera"].upload(canvas_data(width, height))
+        raster.resources["frame"].upload(frame_data(0, BACKGROUND, 0.01))
+        run(begin, raster.record_forward)
+        if raster.make_room():
+            run(begin, raster.record_forward)
+        target = raster.resources["target"].download().astype(np.float64)
+        d_image = np.concatenate([weight, np.zeros_like(weight[..., :1])], 2)
+        raster.resources["d_image"].upload(d_image)
+        run(raster.record_backward)
+        sums = raster.resources["d_splats2d"].download(np.uint32, 9 * len(blobs))
+        assert not sums.any(), "left clean for the next frame"
+        image = target[..., :3] + target[..., 3:] * np.array(BACKGROUND)
+        return image, Blobs.of(buffers.read("d_blobs"))
+    finally:
+        raster.destroy()
+        buffers.destroy()
+
+
+def check(device, blobs, width, height, what, limits=(1e-5, 1e-4), **options):
+    """limits: of image and gradients. Measured: 1e-7 and 1e-6; where colours are taken from deep
+    pixels by subtraction, up to ten times more."""
+    weight = noise(width, height)
+    frame = fit2d.draw(**inputs_of(blobs), width=width, height=height, background=BACKGROUND)
+    image, found = drawn(device, blobs, weight, **options)
+    exact = frame.backward(weight)
+    errors = {name: relative_l2(getattr(found, name), exact[name]) for name in fit2d.PARAMETERS}
+    error = relative_l2(image, frame.image)
+    assert error <= limits[0] and max(errors.values()) <= limits[1], (what, options, error, errors)
+
+
+def skip_without(device, rasterizer, reduction="auto"):
+    buffers = BlobBuffers(device, 1)
+    try:
+        options = FitOptions(rasterizer, reduction)
+        open_rasterizer(device, buffers, 8, 8, options, STORE).destroy()
+    except UserError as error:
+        pytest.skip(str(error))
+    finally:
+        buffers.destroy()
+
+
+def test_oracle_gradients_by_central_differences():
+    seed = fresh_seed()
+    weight = np.random.default_rng(seed).normal(size=(14, 20, 3))
+    inputs = inputs_of(random_blobs(seed, 12, 20, 14))
+
+    def draw(**changed):
+        return fit2d.draw(**{**inputs, **changed}, width=20, height=14, background=BACKGROUND)
+
+    gradients = draw().backward(weight)
+    for name, value in inputs.items():
+        numeric = np.zeros_like(value)
+        for at in np.ndindex(value.shape):
+            step = np.zeros_like(value)
+            step[at] = 1e-6
+            images = [draw(**{name: value + s}).image for s in (step, -step)]
+            numeric[at] = np.sum(weight * (images[0] - images[1])) / 2e-6
+        limits = dict(rtol=1e-5, atol=1e-6 * np.abs(numeric).max())
+        np.testing.assert_allclose(gradients[name], numeric, err_msg=f"{name}, {seed}", **limits)
+
+
+@pytest.mark.parametrize(
+    "rasterizer, reduction",
+    [(r, by) for r, row in FIT_RASTERS.items() for by in row.reductions if by != "auto"],
+)
+def test_every_variant_agrees_with_the_oracle(device, rasterizer, reduction):
+    skip_without(device, rasterizer, reduction)
+    blobs, seed = clear_blobs(120, 61, 47)
+    check(device, blobs, 61, 47, seed, rasterizer=rasterizer, reduction=reduction)
+
+
+@rasterizers
+def test_every_rasterizer_on_other_canvases(device, rasterizer):
+    """Smaller than a tile, no multiple of one, one pixel; with deep overlap that finishes pixels;
+    with more blobs over a tile than the list of `sorted` holds, so faint that no pixel is finished
+    by its first piece; long and thin ones. Fixed scenes, for the rounding of deep ones is not
+    always the same."""
+    skip_without(device, rasterizer)
+    thin = random_blobs(5, 20, 64, 48)
+    thin.log_scales[:] = np.log([40.0, 0.5])
+    for what, blobs, size in (
+        ("one pixel", random_blobs(1, 5, 1, 1), (1, 1)),
+        ("narrow", random_blobs(1, 60, 3, 40), (3, 40)),
+        ("finished pixels", random_blobs(1, 150, 33, 21, 60, (0.6, 0.95)), (33, 21)),
+        ("a list in pieces", random_blobs(3, 1500, 9, 7, 150, (0.008, 0.03)), (9, 7)),
+        ("several digits of tiles", random_blobs(1, 150, 320, 272, 2), (320, 272)),
+        ("thin", thin, (64, 48)),
+    ):
+        # Fixed-function blending alone draws on in finished pixels: up to T = 1e-4 of a colour.
+        loose = (rasterizer, what) == ("hardware", "finished pixels")
+        limits = (1e-4, 1e-3) if loose else (1e-5, 1e-4)
+        check(device, blobs, *size, what, limits, rasterizer=rasterizer)
+
+
+@rasterizers
+def test_who_draws_nothing_changes_nothing(device, rasterizer):
+    """Rows that are not finite, too faint or beyond the image get no gradient, and leave image and
+    gradients of the others as they are."""
+    skip_without(device, rasterizer)
+    blobs, weight = random_blobs(1, 60, 40, 30), noise(40, 30)
+    image, gradients = drawn(device, blobs, weight, rasterizer=rasterizer)
+    bad, nan, inf = random_blobs(2, 9, 40, 30).planes, np.nan, np.inf
+    bad[range(9), range(9)] = nan, inf, nan, 80.0, inf, nan, -inf, nan, nan
+    hidden = random_blobs(3, 2, 40, 30).planes
+    hidden[8, 0], hidden[0, 1] = -9, 4000
+    mixed = np.concatenate([bad, blobs.planes[:, :30], hidden, blobs.planes[:, 30:]], 1)
+    again, found = drawn(device, Blobs.of(mixed), weight, rasterizer=rasterizer)
+    assert relative_l2(again, image) < 1e-6
+    others = np.r_[9:39, 41:71]
+    assert not found.planes[:, np.setdiff1d(np.arange(71), others)].any()
+    assert relative_l2(found.planes[:, others], gradients.planes) < 1e-5
+
+
+@rasterizers
+def test_the_order_is_that_of_the_rows(device, rasterizer):
+    """Two opaque blobs on one pixel: the first is in front."""
+    skip_without(device, rasterizer)
+    rows = [[8, 8], [8, 8], [2, 2], [2, 2], [0, 0], [1, 0], [0, 0], [0, 1], [8, 8]]
+    image, _ = drawn(device, Blobs.of(np.float32(rows)), noise(16, 16), rasterizer=rasterizer)
+    assert image[8, 8, 0] > 0.98 and image[8, 8, 2] < 0.02
+
+
+@pytest.mark.parametrize("atomics", ATOMICS)
+@pytest.mark.parametrize("pixels", [8, 64, 256])
+def test_tiles_of_sorted(device, pixels, atomics):
+    skip_without(device, "sorted")
+    options = dict(rasterizer="sorted", tile_pixels=pixels, atomics=atomics)
+    check(device, random_blobs(4, 120, 50, 35), 50, 35, pixels, **options)
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32, 64])
+@pytest.mark.parametrize("rasterizer", ["balloted", "sorted"])
+def test_subgroups_of_other_sizes(device, rasterizer, lanes):
+    """Those that the device makes; the others are refused."""
+    skip_without(device, rasterizer)
+    options = dict(rasterizer=rasterizer, subgroup_size=lanes)
+    if lanes in device.subgroup_sizes:
+        check(device, random_blobs(4, 120, 50, 35), 50, 35, lanes, **options)
+    else:
+        with pytest.raises(UserError, match=f"--subgroup-size {lanes}: .* makes subgroups of"):
+            open_rasterizer(device, BlobBuffers(device, 1), 8, 8, FitOptions(**options), STORE)
+
+
+def photograph(width: int, height: int) -> np.ndarray:
+    """(H, W, 3) uint8: waves, and a square with sharp edges."""
+    y, x = np.mgrid[0:height, 0:width] / height
+    rng = np.random.default_rng(0)
+    xy, image = np.stack([x, y]), np.empty((height, width, 3))
+    for channel in range(3):
+        phase = 2 * np.pi * np.tensordot(rng.normal(size=2), xy, 1) + rng.uniform(0, 6)
+        image[..., channel] = 0.5 + 0.4 * np.sin(phase)
+    image[height // 4 : height // 2, width // 4 : width // 2] = rng.random(3)
+    return np.uint8(255 * image)
+
+
+@pytest.fixture
+def run_fit(device):
+    """Runs a fit of so many steps; sessions and their batches."""
+    sessions = []
+
+    def run(photo, steps: int, start: Blobs | None = None, **settings) -> tuple[FitSession, list]:
+        config, batches = FitConfig(max_steps=steps, **settings), []
+        n = config.blobs_for(photo.shape[0] * photo.shape[1])
+        start = start or Blobs.scattered(n, photo[..., :3] / 255, config.seed)
+        session = FitSession(device, config, photo, len(start), batches.append)
+        sessions.append(session)
+        session.set(start)
+        while session.step < steps:
+            session.run(min(10, steps - session.step))
+        session.drain()
+        return session, batches
+
+    yield run
+    for session in sessions:
+        session.destroy()
+
+
+def rates_of(config: FitConfig, spacing: float) -> dict:
+    names = dict(log_scales="scales", angles="angles", colors="colors", logit_opacities="opacities")
+    rates = {name: getattr(config, f"{rate}_lr") for name, rate in names.items()}
+    return {"means": config.means_lr * spacing} | rates
+
+
+def test_the_first_step_is_that_of_the_oracle(run_fit):
+    """One step of Adam from zero moments moves every number by its rate against the sign of the
+    gradient, and the record has the loss."""
+    photo, blobs = photograph(40, 30), random_blobs(7, 60, 40, 30)
+    session, batches = run_fit(photo, 1, blobs, background="white")
+    frame = fit2d.draw(**inputs_of(blobs), width=40, height=30, background=(1, 1, 1))
+    mse, d_image = fit2d.squared_error(frame.image, photo / 255)
+    record, gradients = batches[0].records[0], frame.backward(d_image)
+    l1 = np.abs(frame.image - photo / 255).mean()
+    np.testing.assert_allclose([record["mse"], record["terms"][0]], [mse, l1], rtol=1e-4)
+    after, moments = session.get()
+    for name, rate in rates_of(session.config, np.sqrt(40 * 30 / 60)).items():
+        gradient = gradients[name]
+        sure = np.abs(gradient) > 1e-2 * np.abs(gradient).max()
+        stepped, _, _ = adam_step(inputs_of(blobs)[name], gradient, 0, 0, 1, rate)
+        limit = 1e-3 * rate + 2e-6 * np.abs(stepped).max()
+        np.testing.assert_allclose(getattr(after, name)[sure], stepped[sure], atol=limit)
+    exact = Blobs(*(0.1 * gradients[name] for name in fit2d.PARAMETERS)).planes
+    assert relative_l2(moments[:9], exact) < 1e-3
+
+
+def test_rates_fall_and_moments_add_up(run_fit):
+    """Ten steps of the oracle's gradients through the oracle's Adam end where the GPU does."""
+    photo, blobs = photograph(24, 18), random_blobs(8, 20, 24, 18)
+    session, batches = run_fit(photo, 10, blobs)
+    rates = rates_of(session.config, np.sqrt(24 * 18 / 20))
+    first = inputs_of(blobs)
+    values, moments = dict(first), dict.fromkeys(first, (0.0, 0.0))
+    for step in range(10):
+        frame = fit2d.draw(**values, width=24, height=18)
+        mse, d_image = fit2d.squared_error(frame.image, photo / 255)
+        np.testing.assert_allclose(batches[0].records["mse"][step], mse, rtol=2e-3)
+        for name, gradient in frame.backward(d_image).items():
+            rate = rates[name] * session.config.final_lr ** (step / 10)
+            now = adam_step(values[name], gradient, *moments[name], step + 1, rate)
+            values[name], *moments[name] = now
+    after = inputs_of(session.get()[0])
+    for (
+        name
+    ) in values:  # Adam divides by the gradient's size: where that is rounding, so is the step
+        assert relative_l2(after[name] - first[name], values[name] - first[name]) < 0.02, name
+
+
+@pytest.mark.parametrize("loss", ["l2", "l1-dssim"])
+def test_fits_agree_across_rasterizers(device, run_fit, loss):
+    """The same PSNR after as many steps, within 0.05 dB, and better than at first."""
+    photo, ends = photograph(47, 33), {}
+    for rasterizer in FIT_RASTERS:
+        skip_without(device, rasterizer)
+        session, batches = run_fit(photo, 30, rasterizer=rasterizer, loss=loss)
+        ends[rasterizer] = session.measure()[0]
+        assert ends[rasterizer] > 3 - 10 * np.log10(batches[0].records["mse"][0]), rasterizer
+        error = np.mean((np.clip(session.image(), 0, 1) - photo / 255.0) ** 2)
+        np.testing.assert_allclose(ends[rasterizer], -10 * np.log10(error), atol=1e-3)
+    assert max(ends.values()) - min(ends.values()) < 0.05, ends
+
+
+def test_a_transparent_photograph(run_fit):
+    """Shows the background: fitted over white, its clear half is white."""
+    photo = np.zeros((24, 32, 4), np.uint8)
+    photo[:, :16] = 255, 0, 0, 255
+    start = Blobs.scattered(40, over(photo, np.ones(3)) / 255, 0)
+    session, _ = run_fit(photo, 60, start, background="white")
+    session.draw()
+    image = session.image()
+    assert np.abs(image[:, 20:] - 1).mean() < 0.1 and np.abs(image[:, :12] - [1, 0, 0]).mean() < 0.1
+
+
+def test_room_for_pairs_is_made(run_fit, monkeypatch):
+    monkeypatch.setattr(tiled, "FEWEST_PAIRS", 1)
+    monkeypatch.setattr(tiled, "PAIRS_PER_SPLAT", 1)
+    session, batches = run_fit(photograph(64, 48), 20, rasterizer="binned")
+    assert session.clipped_steps == 0
+    assert max(b.records["pairs"].max() for b in batches) > len(session.get()[0])
+
+
+def test_densification():
+    rng = np.random.default_rng(0)
+    photo = photograph(40, 30) / 255
+    image = photo.copy()
+    image[5:10, 20:30] = 1 - photo[5:10, 20:30]
+    blobs = random_blobs(1, 50, 40, 30)
+    blobs.logit_opacities[7], blobs.means[9] = -20, np.nan  # faded, and broken
+    moments = np.tile(np.arange(50, dtype=np.float32), (18, 1))
+    after, kept = densify.add(blobs, moments, image, photo, 80, rng)
+    assert len(after) == 80 and kept.shape == (18, 80) and not kept[:, :32].any()
+    np.testing.assert_array_equal(kept[0, 32:], np.delete(np.arange(50), [7, 9]))
+    np.testing.assert_array_equal(after.planes[:, 32:], np.delete(blobs.planes, [7, 9], 1))
+    new = after.means[:32]
+    assert ((new >= [20, 5]) & (new <= [30, 10])).all(), "where the error is"
+    x, y = new.astype(int).T
+    np.testing.assert_allclose(after.colors[:32], photo[y, x], atol=1e-6)
+    same, _ = densify.add(blobs, moments, photo, photo, 80, rng)
+    assert len(same) == 80 and np.isfinite(same.planes[:, :32]).all()
+
+
+def test_the_plan_of_a_densification():
+    for steps, every, capacity in ((2000, 100, 40960), (30, 5, 100), (10, 100, 7), (1, 1, 1)):
+        config = FitConfig(max_steps=steps, densify=True, densify_every=every)
+        start, plan = densify.plan(config, capacity)
+        counts = list(plan.values())
+        assert 1 <= start <= capacity and counts == sorted(counts) and counts[-1] == capacity
+        assert all(0 < step <= max(1, steps // 2) for step in plan)
+    assert densify.plan(FitConfig(), 10) == (10, {})
+
+
+@pytest.fixture
+def fitted(device, monkeypatch, tmp_path):
+    """The command on the session's device, in an empty folder; its exit code."""
+    monkeypatch.setattr("hardsplat.fit.fitter.open_device", lambda wanted, surfaces=(): device)
+    monkeypatch.chdir(tmp_path)
+    return lambda flags: main(["fit", *flags.split()])
+
+
+def saved(name: str, width: int, height: int, **options) -> None:
+    Image.fromarray(photograph(width, height)).save(name, **options)
+
+
+def test_the_command(fitted, capsys):
+    """Everything that a fit leaves, of an image with odd sides, with blobs that are added."""
+    saved("photo.jpg", 45, 31, quality=95)
+    flags = "--max-steps 40 --frames 8 --densify --densify_every 5 --blobs 90"
+    assert fitted(f"photo.jpg --result-dir out {flags}") == 0
+    out = Path("out")
+    pictures = {"reconstruction.png", "difference.png", "timelapse.mp4", "psnr.png"}
+    assert {f.name for f in out.iterdir()} == pictures | {"blobs.npz", "metrics.json"}
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert [metrics[key] for key in ("size", "blobs", "steps")] == [[45, 31], 90, 40]
+    assert metrics["curve"]["step"][-1] == 40
+    names = (out / "reconstruction.png", "photo.jpg")
+    image, photo = (np.asarray(Image.open(name), float) / 255 for name in names)
+    psnr = -10 * np.log10(np.mean((image - photo) ** 2))
+    assert image.shape == photo.shape and abs(metrics["psnr"] - psnr) < 0.05
+    assert metrics["psnr"] > metrics["curve"]["psnr"][0] + 3
+    with np.load(out / "blobs.npz") as file:  # in units that redraw the picture
+        logits = np.log(file["opacities"] / (1 - file["opacities"]))
+        shapes = file["means"], np.log(file["scales"]), file["angles"]
+        frame = fit2d.draw(*shapes, file["colors"], logits, *file["size"])
+    assert np.abs(np.clip(frame.image, 0, 1) - image).max() < 0.02
+    video = cv2.VideoCapture(str(out / "timelapse.mp4"))
+    pictures = [picture for read, picture in iter(video.read, (False, None)) if read]
+    assert pictures[0].shape == (32, 46, 3) and 7 <= len(pictures) <= 9
+    said = capsys.readouterr()
+    assert f"{metrics['psnr']:.2f} dB" in said.out + said.err
+
+
+@pytest.mark.parametrize("stage", ["open", "write", "close"])
+def test_a_fit_outlives_its_time_lapse(fitted, monkeypatch, capsys, stage):
+    """An encoder that is not there, dies on the way, or cannot finish its file."""
+    codec = CODECS[".mp4"]
+
+    def fail(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def opened(*given):
+        file = codec.open(*given)
+        file.close = fail
+        return file
+
+    change = {"open": opened} if stage == "close" else {stage: fail}
+    monkeypatch.setitem(CODECS, ".mp4", replace(codec, **change))
+    saved("a.png", 64, 48)
+    assert fitted("a.png --max-steps 6 --frames 2 --blobs 9 --quiet --result-dir out") == 0
+    files = {f.name for f in Path("out").iterdir()}
+    assert files >= {"reconstruction.png", "blobs.npz", "metrics.json"}
+    assert "timelapse" not in str(files)
+    said = capsys.readouterr()  # --quiet leaves out the bar, not the result
+    result, note = sorted(said.out.splitlines())
+    words = "cannot be written: No space left on device; the fit goes on without its time-lapse"
+    assert note == f"note: {Path('out/timelapse.mp4')}: {words}"
+    assert result.endswith("of the GPU; in out") and said.err == ""
+
+
+def test_an_earlier_fit_is_set_aside(fitted, tmp_path, capsys):
+    photo, folder = tmp_path / "a.png", tmp_path / "out"
+    save_png(photo, np.random.default_rng(0).random((20, 24, 3)))
+    for steps in (2, 3):
+        fit(photo, FitConfig(result_dir=folder, max_steps=steps, frames=0, quiet=True))
+    files = (folder / "earlier_1/metrics.json", folder / "metrics.json")
+    assert [json.loads(file.read_text())["steps"] for file in files] == [2, 3]
+    words = f"the earlier fit in {folder} is now in {folder / 'earlier_1'}"
+    assert words in capsys.readouterr().out and not (folder / ".lock").exists()
+
+
+def test_frames_are_seen_on_the_way(fitted, tmp_path):
+    saved("a.png", 20, 16)
+    seen = []
+
+    class Preview:
+        surfaces, batch_seconds, shown = [], 0.01, True
+
+        def open(self, device, session, title):
+            seen.append(title)
+
+        def turn(self, session):
+            seen.append(session.step)
+
+        def close(self):
+            seen.append("closed")
+
+    config = FitConfig(result_dir=tmp_path / "out", max_steps=5, frames=0, quiet=True)
+    see = lambda step, image: seen.append((step, image.name))
+    fit(tmp_path / "a.png", config, see, Preview())
+    assert seen[0] == "a.png" and seen[-3:] == [5, (5, "target"), "closed"]
+    assert not (tmp_path / "out" / "timelapse.mp4").exists()
+
+
+def test_photographs(tmp_path):
+    """Alpha, 16 bits, grey, palette, EXIF orientation: handled."""
+    rgb, path = photograph(9, 5), tmp_path / "a.png"
+    grey, exif = rgb[..., 0], Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees
+    for picture, options, wanted in (
+        (rgb, {}, rgb),
+        (grey, {}, rgb[..., :1].repeat(3, 2)),
+        (grey.astype(np.uint16) * 256 + 77, {}, rgb[..., :1].repeat(3, 2)),
+        (rgb, {"exif": exif}, np.rot90(rgb, -1)),
+    ):
+        Image.fromarray(picture).save(path, **options)
+        np.testing.assert_array_equal(read_photo(path), wanted)
+    cv2.imwrite(str(path), rgb[..., ::-1].astype(np.uint16) * 256 + 77)
+    np.testing.assert_array_equal(read_photo(path), rgb)
+    Image.fromarray(np.dstack([rgb, np.full((5, 9), 128, np.uint8)])).save(path)
+    found = read_photo(path)
+    assert found.shape == (5, 9, 4) and np.abs(found[..., :3] - rgb * (128 / 255)).max() < 1
+
+
+def test_exr(tmp_path):
+    OpenEXR = pytest.importorskip("OpenEXR")
+    path = str(tmp_path / "a.exr")
+
+    def written(**channels):
+        header = {"compression": OpenEXR.ZIP_COMPRESSION, "type": OpenEXR.scanlineimage}
+        arrays = {name: np.ascontiguousarray(values) for name, values in channels.items()}
+        OpenEXR.File(header, arrays).write(path)
+        return read_photo(path)
+
+    light = np.float32([[[0, 0.0031308, 0.214041], [0.5, 1, 7], [-1, np.nan, np.inf]]])
+    expected = [[[0, 10, 127], [188, 255, 255], [0, 0, 255]]]
+    for kind in (np.float32, np.float16):
+        assert np.abs(written(RGB=light.astype(kind)).astype(int) - expected).max() <= 1
+    blue = written(RGB=light)[..., 2:]
+    assert np.array_equal(written(Y=light[..., 2]), blue.repeat(3, 2))
+    half = np.full((2, 3, 4), 0.125, np.float32)
+    half[..., 3] = 0.25
+    assert np.array_equal(written(RGBA=half), np.broadcast_to([47, 47, 47, 64], (2, 3, 4)))
+    with pytest.raises(UserError, match="has the channels Z; a picture has R, G and B, or Y"):
+        written(Z=light[..., 0])
+    Path(path).write_bytes(b"\x76\x2f\x31\x01 and then nothing")
+    with pytest.raises(UserError, match="not a readable OpenEXR file"):
+        read_photo(path)
+
+
+BAD = {
+    "missing.png": "missing.png: image not found",
+    "missing.exr": "missing.exr: image not found",
+    "empty.png": "empty.png: not a readable image",
+    "text.png": "text.png: not a readable image",
+    "float.tiff": "floating-point pixels",
+    "ok.png --rasterizer magic": "--rasterizer: expected one of auto, binned",
+    "ok.png --reduction quad --rasterizer balloted": "balloted has reduce-scatter",
+    "ok.png --tile-pixels 33": "--tile-pixels 33: choose from 8, 16",
+    "ok.png --subgroup-size 5": "--subgroup-size 5: choose from 0, 8",
+    "ok.png --blobs -1": "--blobs: expected a whole number of at least 0",
+    "ok.png --blobs 16777216": "do not fit",
+    "ok.png --iterations 3": "did you mean '--max-steps'",
+    "": "IMAGE",
+}
+
+
+@pytest.mark.parametrize("flags, what", BAD.items())
+def test_bad_input_is_one_line(device, fitted, capsys, flags, what):
+    if "16777216" in flags and device.max_buffer > 1 << 30:
+        pytest.skip("it may well fit here")
+    Path("empty.png").touch()
+    Path("text.png").write_text("a picture")
+    Image.fromarray(np.ones((4, 4), np.float32)).save("float.tiff")
+    saved("ok.png", 8, 8)
+    assert fitted(flags) == 2
+    message = capsys.readouterr().err.strip()
+    assert message.startswith("hardsplat: error:") and what in message and "\n" not in message
+
+
+@rasterizers
+def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing, rasterizer):
+    """Whichever buffer it is that does not fit, those before it are freed."""
+    skip_without(device, rasterizer)
+    photo, config = photograph(24, 16), FitConfig(rasterizer=rasterizer)
+    assert leaves_nothing(lambda: FitSession(device, config, photo, 20), 4) > 12
+
+
+def test_the_bench(device, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(fit_bench, "open_device", lambda wanted: device)
+    monkeypatch.setattr(fit_bench, "BATCH_SECONDS", 0.001)
+    flags = "--blobs 40 --width 24 --height 16 --numbers 20 --megapixels 0.0005 --steps 4 --warm 10"
+    flags = ["--result-dir", str(tmp_path), "--parts", "blobs", "pixels", "quality", *flags.split()]
+    assert fit_bench.main(flags) == 0
+    rows = json.loads((tmp_path / "fit_bench.json").read_text())["rows"]
+    assert len(rows) == 3 * len(FIT_RASTERS)
+    assert all(r["ms"] > 0 and r["stages"]["draw"] > 0 for r in rows if "ms" in r)
+    assert "largest difference" in capsys.readouterr().out
+    assert (tmp_path / "fit_bench.png").is_file()
+
+
+def test_ctrl_c_writes_what_there_is_and_says_so_in_the_exit_code(fitted, monkeypatch):
+    run = FitSession.run
+
+    def interrupted(session, steps):
+        run(session, steps)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(FitSession, "run", interrupted)
+    saved("a.png", 8, 8)
+    assert fitted("a.png --blobs 8 --max-steps 900 --frames 0 --quiet --result-dir out") == 130
+    assert Path("out/blobs.npz").is_file() and json.loads(Path("out/metrics.json").read_text())

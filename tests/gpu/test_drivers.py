@@ -1,0 +1,113 @@
+"""Drivers that do not load are named, with the reason: by doctor, and by whoever finds no device.
+Manifests here are made up."""
+
+import ctypes.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hardsplat.gpu.device import drivers
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the registry names drivers there")
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    """manifest(name, library, folder, **more) -> the file."""
+
+    def make(name: str, library, folder="", **more) -> Path:
+        path = tmp_path / folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        driver = {"library_path": library, "api_version": "1.3.0", **more}
+        path.write_text(json.dumps({"file_format_version": "1.0.1", "ICD": driver}))
+        return path
+
+    return make
+
+
+MISSING = "cannot open shared object file: No such file or directory"
+MATHS = ctypes.util.find_library("m")
+DRIVERS = [  # library, more of the manifest, what is said of it
+    ("libGLX_nothing.so.0", {}, f"libGLX_nothing.so.0: {MISSING}"),
+    ("./text.so", {}, "HERE/text.so: "),
+    ("/no/such/lib.so", {}, f"/no/such/lib.so: {MISSING}"),
+    (MATHS, {}, f"{MATHS} loads"),
+    ("x.so", {"library_arch": "16"}, "x.so is for programs of 16 bits, this one has 64"),
+    (["x"], {}, "is no driver manifest: it has no ICD.library_path"),
+    ("a\0b", {}, "embedded null"),
+    (None, {}, "is no driver manifest"),
+]
+
+
+@pytest.mark.parametrize("library, more, words", DRIVERS)
+def test_what_is_wrong_with_each(tmp_path, manifest, library, more, words):
+    (tmp_path / "text.so").write_text("no library")
+    path = manifest("a.json", library, **more)
+    if library is None:
+        path.write_text("{" + "[" * 100_000)
+    (found,) = drivers.drivers({"VK_DRIVER_FILES": str(path)})
+    said = str(found)
+    assert said.startswith(f"{path}: ") and words.replace("HERE", str(tmp_path)) in said
+    assert bool(found.problem) == ("loads" not in words) and "\n" not in said
+
+
+def test_where_manifests_are(tmp_path, manifest):
+    """Variables that take the place of folders, or add to them; each manifest once."""
+    a = manifest("a.json", "x", "config/vulkan/icd.d")
+    b = manifest("b.json", "x", "home/.local/share/vulkan/icd.d")
+    c = manifest("c.json", "x", "data/vulkan/icd.d")
+    d = manifest("d.json", "x", "mine")
+    (tmp_path / "mine/notes.txt").touch()
+    folders = {"HOME": "home", "XDG_CONFIG_HOME": "config", "XDG_CONFIG_DIRS": "none"}
+    environment = {name: f"{tmp_path}/{folder}" for name, folder in folders.items()}
+    environment["XDG_DATA_DIRS"] = f"{tmp_path}/data:{tmp_path}/data"
+    ours = [p for p in drivers.manifests(environment) if tmp_path in p.parents]
+    assert ours == [a, b, c]
+    assert drivers.manifests({**environment, "VK_ADD_DRIVER_FILES": str(d)})[0] == d
+    for name in drivers.INSTEAD:
+        files = f"{d}:{a}:{tmp_path}/none.json"
+        assert drivers.manifests({**environment, name: files}) == [d, a]
+    assert drivers.manifests({"VK_DRIVER_FILES": str(d.parent)}) == [d]
+    wanted = {Path("/usr/share/vulkan/icd.d"), Path("/etc/vulkan/icd.d")}
+    assert wanted <= set(drivers.folders({}))
+
+
+def hardsplat(files, *argv):
+    environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "VK_ICD_FILENAMES": ""}
+    environment["VK_DRIVER_FILES"] = str(files)
+    command = [sys.executable, "-m", "hardsplat", *map(str, argv)]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_an_nvidia_driver_without_its_libraries(manifest, tmp_path, scene):
+    """It was only "no Vulkan device"."""
+    path = manifest("nvidia_icd.json", "libGLX_nothing.so.0")
+    why = f"{path}: libGLX_nothing.so.0: {MISSING}"
+    none = "no Vulkan device: install "
+    done = hardsplat(path, "train", scene, "--result-dir", tmp_path / "out")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert re.match(f"hardsplat: error: {none}.*; driver manifests: ", done.stderr)
+    assert done.stderr.endswith(f"{why}\n")
+    done = hardsplat(path, "doctor")
+    assert done.returncode == 2 and f"\ndriver manifest   {why}\n" in done.stdout
+    assert done.stdout.count(str(path)) == 1
+    assert done.stdout.splitlines()[-1].startswith(f"not ready: {none}")
+
+
+def test_no_manifest_at_all():
+    done = hardsplat("/nonexistent", "doctor")
+    words = "VK_DRIVER_FILES=/nonexistent names no driver manifest"
+    assert done.returncode == 2 and words in done.stdout
+
+
+def test_drivers_that_load_and_find_nothing(manifest):
+    good, bad = manifest("a.json", MATHS), manifest("b.json", "libnothing.so")
+    said = drivers.explain({"VK_DRIVER_FILES": f"{good}:{bad}"})
+    assert said.endswith(f"; {good} loads, but finds no device")
+    assert said.startswith(f"driver manifests: {bad}: libnothing.so: ")

@@ -1,0 +1,66 @@
+"""A second implementation of Vulkan on the CPU: SwiftShader, which Chromium brings along. It
+pushes no descriptors, adds no floats atomically and has subgroups of 4."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.browser import NAMES
+
+ROOT = Path(__file__).parents[2]
+LIBRARY = "libvk_swiftshader.so"
+
+
+def library() -> Path | None:
+    """HARDSPLAT_SWIFTSHADER, beside an installed Chromium, or beside one that Playwright
+    fetched."""
+    named = (
+        [Path(os.environ["HARDSPLAT_SWIFTSHADER"])]
+        if os.environ.get("HARDSPLAT_SWIFTSHADER")
+        else []
+    )
+    browsers = [
+        Path(found).resolve().parent / LIBRARY for name in NAMES if (found := shutil.which(name))
+    ]
+    fetched = sorted(Path.home().glob(f".cache/ms-playwright/*/chrome-linux*/{LIBRARY}"))
+    places = (*named, *browsers, Path("/usr/lib/chromium") / LIBRARY, *fetched)
+    return next((path for path in places if path.is_file()), None)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """With which SwiftShader is the only device."""
+    if (found := library()) is None:
+        pytest.skip(f"no {LIBRARY} (apt-get install chromium, or name it in HARDSPLAT_SWIFTSHADER)")
+    manifest = tmp_path_factory.mktemp("swiftshader") / "manifest.json"
+    driver = {"library_path": str(found), "api_version": "1.3.0"}
+    manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": driver}))
+    own = dict.fromkeys(("VK_DRIVER_FILES", "VK_ICD_FILENAMES"), str(manifest))
+    return os.environ | own | {"PYTHONPATH": f"{ROOT / 'app'}:{ROOT}"}
+
+
+def run(environment, *words: str) -> str:
+    how = dict(cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *words], **how)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_doctor_says_ready(environment):
+    last = run(environment, "-m", "hardsplat", "doctor").splitlines()[-1]
+    assert last.startswith("ready with --rasterizer hardware: SwiftShader")
+
+
+def test_gradients_are_those_of_the_oracle(environment):
+    """With the validation layers on; limits as in test_hardware.py."""
+    found = json.loads(run(environment, "-m", "tests.helpers.swiftshader").splitlines()[-1])
+    assert "SwiftShader" in found["device"] and not found["pushes"]
+    for draw in ("blocks", "segments", "pixels", "lists", "image from lists"):
+        image, worst = found[draw]
+        assert image <= 1e-4 and worst <= 1e-3, found
+    assert max(found["rejected"].values()) <= 1e-3, found

@@ -1,0 +1,184 @@
+"""Passes of densification run on made-up splats, for the tests of both strategies."""
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.memory.buffer import POISON, Buffer
+from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.projection import Perspective
+from hardsplat.raster.core.sinks import adam, plane_groups
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
+from hardsplat.train.step.loss import loss_terms, term_sums_bytes
+from hardsplat.train.step.schedule import adam_settings, rate_plans
+from hardsplat.train.strategies.refine import allocate_refine, refine_settings
+
+# As the float64 references have them: all bands of colour under one name, moments first and second
+# by turns.
+FIELDS = ("means", "quats", "log_scales", "logit_opacities", "sh")
+MOMENTS = tuple(f"adam_{name}" for name in FIELDS)
+STATE = (*FIELDS, *MOMENTS)
+EXTENT = 2.0
+
+
+def as_planes(state: dict) -> dict:
+    """What `Parameters.write` takes, from a state of the references."""
+    out = {}
+    for name in FIELDS:
+        moments = np.stack([state[f"adam_{name}"][0::2], state[f"adam_{name}"][1::2]])
+        parts = {"sh0": slice(0, 1), "shN": slice(1, None)} if name == "sh" else {name: slice(None)}
+        for part, planes in parts.items():
+            out[part], out[f"adam_{part}"] = state[name][planes], moments[:, planes]
+    return out
+
+
+def as_state(planes: dict) -> dict:
+    """A state of the references, from what `Parameters.read` returns."""
+    out = {name: planes[name] for name in STATE if not name.endswith("sh")}
+    out["sh"] = np.concatenate([planes["sh0"], planes["shN"]])
+    out["adam_sh"] = np.concatenate([planes["adam_sh0"], planes["adam_shN"]], axis=1)
+    for name in MOMENTS:  # first and second of each plane by turns
+        out[name] = np.concatenate(list(np.moveaxis(out[name], 0, 1)))
+    return out
+
+
+class Refining:
+    """Command buffers recorded once for one capacity, run on any splats, of which nobody is
+    visible."""
+
+    def __init__(self, device, capacity, planes, moments="float32", statistics="grow_stats"):
+        self.device, self.capacity, self.planes, self.statistics = (
+            device,
+            capacity,
+            planes,
+            statistics,
+        )
+        degree, follow = round(planes**0.5) - 1, (statistics,)
+        self.parameters = Parameters(device, capacity, degree, moments, "written", follow=follow)
+        self.own = {}
+        for name in ("refine_settings", "adam_settings", "loss_terms", "rates", "moved_planes"):
+            n = quantities.plane_count("splat") if name == "rates" else 1
+            self.own[name] = Buffer(device, n * contract.itemsize(name), name)
+        self.terms = loss_terms(TrainConfig(), EXTENT, sh_degree=degree, capacity=capacity)
+        self.own["term_sums"] = Buffer(device, term_sums_bytes(self.terms), "term_sums")
+        self.own |= Perspective(planes, adam(moments)).allocate(device, capacity)
+        self.scratch = allocate_refine(device, capacity)
+        self.resources = {**self.parameters.all, **self.own, **self.scratch}
+        self.recorders: dict[str, Recorder] = {}
+
+    def record(self, name: str, record: Callable[[Recorder], None]) -> None:
+        self.recorders[name] = Recorder(self.device, self.resources)
+        record(self.recorders[name])
+        self.recorders[name].end()
+
+    def run(self, name: str, state: dict, stats: np.ndarray, config: TrainConfig, **frame) -> dict:
+        """state and the result: (planes, n, values) by name. stats: (n, numbers) of `statistics`,
+        a buffer that follows the splats. frame: fields of that struct; all planes move, by their
+        first rates."""
+        n, rows = state["means"].shape[1], self.parameters.all[self.statistics]
+        for buffer in (*self.parameters._all_planes(), rows, *self.scratch.values()):
+            buffer.fill(POISON)
+        self.scratch["ticket_counts"].fill(0)  # as every refinement leaves them
+        for quantity, planes in as_planes(state).items():
+            self.parameters.write(quantity, planes)
+        rows = np.zeros((1, n, contract.itemsize(self.statistics) // 4), np.float32)
+        rows[0, :, : stats.shape[1]] = stats
+        self.parameters.write(self.statistics, rows)
+        self.parameters.set_count(n)
+        indirect = np.zeros((), contract.dtype("Indirect"))
+        indirect["splat_groups"] = -(-n // 256), 1, 1
+        in_use = quantities.plane_count("splat") - 16 + self.planes
+        indirect["planes"] = plane_groups(in_use, n)
+        self.resources["indirect"].upload(indirect)
+        self.resources["seen"].fill(0)
+        values = np.zeros((), contract.dtype("Frame"))
+        values["seed"] = config.seed
+        for field, value in frame.items():
+            values[field] = value
+        self.resources["frame"].upload(values)
+        moved = np.zeros((), contract.dtype("PlaneList"))
+        moved["count"], moved["at"] = in_use, np.arange(64)
+        rates = rate_plans(config, EXTENT)["first"][: quantities.plane_count("splat")].copy()
+        rates[rates == 0] = np.finfo(np.float32).tiny  # a rate of 0 would leave the moments at rest
+        terms = loss_terms(
+            config, EXTENT, sh_degree=self.parameters.sh_degree, capacity=self.capacity
+        )
+        structs = {"loss_terms": terms, "rates": rates, "moved_planes": moved}
+        structs["refine_settings"] = refine_settings(config, EXTENT)
+        adam = config.adam_beta1, config.adam_beta2, config.adam_eps
+        structs["adam_settings"] = adam_settings(*adam)
+        for each, struct in structs.items():
+            self.resources[each].upload(struct)
+        self.recorders[name].run_once()
+        return self.state()
+
+    def state(self) -> dict:
+        """Of the splats as they are now."""
+        names = (*quantities.values(), *quantities.moments())
+        return as_state({name: self.parameters.read(name, self.splats) for name in names})
+
+    @property
+    def splats(self) -> int:
+        return int(self.parameters.counts["splats"])
+
+    def destroy(self) -> None:
+        parts = (
+            self.recorders.values(),
+            [self.parameters],
+            self.own.values(),
+            self.scratch.values(),
+        )
+        for part in itertools.chain(*parts):
+            part.destroy()
+
+
+def maker(kind: Callable) -> tuple:
+    """Fixtures of a module: `make(capacity, planes, moments)`, which makes one of each, and the
+    end of them all."""
+    made = {}
+
+    @pytest.fixture
+    def make(device):
+        def make(capacity: int, planes: int = 1, moments: str = "float32"):
+            key = capacity, planes, moments
+            if key not in made:
+                made[key] = kind(device, *key)
+            return made[key]
+
+        return make
+
+    @pytest.fixture(scope="module", autouse=True)
+    def cleanup():
+        yield
+        for each in made.values():
+            each.destroy()
+        made.clear()
+
+    return make, cleanup
+
+
+def random_state(n: int, planes: int, seed: int = 0, moments: str = "float32") -> dict:
+    """Splats around the thresholds. The first SH value is the row's number, which all
+    descendants inherit. Moments are numbers that this format has."""
+    rng = np.random.default_rng(seed)
+    state = {
+        "means": rng.normal(size=(1, n, 3)),
+        "quats": rng.normal(size=(1, n, 4)),
+        "log_scales": np.log(EXTENT) + rng.uniform(np.log(1e-3), np.log(0.3), (1, n, 3)),
+        "logit_opacities": rng.uniform(-8, 4, (1, n, 1)),
+        "sh": rng.normal(size=(planes, n, 3)),
+    }
+    for name in FIELDS:
+        shape = state[name].shape
+        state[f"adam_{name}"] = rng.normal(size=(2 * shape[0], *shape[1:]))
+    state["sh"][0, :, 0] = np.arange(n)
+    state = {name: values.astype(np.float32) for name, values in state.items()}
+    if moments == "bfloat16":
+        for name in MOMENTS:
+            state[name].view(np.uint32)[:] &= 0xFFFF0000
+    return state

@@ -1,0 +1,166 @@
+"""Runs short cases under two schedules of their passes and prints the cases whose results differ: `python -m tests.helpers.schedules [CASE...]`.
+
+`serial` runs one pass after the other. `reversed` runs passes between which the declarations ask for no barrier the other way round. A device may run them in
+any order, so a result that depends on it shows a read or a write that a pass does not declare. To be run with LP_NUM_THREADS=1, with which sums of atomics on
+lavapipe have an order.
+"""
+
+import hashlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from hardsplat.fit.config import FitConfig
+from hardsplat.fit.session import FitSession
+from hardsplat.gpu.device.context import Device
+from hardsplat.gpu.device.queue import submit
+from hardsplat.gpu.passes import declared as passes
+from hardsplat.raster.core.frame import frame_data
+from hardsplat.raster.renderer import Renderer
+from hardsplat.render.painter import Painter
+from hardsplat.tables.pictures import PICTURES
+from hardsplat.train.run import trainer  # noqa: F401  (the command's own imports, in their order)
+from tests.helpers import meshing
+from tests.helpers.goldens import random_scene
+from tests.helpers.training import open_session, settings
+
+TRAINED = {
+    "hardware": {},
+    "hardware, pixels": {"block": "1x1", "state_format": "float32"},
+    "hardware, segments": {"images": "host", "segments": 2, "format": "float32", "moments": "bfloat16"},
+    "hardware, programmable": {"blending": "programmable", "reduction": "atomic"},
+    "tiled": {"rasterizer": "tiled", "visible_adam": True, "images": "host"},
+    "tiled, per splat": {"rasterizer": "tiled", "tile_backward": "per-splat", "antialiased": True},
+    "tiled, gather": {"rasterizer": "tiled", "tile_backward": "gather", "moments": "bfloat16"},
+    "affine": {"rasterizer": "tiled", "exposure": "affine"},
+    "ppisp": {"exposure": "ppisp", "ppisp_warm_up": 1},
+    "poses": {"pose_opt": True, "pose_warm_up": 1},
+    "poses and exposure, tiled": {"pose_opt": True, "pose_warm_up": 1, "exposure": "affine", "rasterizer": "tiled"},
+    "poses and intrinsics": {"pose_opt": True, "intrinsics_opt": True, "pose_warm_up": 1, "rasterizer": "tiled"},
+    "depths": {"depth_lambda": 0.1},
+    "depths, gather": {"depth_lambda": 0.1, "rasterizer": "tiled", "tile_backward": "gather", "pose_opt": True},
+    "mcmc": {"strategy": "mcmc", "rasterizer": "tiled", "opacity_reg": 0.01, "scale_reg": 0.01, "init_opa": 0.5},
+    "lists": {"ordering": "lists", "segments": 2, "strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
+    "lists, blended": {"blending": "lists", "strategy": "budget", "score_every": 1, "refine_start_iter": 0, "depth_lambda": 0.1},
+    "budget": {"strategy": "budget", "prune_to": 0.5, "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0},
+    "budget, tiled": {"strategy": "budget", "score_every": 1, "grow_absolute": 1e-5, "refine_start_iter": 0, "rasterizer": "tiled", "tile_backward": "gather"},
+    "stochastic": {"gradient": "stochastic", "strategy": "mcmc", "gradient_pairs": 2, "init_opa": 0.5},
+    "stochastic, tiled": {"images": "host", "gradient": "stochastic", "strategy": "none", "rasterizer": "tiled"},
+}
+
+
+def digest(*arrays: np.ndarray) -> str:
+    mark = hashlib.sha256()
+    for values in arrays:
+        mark.update(np.ascontiguousarray(values).tobytes())
+    return mark.hexdigest()[:16]
+
+
+def trained(device: Device, scene: Path, changes: dict) -> str:
+    batches: list = []
+    session = open_session(device, settings(scene, **{"reset_every": 10, **changes}), batches)
+    for _ in range(2):
+        session.run(3)
+        if session.config.strategy != "none":
+            session.densify()
+    if session.strategy.resets:
+        session.reset_opacity()
+    for name in (n for n in ("thin", "resort") if n in session._drawn.actions):
+        submit(device, [session._drawn.actions[name]])
+    session.run(2)
+    state = session.snapshot()
+    out = digest(*state.buffers.values(), *(b.records for b in batches))
+    session.destroy()
+    return out
+
+
+def fitted(device: Device, config: FitConfig) -> str:
+    photo = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
+    session = FitSession(device, config, photo, 16)
+    from hardsplat.fit.blobs import Blobs
+
+    session.set(Blobs.scattered(16, photo / 255, 3))
+    session.run(3)
+    blobs, moments = session.get()
+    out = digest(blobs.planes, moments, np.float64(session.measure()))
+    session.destroy()
+    return out
+
+
+def meshed(device: Device) -> str:
+    rng = np.random.default_rng(0)
+    mesh, camera = meshing.sheet(rng)
+    photo = rng.integers(0, 256, (meshing.HEIGHT, meshing.WIDTH, 4), np.uint8)
+    session = meshing.opened(device, mesh, camera, photo, meshing.smooth(rng, 5, 6, 3))
+    session.run(3)
+    out = digest(session.download().vertices, session.texture(), session.picture(camera))
+    session.destroy()
+    return out
+
+
+def rendered(device: Device, rasterizer: str) -> str:
+    s = random_scene(1, 60, 48, 32, 2)
+    from hardsplat import Camera, Gaussians
+
+    gaussians = Gaussians(*(s[name] for name in ("means", "quats", "scales", "opacities", "sh")))
+    camera = Camera(s["w2c"], s["K"], 48, 32)
+    with Renderer(device, rasterizer) as renderer:
+        image, T = renderer.forward(gaussians, camera)
+        gradients = renderer.backward(np.ones_like(image))
+    painter = Painter(device, *_backend(rasterizer), gaussians, 48, 32, tuple(PICTURES), frame_data(2, (0, 0, 0), 0.01), False)
+    painted = [painter.draw(name, camera) for name in PICTURES]
+    painter.destroy()
+    return digest(image, T, *gradients.values(), *painted)
+
+
+def _backend(name: str):
+    from hardsplat.raster.backends import BACKENDS
+
+    return BACKENDS[name], BACKENDS[name].options()
+
+
+def cases(device: Device, scene: Path) -> dict:
+    found = {name: (lambda changes=changes: trained(device, scene, changes)) for name, changes in TRAINED.items()}
+    for rasterizer, loss in (("binned", "l1-dssim"), ("hardware", "l2"), ("sorted", "l2"), ("balloted", "l2")):
+        found[f"fit, {rasterizer}"] = lambda config=FitConfig(rasterizer=rasterizer, loss=loss): fitted(device, config)
+    found["mesh"] = lambda: meshed(device)
+    found |= {f"render, {name}": (lambda name=name: rendered(device, name)) for name in ("hardware", "tiled")}
+    return found
+
+
+def undeclared(name: str, resources: str) -> None:
+    """Takes resources, joined by +, from what the pass of that name declares, past the check against its SPIR-V."""
+    for what in ("reads", "writes"):
+        declared = getattr(passes.Pipeline, what).fget
+        without = property(lambda self, declared=declared: declared(self) - (set(resources.split("+")) if self.owner.name == name else set()))
+        setattr(passes.Pipeline, what, without)
+
+
+def main(wanted: list[str]) -> int:
+    from tools.make_scene import make_scene
+
+    for word in [w for w in wanted if w.startswith("--undeclared=")]:
+        undeclared(*word.removeprefix("--undeclared=").split(":"))
+    names = [w for w in wanted if not w.startswith("--")]
+    differ = []
+    with tempfile.TemporaryDirectory() as folder:
+        make_scene(Path(folder) / "tiny", views=9, width=32, height=24, seed=0, points=300, supersample=1)
+        device = Device()
+        for name, run in cases(device, Path(folder) / "tiny").items():
+            if names and name not in names:
+                continue
+            found = []
+            for schedule in ("serial", "reversed"):
+                os.environ["HARDSPLAT_SCHEDULE"] = schedule
+                found.append(run())
+            print(name, *found)
+            differ += [name] if found[0] != found[1] else []
+    print(f"differ: {'; '.join(differ) or 'none'}")
+    return len(differ)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,473 @@
+"""Checkpoints, resuming, and what a run saves when it is interrupted or its device fails."""
+
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.base.stop import StopRequest
+from hardsplat.cli import main
+from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.gpu.device.queue import Fence
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.io.formats.checkpoint import Checkpoint
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.settings.presets import load_config
+from hardsplat.train.measure.command import evaluate_run
+from hardsplat.train.run import keeping, measuring
+from hardsplat.train.run.start import initial_gaussians
+from hardsplat.train.run.trainer import Run, train
+from hardsplat.train.session import session as sessions
+from hardsplat.train.step import batch
+from tests.helpers.training import open_session, same_state, settings
+
+ROOT = Path(__file__).parents[2]
+
+
+def error_of(capsys, *argv) -> str:
+    assert main(["train", *map(str, argv), "--quiet"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1
+    return err.removeprefix("hardsplat: error: ").rstrip("\n")
+
+
+def resumed(folder, **changes):
+    return load_config(None, {"data_dir": folder, "resume": True, **changes})
+
+
+@pytest.fixture(autouse=True, scope="module")
+def batches_of_any_duration():
+    """So that a busy machine makes the same batches."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", math.inf)
+        yield
+
+
+@pytest.fixture(scope="module")
+def halfway(batches_of_any_duration, session_device, scene, tmp_path_factory) -> Path:
+    """The folder of a run that did 20 steps."""
+    out = tmp_path_factory.mktemp("halfway")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: session_device)
+        train(settings(scene, out, max_steps=20, eval_steps=(10,)))
+    return out
+
+
+@pytest.fixture
+def copied(halfway, tmp_path) -> Path:
+    """A copy of its settings and checkpoint, to go on from."""
+    (tmp_path / "ckpts").mkdir()
+    config = (halfway / "config.toml").read_text().replace(str(halfway), str(tmp_path))
+    (tmp_path / "config.toml").write_text(config)
+    shutil.copy(halfway / "ckpts/ckpt_20.npz", tmp_path / "ckpts")
+    return tmp_path
+
+
+def saved(folder) -> list[int]:
+    """The steps of its checkpoints."""
+    return sorted(int(path.stem.removeprefix("ckpt_")) for path in folder.glob("ckpts/*.npz"))
+
+
+def evaluated(metrics) -> list[int]:
+    return [e["step"] for e in metrics["evaluations"]]
+
+
+# -- files
+
+
+def test_restoring_changes_no_bit(device, scene, tmp_path):
+    first, second = (open_session(device, settings(scene, seed=seed)) for seed in (5, 42))
+    first.run(7)
+    first.densify()
+    first.run(4)
+    state = first.snapshot()
+    assert state.step == 11 and state.splats > 300
+    assert state.buffers["adam_sh0"].any() and state.buffers["grow_stats"].any()
+    state.log = {"steps": [5, 11]}
+    path = checkpoints.path_of(tmp_path, state.step)
+    checkpoints.save(path, state)
+    loaded = checkpoints.load(path)
+    assert same_state(loaded, state) and loaded.log == state.log
+    second.run(3)
+    second.restore(loaded)
+    assert second.step == 11 and same_state(second.snapshot(), state)
+    first.destroy()
+    second.destroy()
+
+
+def test_the_first_state_is_a_checkpoint_too(device, scene):
+    config = settings(scene)
+    session = open_session(device, config)
+    initial = Checkpoint.initial(initial_gaussians(config, load_scene(scene)), 1, session.items)
+    state = session.snapshot()
+    session.destroy()
+    assert not state.buffers.pop("grow_stats").any()
+    assert same_state(state, initial)
+    assert not any(values.any() for name, values in initial.buffers.items() if "adam" in name)
+
+
+@pytest.mark.parametrize("strategy, kept", [("budget", {"score_stats"}), ("mcmc", set())])
+def test_statistics_of_another_strategy_stay_behind(device, scene, strategy, kept):
+    """A state goes on with a strategy that keeps others, or none, as without statistics."""
+    first = open_session(device, settings(scene, strategy="adaptive"))
+    first.run(3)
+    state = first.snapshot()
+    first.destroy()
+    assert state.buffers["grow_stats"].any() and "score_stats" not in state.buffers
+    second = open_session(device, settings(scene, strategy=strategy))
+    second.restore(state)
+    there = second.snapshot().buffers
+    second.destroy()
+    assert {name for name in there if name.endswith("_stats")} == kept
+    assert not any(there[name].any() for name in kept)
+    assert np.array_equal(there["adam_means"], state.buffers["adam_means"])
+
+
+def test_the_newest_is_the_one_written_last(tmp_path):
+    """Not the one with the most steps, which may be left from an earlier run in the folder."""
+    assert checkpoints.newest(tmp_path) is None
+    (tmp_path / "ckpts").mkdir()
+    for when, name in enumerate(("900.npz", "40.npz", "30.npz", "x.npz", "50.npz.7.part")):
+        path = tmp_path / "ckpts" / f"ckpt_{name}"
+        path.touch()
+        os.utime(path, (when, when))
+    assert checkpoints.newest(tmp_path).name == "ckpt_30.npz"
+
+
+def test_a_checkpoint_that_cannot_be_written(tmp_path, monkeypatch):
+    items = {"splat": 2, "photograph": 0, "camera": 0, "scene": 1}
+    shapes = checkpoints.shapes(0, items).items()
+    arrays = {name: np.zeros(shape, np.float32) for name, shape in shapes}
+    path = checkpoints.path_of(tmp_path, 1)
+    checkpoints.save(path, Checkpoint(1, 0, arrays))
+    before = path.read_bytes()
+
+    def full(*given, **how):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("zipfile.ZipFile.open", full)
+    with pytest.raises(UserError, match="No space left on device; free some space"):
+        checkpoints.save(path, Checkpoint(1, 0, arrays))
+    assert path.read_bytes() == before and len(list(path.parent.iterdir())) == 1
+
+
+def _flipped(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    path.write_bytes(data)
+
+
+def _text(content):
+    return lambda path: path.write_text(content)
+
+
+def _changed(**arrays):
+    def change(path):
+        with np.load(path) as data:
+            np.savez(path, **{**data, **arrays})
+
+    return change
+
+
+def _means(n):
+    return _changed(means=np.zeros((1, n, 3), np.float32))
+
+
+UNUSABLE = "not a usable checkpoint"
+OTHER_MEANS = r"adam_means is float32 .* expected float32 \(2, 1, 7, 3\)"
+DAMAGE = [
+    (lambda path: np.savez(path, weights=np.zeros(3)), "version is not a file in the archive"),
+    (lambda path: path.write_bytes(path.read_bytes()[:-2000]), UNUSABLE),
+    (_flipped, UNUSABLE),
+    (_text(""), UNUSABLE),
+    (_text("hello"), rf"{UNUSABLE} \(another kind of file, or cut short\)"),
+    (lambda path: np.save(path.open("wb"), np.zeros(3)), UNUSABLE),
+    (_changed(version=1), "checkpoint version 1, this hardsplat reads 5"),
+    (_changed(log="{"), UNUSABLE),
+    (_changed(log='{"steps": ["a"]}'), "its log is not that of a run"),
+    (_changed(log='{"evaluations": [{"step": 1}]}'), UNUSABLE),
+    (_changed(log="[]"), UNUSABLE),
+    (_changed(step=-5), "step -5 of SH degree 1"),
+    (_changed(sh_degree=7), "step 20 of SH degree 7"),
+    (_means(7), OTHER_MEANS),
+    (_means(0), "means is float32"),
+    (_changed(sh0=np.zeros((1, 300, 3))), "sh0 is float64"),
+]
+
+
+@pytest.mark.parametrize("damage, message", DAMAGE)
+def test_damaged_checkpoints(capsys, copied, scene, damage, message):
+    path, out = copied / "ckpts/ckpt_20.npz", copied / "out"
+    damage(path)
+    flags = ("--ckpt", path, "--result-dir", out, "--sh-degree", "1")
+    error = error_of(capsys, scene, *flags)
+    assert error.startswith(str(path)) and re.search(message, error)
+    assert not out.exists()
+
+
+def test_checkpoints_that_do_not_fit_the_run(capsys, copied, scene, tmp_path):
+    ckpt, out = copied / "ckpts/ckpt_20.npz", ("--result-dir", tmp_path / "o")
+    other = f"{ckpt}: made with --sh-degree 1, this run has 2"
+    preset = f"; add --config {copied / 'config.toml'}"
+    done = f"{ckpt}: has 20 steps already, of 10; go on with more --max-steps"
+    for argv, words in (
+        ((copied, "--resume", "--sh-degree", "2"), other),
+        ((scene, "--ckpt", ckpt, "--sh-degree", "2", *out), other + preset),
+        ((copied, "--resume", "--max-steps", "10"), done),
+    ):
+        assert error_of(capsys, *argv) == words
+    none = tmp_path / "none.npz"
+    assert "no such checkpoint" in error_of(capsys, scene, "--ckpt", none, *out)
+    assert "no checkpoint to resume from" in error_of(capsys, scene, "--resume", *out)
+
+
+# -- going on
+
+
+def test_resume(on_device, halfway, copied):
+    metrics = train(resumed(copied, max_steps=40))
+    assert metrics["steps"] == 40 and metrics["curve"]["step"] == list(range(5, 41, 5))
+    assert evaluated(metrics) == [10, 20, 40]
+    assert checkpoints.newest(copied).name == "ckpt_40.npz"
+    before = checkpoints.load(halfway / "ckpts/ckpt_20.npz").log
+    assert metrics["curve"]["loss"][:4] == before["losses"]
+    assert metrics["seconds"]["training"] > before["training_seconds"]
+    assert "resume = false" in (copied / "config.toml").read_text()
+
+
+def test_what_a_killed_run_did_not_finish_is_made_by_resuming_it(on_device, copied, capsys):
+    """The last checkpoint is there, and neither splats, measurements nor report."""
+    metrics = train(resumed(copied))
+    assert metrics["steps"] == 20 and evaluated(metrics) == [10, 20]
+    for name in ("splats.ply", "metrics.json", "report.html", "loss.png"):
+        assert (copied / name).is_file()
+    assert list(copied.glob("renders/*.render.png"))
+    capsys.readouterr()
+    ckpt = copied / "ckpts/ckpt_20.npz"
+    done = f"{ckpt}: has 20 steps already, of 20; go on with more --max-steps"
+    assert error_of(capsys, copied, "--resume") == done
+
+
+def test_the_newest_two_checkpoints_stay_and_those_of_save_steps(on_device, scene, tmp_path):
+    train(settings(scene, tmp_path, checkpoint_every=5, save_steps=(10,)))
+    assert saved(tmp_path) == [10, 25, 30]
+
+
+def test_a_folder_is_one_runs_at_a_time(on_device, scene, tmp_path, capsys):
+    run, lock = Run(settings(scene, tmp_path)), tmp_path / ".lock"
+    error = error_of(capsys, scene, "--result-dir", tmp_path, "--max-steps", "2")
+    assert error.startswith(f"{tmp_path} is in use by process {os.getpid()} on ")
+    assert error.endswith("; wait for its end, end it, or choose another --result-dir")
+    run.close()
+    assert not lock.exists()
+    lock.write_text("process 1, which was killed")
+    assert train(settings(scene, tmp_path, max_steps=2))["steps"] == 2 and not lock.exists()
+
+
+def test_go_on_from_a_named_checkpoint(on_device, copied, scene, tmp_path):
+    ckpt, other = copied / "ckpts/ckpt_20.npz", tmp_path / "other"
+    assert train(settings(scene, other, max_steps=30, ckpt=ckpt))["steps"] == 30
+    assert saved(other) == [30]
+
+
+# -- interrupts
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_ctrl_c_asks_and_the_second_interrupts(capfd, first):
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with StopRequest() as stopping:
+        assert not stopping.asked
+        signal.raise_signal(first)
+        assert stopping.asked == first and "Ctrl-C again ends at once" in capfd.readouterr().err
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def started(scene, out, *flags):
+    """The real command in training, its second batch shown by the bar."""
+    program = "from hardsplat import cli, progress; progress.SECONDS = 0; cli.run()"
+    argv = [sys.executable, "-c", program, "train", scene, "--result-dir", out]
+    argv += ["--max-steps", "1000000", "--strategy", "none", *flags]
+    environment = {**os.environ, "HARDSPLAT_VALIDATION": "0", "HARDSPLAT_POISON": "0"}
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = subprocess.Popen(argv, cwd=ROOT, env=environment, **pipes)
+    read_until(run, "k splats")
+    return run
+
+
+def read_until(run, words) -> None:
+    shown = ""
+    while words not in shown:
+        text = run.stderr.read(1)
+        assert text, f"ended without {words!r}: {shown}"
+        shown += text
+
+
+INTERRUPTS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+
+
+@pytest.mark.parametrize("number, code, word", INTERRUPTS)
+def test_ctrl_c_saves_and_the_command_it_prints_goes_on(
+    scene, tmp_path, on_device, number, code, word
+):
+    out = tmp_path / "a run"
+    run = started(scene, out, "--batch-steps", "10", "--sh-degree", "1")
+    run.send_signal(number)
+    text, errors = run.communicate(timeout=60)
+    assert run.returncode == code and "Traceback" not in errors
+    assert errors.endswith(f"hardsplat: {word}\n")
+    saves = r"interrupted at step (\d+): checkpoint and splats.ply saved"
+    step = int(re.search(rf"{saves}; go on with hardsplat train '{out}' --resume\n$", text)[1])
+    assert (out / "splats.ply").is_file() and saved(out) == [step]
+    assert main(["train", str(out), "--resume", "--max-steps", str(step + 5), "--quiet"]) == 0
+    assert saved(out)[-1] == step + 5
+
+
+def test_after_an_interrupt_nothing_is_measured(on_device, scene, tmp_path, monkeypatch, capfd):
+    """Neither what was due nor the rest of what was begun; a run whose steps are all done still
+    ends whole."""
+    before = measuring.measure_all
+
+    def measured(*arguments, **how):
+        for m in before(*arguments, **how):
+            signal.raise_signal(signal.SIGINT)
+            yield m
+
+    monkeypatch.setattr(measuring, "measure_all", measured)
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        train(settings(scene, tmp_path, eval_steps=(10,)))
+    assert interrupt.value.args == (signal.SIGINT,)
+    state = checkpoints.load(tmp_path / "ckpts/ckpt_10.npz")
+    assert state.step == 10 and state.log["evaluations"] == []
+    (tmp_path / "splats.ply").unlink()
+    words = f"without splats.ply; resume it first: hardsplat train {tmp_path} --resume"
+    with pytest.raises(UserError, match=f"interrupted run {words}"):
+        evaluate_run(str(tmp_path))
+    metrics = train(resumed(tmp_path))
+    assert metrics["steps"] == 30 and metrics["evaluations"] == []
+    assert not list(tmp_path.glob("renders/*.render.png"))
+    words = f"interrupted, so not measured (hardsplat eval {tmp_path} does it)"
+    assert words in capfd.readouterr().out
+
+
+def test_ctrl_c_twice_ends_a_long_batch(scene, tmp_path):
+    out = tmp_path / "out"
+    run = started(scene, out, "--batch-steps", "300")
+    run.send_signal(signal.SIGINT)
+    read_until(run, "Ctrl-C again ends at once")
+    run.send_signal(signal.SIGINT)
+    text, errors = run.communicate(timeout=60)
+    assert run.returncode == 130 and "Traceback" not in errors
+    assert text == "" and not (out / "ckpts").exists()
+
+
+def test_ctrl_c_while_photographs_load(scene, tmp_path, monkeypatch, capsys):
+    presses = iter([signal.SIGINT])  # one: another thread's might come when the command is over
+
+    def load(view):
+        for number in presses:  # in a thread that reads ahead; Python handles it in the main one
+            signal.raise_signal(number)
+        return np.zeros((24, 32, 3), np.uint8)
+
+    monkeypatch.setattr("hardsplat.io.scenes.scene.View.load", load)
+    assert main(["train", str(scene), "--result-dir", str(tmp_path / "out"), "--quiet"]) == 130
+    assert capsys.readouterr().err == "hardsplat: interrupted\n"
+    assert not (tmp_path / "out/ckpts").exists()
+
+
+# -- failures
+
+
+LOST = DeviceLost("the GPU stopped answering")
+_wait = Fence.wait
+
+
+def wait_in_vain(fence):
+    _wait(fence)  # this device is well in truth, and must not free what is in use
+    raise LOST
+
+
+@pytest.fixture
+def fails(monkeypatch):
+    """fails(error, after): only the first `after` batches of a run can be submitted; on a lost
+    device nothing else can be waited for either."""
+
+    def fails(error, after):
+        left, submit = iter(range(after)), batch.submit
+
+        def broken(device, commands, fence=None):
+            if fence is not None and next(left, None) is None:
+                if error is LOST:
+                    monkeypatch.setattr(Fence, "wait", wait_in_vain)
+                raise error
+            submit(device, commands, fence)
+
+        for module in (batch, sessions):
+            monkeypatch.setattr(module, "submit", broken)
+
+    return fails
+
+
+def test_a_lost_device_leaves_the_first_state(on_device, scene, tmp_path, fails, monkeypatch):
+    fails(LOST, after=3)
+    with pytest.raises(UserError) as error:
+        train(settings(scene, tmp_path))
+    on_device.wait_idle()
+    saves = f"step 0 with 300 splats is saved: go on with hardsplat train {tmp_path} --resume"
+    assert str(error.value) == f"the GPU stopped answering (step 15); {saves}"
+    assert saved(tmp_path) == [0]
+    monkeypatch.undo()
+    monkeypatch.setattr("hardsplat.train.run.trainer.open_device", lambda wanted: on_device)
+    assert train(resumed(tmp_path))["curve"]["step"] == [5, 10, 15, 20, 25, 30]
+
+
+@pytest.mark.parametrize("seconds, step", [(0, 15), (3600, 10)])
+def test_a_lost_device_leaves_the_newest_copy(
+    on_device, scene, tmp_path, fails, monkeypatch, seconds, step
+):
+    """Copies are taken as time passes, and with each checkpoint."""
+    monkeypatch.setattr(keeping, "SNAPSHOT_SECONDS", seconds)
+    fails(LOST, after=3)
+    with pytest.raises(UserError, match=f"stopped answering .step 15.; step {step} with"):
+        train(settings(scene, tmp_path, checkpoint_every=10))
+    on_device.wait_idle()
+    state = checkpoints.load(checkpoints.newest(tmp_path))
+    assert state.step == step and state.log["steps"] == list(range(5, step + 1, 5))
+    assert state.buffers["adam_means"].any()
+
+
+def test_a_device_lost_at_the_start(on_device, scene, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(Fence, "wait", wait_in_vain)
+    assert error_of(capsys, scene, "--result-dir", tmp_path / "out") == str(LOST)
+    on_device.wait_idle()
+
+
+def test_out_of_memory_while_running(on_device, scene, tmp_path, fails):
+    fails(OutOfMemory("the GPU ran out of memory"), after=3)
+    with pytest.raises(UserError) as error:
+        train(settings(scene, tmp_path))
+    n = checkpoints.load(tmp_path / "ckpts/ckpt_15.npz").splats
+    goes_on = f"go on with hardsplat train {tmp_path} --resume --cap-max {n}"
+    assert str(error.value).endswith(f"(step 15); step 15 with {n} splats is saved: {goes_on}")
+
+
+def test_a_full_disk_at_the_end_still_saves_the_training(on_device, scene, tmp_path, monkeypatch):
+    def full(path, *_):
+        raise UserError(f"{path}: cannot be written: No space left on device")
+
+    monkeypatch.setattr("hardsplat.io.ply.save_planes", full)
+    with pytest.raises(
+        UserError, match="No space left on device .step 30.; step 30 with .* is saved"
+    ):
+        train(settings(scene, tmp_path))
+    assert checkpoints.load(tmp_path / "ckpts/ckpt_30.npz").step == 30

@@ -1,0 +1,298 @@
+"""COLMAP models: both formats against bytes packed by hand, the real bonsai model, every kind of
+damage, and fuzzing."""
+
+import os
+import re
+import struct
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, read_model, write_model
+from tests.helpers.spoiling import spoiled_bytes, survives
+
+SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[2] / ".." / "shared"))
+BONSAI = SHARED / "data" / "bonsai"
+
+CAMERAS = struct.pack(
+    "<Q IiQQ4d IiQQ4d", 2, 7, 1, 640, 480, 500, 510, 320, 240, 3, 2, 100, 50, 90, 50, 25, 0.125
+)
+IMAGE_5 = (
+    struct.pack("<I4d3dI", 5, 0.5, 0.5, -0.5, 0.5, 1, 2, 3, 7)
+    + b"a/b c.jpg\0"
+    + struct.pack("<Q ddq ddq", 2, 1, 2, -1, 3, 4, 9)
+)
+IMAGE_6 = (
+    struct.pack("<I4d3dI", 6, 2, 0, 0, 0, -1, 0, 0.1, 3)
+    + "ü.png".encode()
+    + b"\0"
+    + struct.pack("<Q", 0)
+)
+IMAGES = struct.pack("<Q", 2) + IMAGE_5 + IMAGE_6
+POINT_9 = struct.pack("<Q3d3BdQ 4I", 9, 0.1, -2, 3e5, 255, 0, 7, 0.5, 2, 5, 0, 6, 1)
+POINT_4 = struct.pack("<Q3d3BdQ", 4, 1, 2, 3, 1, 2, 3, -1, 0)
+POINTS = struct.pack("<Q", 2) + POINT_9 + POINT_4
+BINARY = {"cameras.bin": CAMERAS, "images.bin": IMAGES, "points3D.bin": POINTS}
+
+TEXT = {
+    "cameras.txt": "# a comment\n\n"
+    "7 PINHOLE 640 480 500 510 320 240\n3 SIMPLE_RADIAL 100 50 90 50 25 0.125\n",
+    "images.txt": "# c\n"
+    "5 0.5 0.5 -0.5 0.5 1 2 3 7 a/b c.jpg\n1 2 -1 3 4 9\n# c\n6 2 0 0 0 -1 0 0.1 3 ü.png\n\n",
+    "points3D.txt": "9 0.1 -2 3e5 255 0 7 0.5 5 0 6 1\n4 1 2 3 1 2 3 -1\n",
+}
+
+
+@pytest.fixture
+def model(tmp_path):
+    """model(files) -> a folder with these files; None leaves one out."""
+
+    def write(files):
+        for name, content in files.items():
+            if content is not None:
+                data = content if isinstance(content, bytes) else content.encode()
+                (tmp_path / name).write_bytes(data)
+        return tmp_path
+
+    return write
+
+
+def refusal(folder):
+    with pytest.raises(UserError) as caught:
+        read_model(folder)
+    message = str(caught.value)
+    assert "\n" not in message and str(folder) in message
+    return message
+
+
+@pytest.mark.parametrize("files", [BINARY, TEXT], ids=["binary", "text"])
+def test_reads_what_was_packed_by_hand(model, files):
+    cameras, images, points = read_model(model(files))
+    assert list(cameras) == [7, 3] and list(images) == [5, 6]
+    c, i = cameras[7], images[5]
+    assert (c.id, c.model, c.width, c.height) == (7, "PINHOLE", 640, 480)
+    assert c.params.tolist() == [500, 510, 320, 240]
+    assert cameras[3].model == "SIMPLE_RADIAL" and cameras[3].params.tolist() == [90, 50, 25, 0.125]
+    assert (i.id, i.name, i.camera_id) == (5, "a/b c.jpg", 7)
+    assert (i.qvec.tolist(), i.tvec.tolist()) == ([0.5, 0.5, -0.5, 0.5], [1, 2, 3])
+    assert images[6].name == "ü.png" and images[6].camera_id == 3
+    assert points.xyz.dtype == np.float64 and points.xyz.tolist() == [[0.1, -2, 3e5], [1, 2, 3]]
+    assert points.rgb.dtype == np.uint8 and points.rgb.tolist() == [[255, 0, 7], [1, 2, 3]]
+    assert points.error.tolist() == [0.5, -1]
+
+
+def test_pose_is_world_to_camera_from_wxyz(model):
+    image = read_model(model(BINARY))[1][5]
+    expected = np.eye(4)
+    expected[:3, :3] = Rotation.from_quat([0.5, -0.5, 0.5, 0.5]).as_matrix()  # scipy: xyzw
+    expected[:3, 3] = 1, 2, 3
+    np.testing.assert_allclose(image.w2c, expected, atol=1e-15)
+    unit = ColmapImage(1, "a", 1, np.array([2.0, 0, 0, 0]), np.zeros(3))  # of any length
+    np.testing.assert_allclose(unit.w2c, np.eye(4))
+
+
+def test_camera_models_as_in_colmap():
+    assert {row[0] for row in CAMERA_MODELS.values()} == set(range(len(CAMERA_MODELS)))
+    names = ("SIMPLE_PINHOLE", "OPENCV", "FULL_OPENCV", "THIN_PRISM_FISHEYE")
+    rows = [CAMERA_MODELS[name] for name in names]
+    assert rows == [(0, 1, 3), (4, 2, 8), (6, 2, 12), (10, 2, 12)]
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["text to binary", "binary to text"])
+def test_round_trip_is_exact(tmp_path, binary):
+    rng = np.random.default_rng(0)
+    cameras, images = {}, {}
+    for i, (name, (_, _, n)) in enumerate(CAMERA_MODELS.items(), 1):
+        cameras[i] = ColmapCamera(i, name, 640, 480, rng.uniform(0.1, 1e3, n))
+    for i in range(40):
+        pose = rng.normal(size=4), rng.normal(size=3) * 1e5
+        images[i] = ColmapImage(i, f"set {i % 3}/ä{i}.jpg", 1 + i % 18, *pose)
+    rgb = rng.integers(0, 256, (200, 3), dtype=np.uint8)
+    points = ColmapPoints(rng.normal(size=(200, 3)), rgb, rng.uniform(size=200))
+    write_model(tmp_path / "a", cameras, images, points, binary=not binary)
+    write_model(tmp_path / "b", *read_model(tmp_path / "a"), binary=binary)
+    assert {p.suffix for p in (tmp_path / "b").iterdir()} == {".bin" if binary else ".txt"}
+    got = read_model(tmp_path / "b")
+    for before, after in zip((cameras, images, {0: points}), (*got[:2], {0: got[2]})):
+        assert list(before) == list(after)
+        for a, b in zip(before.values(), after.values()):
+            for field, value in vars(a).items():
+                np.testing.assert_array_equal(getattr(b, field), value)
+                assert getattr(getattr(b, field), "dtype", 0) == getattr(value, "dtype", 0)
+    assert all(part.flags.writeable for part in vars(got[2]).values())
+
+
+def test_binary_is_preferred_and_rigs_and_frames_are_ignored(model):
+    model(TEXT | {"points3D.txt": "9 0 0 0 0 0 0 0\n"})
+    assert len(read_model(model({}))[2].xyz) == 1
+    folder = model(BINARY | {"rigs.bin": b"junk", "frames.bin": b""})
+    assert len(read_model(folder)[2].xyz) == 2
+
+
+@pytest.mark.skipif(
+    not BONSAI.is_dir(), reason=f"no bonsai scene at {BONSAI}; set HARDSPLAT_SHARED"
+)
+def test_real_model():
+    start = time.perf_counter()
+    cameras, images, points = read_model(BONSAI / "sparse" / "0")
+    # 0.05 s measured; key points and tracks as Python objects take 10 s
+    assert time.perf_counter() - start < 3
+    assert len(images) == 292 and points.xyz.shape == (82737, 3)
+    (camera,) = cameras.values()
+    assert (camera.model, camera.width, camera.height) == ("SIMPLE_PINHOLE", 800, 533)
+    assert camera.params[0] == pytest.approx(826.86, abs=0.01)
+    assert points.error.mean() == pytest.approx(0.47, abs=0.005)
+    # Points must lie in front of a camera that they project into: a wrong order of quaternion or
+    # translation breaks this.
+    for image in list(images.values())[::40]:
+        x, y, z = image.w2c[:3, :3] @ points.xyz.T + image.w2c[:3, 3:]
+        u, v = camera.params[0] * np.array([x, y]) / z + camera.params[1:, None]
+        assert ((z > 0) & (u > 0) & (u < 800) & (v > 0) & (v < 533)).mean() > 0.2
+
+
+def cameras(offset, layout, *values):
+    return "cameras.bin", changed(CAMERAS, offset, layout, *values)
+
+
+def images(offset, layout, *values):
+    return "images.bin", changed(IMAGES, offset, layout, *values)
+
+
+def points(offset, layout, *values):
+    return "points3D.bin", changed(POINTS, offset, layout, *values)
+
+
+def changed(data, offset, layout, *values):
+    out = bytearray(data)
+    struct.pack_into(layout, out, offset, *values)
+    return bytes(out)
+
+
+def only(file, *parts):
+    """That file, of so many records, which follow."""
+    return file, struct.pack("<Q", len(parts)) + b"".join(parts)
+
+
+NAN, INF, HEAD_5, HEAD_6 = float("nan"), float("inf"), IMAGE_5[:64], IMAGE_6[:64]
+KEYS_5, TRACK_4 = 8 + len(IMAGE_5) - 56, len(POINTS) - 8  # of their counts
+ALL, NO_END = 2**64 - 1, "image name at byte 72 does not end"
+Q, T, NAME = 8 + 4, 8 + 4 + 32, 8 + 64  # offsets in IMAGES
+
+
+DAMAGE = {
+    "missing file": (("images.bin", None), "not a complete COLMAP model, images.bin not found"),
+    "empty file": (("cameras.bin", b""), "cameras.bin: truncated"),
+    "truncated camera": (("cameras.bin", CAMERAS[:-1]), "cameras.bin: truncated"),
+    "truncated image": (("images.bin", IMAGES[:-9]), "images.bin: .*(truncated|does not end)"),
+    "truncated key points": (only("images.bin", IMAGE_5[:-1]), "images.bin: truncated"),
+    "truncated track": (only("points3D.bin", POINT_9[:-1]), "points3D.bin: truncated"),
+    "truncated point": (("points3D.bin", POINTS[:-1]), "points3D.bin: truncated"),
+    "bytes left over": (("points3D.bin", POINTS + b"x"), "1 bytes follow the last record"),
+    "many cameras": (cameras(0, "<Q", 2**63), f"announces {2**63} cameras, too many for its 120"),
+    "many images": (images(0, "<Q", 10**12), "announces 1000000000000 images"),
+    "many points": (points(0, "<Q", ALL), f"announces {ALL} points"),
+    "many key points": (images(KEYS_5, "<Q", ALL), "images.bin: truncated"),
+    "long track": (points(TRACK_4, "<Q", ALL), "points3D.bin: truncated"),
+    "unterminated name": (only("images.bin", HEAD_5 + b"n" * 99), NO_END),
+    "endless name": (only("images.bin", HEAD_5 + b"n" * 5000 + bytes(9)), NO_END),
+    "name not UTF-8": (images(NAME, "B", 0xFF), "image name at byte 72 is not UTF-8"),
+    "name with a line break": (
+        images(NAME, "B", 10),
+        r"image 5: name '\\n/b c.jpg' is empty or ha",
+    ),
+    "empty name": (only("images.bin", HEAD_6 + bytes(9)), "image 6: name '' is empty"),
+    "NaN rotation": (images(Q, "<d", NAN), r"image 5 \(a/b c.jpg\): its pose has a NaN"),
+    "infinite translation": (images(T, "<d", INF), "image 5 .*: its pose has a NaN or infinite"),
+    "zero quaternion": (images(Q, "<4d", 0, 0, 0, 0), "5 .*: its rotation quaternion is zero"),
+    "missing camera": (images(T + 24, "<I", 8), "refers to camera 8, which the cameras file does"),
+    "image twice": (only("images.bin", IMAGE_5, IMAGE_5), "image 5 .*: this id appears twice"),
+    "name twice": (only("images.bin", IMAGE_5, b"\6" + IMAGE_5[1:]), "6 .*: two images have this"),
+    "no images": (only("images.bin"), "images.bin: holds no images"),
+    "NaN point": (points(16, "<d", NAN), "point 1 of 2 has a NaN or infinite position"),
+    "point beyond float32": (
+        points(len(POINT_9) + 16, "<d", 1e39),
+        "point 2 of 2 has a NaN or inf",
+    ),
+    "no points": (only("points3D.bin"), "points3D.bin: holds no points"),
+    "unknown model": (cameras(12, "<i", 18), "camera 7: unknown camera model id 18"),
+    "negative model": (cameras(12, "<i", -1), "camera 7: unknown camera model id -1"),
+    "camera twice": (cameras(64, "<I", 7), "camera 7 appears twice"),
+    "zero width": (cameras(16, "<Q", 0), "camera 7: image size 0x480"),
+    "absurd height": (cameras(24, "<Q", 2**60), f"camera 7: image size 640x{2**60}"),
+    "zero focal length": (cameras(40, "<d", 0), "camera 7: focal length 0 is not positive"),
+    "negative focal length": (cameras(32, "<d", -500), "7: focal length -500 is not positive"),
+    "NaN parameter": (cameras(len(CAMERAS) - 8, "<d", NAN), "camera 3: a parameter is NaN"),
+}
+
+
+@pytest.mark.parametrize("file, message", DAMAGE.values(), ids=DAMAGE)
+def test_damaged_binary_is_one_clear_line(model, file, message):
+    name, content = file
+    assert re.search(message, refusal(model(BINARY | {name: content})))
+
+
+FIELDS = "points3D.txt:1: expected `POINT3D_ID X Y Z"
+TEXT_DAMAGE = [
+    ("cameras", None, "cameras.txt not found"),
+    ("images", b"5 \xff\n", "images.txt: not UTF-8 text at byte 2"),
+    ("cameras", "7 PINHOLE 640\n", "cameras.txt:1: expected `CAMERA_ID MODEL"),
+    ("cameras", "7 PINHOLES 640 480 1 1 1 1\n", "cameras.txt:1: unknown camera model PINHOLES"),
+    ("cameras", "7 PINHOLE 640 480 1 1 1\n", "7: PINHOLE has 4 parameters, the file gives 3"),
+    ("cameras", "7 PINHOLE -640 480 1 1 1 1\n", "camera 7: image size -640x480"),
+    ("cameras", "-7 PINHOLE 640 480 1 1 1 1\n", "cameras.txt:1: expected"),
+    ("images", "\n5 1 0 0 0 1 2 3 7\n\n", "images.txt:2: expected `IMAGE_ID QW"),
+    ("images", "5 1 0 0 zero 1 2 3 7 a.jpg\n\n", "images.txt:1: expected `IMAGE_ID QW"),
+    ("images", "5 nan 0 0 0 1 2 3 7 a.jpg\n\n", "image 5 (a.jpg): its pose has a NaN"),
+    ("images", "5 1 0 0 0 1 2 3 7 a\n6 1 0 0 0 1 2 3 7 b\n", ".txt:2: expected `X Y POINT3D_ID"),
+    ("images", "5 1 0 0 0 1 2 3 7 a\0b\n\n", "control characters"),
+    ("images", "# nothing\n", "holds no images"),
+    ("points3D", "9 1 2 3 4 5 6\n", FIELDS),
+    ("points3D", "9 1 2 3 4 256 6 0\n", FIELDS),
+    ("points3D", "9 1 2 inf 4 5 6 0\n", "point 1 of 1 has a NaN or infinite position"),
+    ("points3D", "", "holds no points"),
+]
+
+
+@pytest.mark.parametrize("part, content, message", TEXT_DAMAGE)
+def test_damaged_text_is_one_clear_line(model, part, content, message):
+    assert message in refusal(model(TEXT | {f"{part}.txt": content}))
+
+
+def test_no_model_and_a_folder_in_place_of_a_file(tmp_path):
+    assert "cameras.bin, images.bin, points3D.bin not found" in refusal(tmp_path)
+    for name in BINARY:
+        (tmp_path / name).mkdir()
+    assert "cameras.bin" in refusal(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written(model, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="file: cannot be written: File exists"):
+        write_model(tmp_path / "file", *read_model(model(BINARY)))
+
+
+def test_text_cannot_hold_every_name(tmp_path):
+    cameras = {1: ColmapCamera(1, "SIMPLE_PINHOLE", 4, 4, np.ones(3))}
+    images = {1: ColmapImage(1, " a.jpg", 1, np.array([1.0, 0, 0, 0]), np.zeros(3))}
+    points = ColmapPoints(np.zeros((1, 3)), np.zeros((1, 3), np.uint8), np.zeros(1))
+    with pytest.raises(UserError, match="' a.jpg': a text model cannot hold"):
+        write_model(tmp_path, cameras, images, points, binary=False)
+
+
+@pytest.mark.parametrize("files", [BINARY, TEXT], ids=["binary", "text"])
+@pytest.mark.parametrize("part", range(3), ids=["cameras", "images", "points"])
+def test_fuzz_gives_a_model_or_a_user_error(model, files, part):
+    name, folder = list(files)[part], model(files)
+    good = (folder / name).read_bytes()
+
+    def read():
+        _, images, points = read_model(folder)
+        poses = [image.w2c for image in images.values()]
+        assert np.isfinite(points.xyz).all() and np.isfinite(poses).all()
+
+    spoil = lambda rng: (folder / name).write_bytes(spoiled_bytes(good, rng))
+    survives(read, spoil, 500, seconds=1, memory=2_000_000, warn="error", path=folder)

@@ -1,0 +1,488 @@
+"""Formats of splats: what a round trip loses, layouts built here byte by byte, frames of reference,
+and programs that others wrote."""
+
+import gzip
+import json
+import logging
+import os
+import shutil
+import struct
+import subprocess
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.formats import FILE_FORMATS, checkpoint, readable, writable
+from hardsplat.io.formats.base import even, in_memory
+from hardsplat.io.formats.clusters import Palette, scalar_codebook, scalar_labels
+from hardsplat.io.formats.frames import UPS, quaternion, rotated, to_ours, upright
+from hardsplat.io.splats import is_antialiased, load_splats, save_splats
+from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.results.model import find_model, home_of, run_of
+from tests.helpers.splat_files import covariances, differences, rotations, some_splats
+from tests.oracle import sh as harmonics
+
+NONE = dict(means=0, shape=1e-6, opacities=1e-7, sh0=0, shN=0)
+LOSS = {  # of some_splats(), about half as much again as measured
+    "ply": NONE,
+    "npz": NONE,
+    "glb": NONE,
+    "compressed.ply": dict(means=0.01, shape=0.006, opacities=0.5 / 255, sh0=0.01, shN=0.0095),
+    "splat": dict(means=0, shape=0.015, opacities=0.5 / 255, sh0=0.5 / 255 / SH_C0, shN=0),
+    "spz": dict(means=2**-10, shape=0.08, opacities=0.5 / 255, sh0=0.5 / 255 / 0.15, shN=0.0095),
+    "sog": dict(means=0.0004, shape=0.1, opacities=0.5 / 255, sh0=0.025, shN=0.08),
+}
+
+
+def too_far(g, path, most, slack=1e-7):
+    """What the splats of a file have lost of g beyond `most`."""
+    found = differences(g, load_splats(path))
+    return {
+        what: (found[what], limit) for what, limit in most.items() if found[what] > limit + slack
+    }
+
+
+@pytest.mark.parametrize("name", LOSS)
+@pytest.mark.parametrize("degree", range(4))
+def test_round_trip(tmp_path, name, degree):
+    g = some_splats(degree=0 if name == "splat" else degree)  # which has no other
+    path, again = (tmp_path / f"{letter}{FILE_FORMATS[name].suffix}" for letter in "ab")
+    save_splats(path, g)
+    assert not too_far(g, path, LOSS[name])
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    save_splats(again, load_splats(path))
+    if LOSS[name] is NONE or name == "splat":
+        assert again.stat().st_size == path.stat().st_size
+    for value in (True, False):
+        save_splats(path, g, antialiased=value)
+        assert is_antialiased(path) == (value and FILE_FORMATS[name].keeps_filter)
+
+
+def test_every_format_that_is_written_is_tested_and_read():
+    assert set(LOSS) == {name for name, row in FILE_FORMATS.items() if row.writes}
+    assert readable() == [".ply", ".npz", ".splat", ".spz", ".sog", ".glb"]
+    assert ".compressed.ply" in writable()
+
+
+@pytest.mark.parametrize("suffix", writable())
+def test_one_splat_and_equal_splats(tmp_path, suffix):
+    """The smallest files, and those in which all bounds are of no extent."""
+    path, one = tmp_path / f"a{suffix}", some_splats(1, 2)
+    for n in (1, 300):
+        g = one[np.zeros(n, int)]
+        save_splats(path, g)
+        back = load_splats(path)
+        assert len(back) == n
+        for name in ("means", "opacities"):
+            assert np.abs(getattr(back, name) - getattr(g, name)).max() < 0.01
+        wanted = covariances(g)
+        np.testing.assert_allclose(covariances(back), wanted, atol=0.2 * wanted.max())
+
+
+def test_a_name_that_no_format_has(tmp_path):
+    for action in (lambda path: save_splats(path, some_splats(3, 0)), load_splats):
+        with pytest.raises(UserError, match="a.ksplat: splats (come|are written) as .*ply"):
+            action(tmp_path / "a.ksplat")
+    with pytest.raises(UserError, match="is a folder|Is a directory"):
+        load_splats(tmp_path)
+
+
+# -- SPZ
+
+
+def spz_bytes(version, bits=12, degree=1):
+    """Two splats, by hand, in SPZ's own axes."""
+    means = np.array([[1, -2, 3], [-0.5, 0.25, 1023.5]])
+    head = [b"NGSP", version, 2, degree, bits, 1]
+    fixed = np.rint(means * 2**bits).astype("<i4")
+    positions = b"".join(int(v).to_bytes(3, "little", signed=True) for v in fixed.ravel())
+    if version == 1:
+        positions = means.astype("<f2").tobytes()
+    if version < 3:  # x, y, z of (w, x, y, z) = (.7, .1, -.5, -.5) and (1, 0, 0, 0)
+        turns = bytes([round(127.5 + 127.5 * v) for v in (0.1, -0.5, -0.5, 0, 0, 0)])
+    else:  # w is the largest: index 3; then x, y, z as sign and 9 bits of the share of sqrt(1/2)
+        x, y, z = ((v < 0) << 9 | round(abs(v) / 0.5**0.5 * 511) for v in (0.1, -0.5, -0.5))
+        turns = struct.pack("<II", 3 << 30 | x << 20 | y << 10 | z, 3 << 30)
+    sh = bytes(range(100, 100 + 3 * [0, 3, 8, 15, 24][degree])) * 2
+    opacities, colors, scales = (bytes(v) for v in ([255, 51], [128, 0, 255] * 2, [160, 96, 0] * 2))
+    streams = [positions, opacities, colors, scales, turns, sh]
+    if version < 4:
+        start = struct.pack("<4sIIBBBB", *head, 0)
+        return gzip.compress(start + b"".join(streams) + b"vendor's extension")
+    extension = b"\x02\x00\xbe\xad\x04\x00\x00\x00abcd"
+    streams = [stream for stream in streams if stream]
+    packed = [zstandard.compress(stream) for stream in streams]
+    table = b"".join(struct.pack("<QQ", len(p), len(s)) for p, s in zip(packed, streams))
+    start = struct.pack("<4sIIBBBBI12x", *head, len(packed), 32 + len(extension))
+    return start + extension + table + b"".join(packed)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
+def test_spz_by_hand(tmp_path, version):
+    path, flip = tmp_path / "a.spz", np.diag([1, -1, -1])
+    path.write_bytes(spz_bytes(version))
+    g = load_splats(path)
+    # right, up, back -> right, down, forward
+    np.testing.assert_allclose(g.means, [[1, 2, -3], [-0.5, -0.25, -1023.5]])
+    np.testing.assert_allclose(g.opacities, [1, 0.2])
+    np.testing.assert_allclose(g.scales, np.exp([[0, -4, -10]] * 2), rtol=1e-6)
+    color = np.array([0.5 / 255, -0.5, 0.5]) / 0.15
+    np.testing.assert_allclose(g.sh[:, 0], [color] * 2, rtol=1e-4)
+    # functions y, z, x, of which y and z change sign
+    bands = (np.arange(100, 109).reshape(3, 3) - 128) / 128 * [[-1], [-1], [1]]
+    np.testing.assert_allclose(g.sh[0, 1:], bands, atol=1e-7)
+    turn = flip @ rotations([[0.7, 0.1, -0.5, -0.5]])[0] @ flip
+    limit = 0.02 if version < 3 else 0.004
+    np.testing.assert_allclose(rotations(g.quats[:1])[0], turn, atol=limit)
+    assert is_antialiased(path)
+    if version == 4:  # which alone has a fourth band; it is lost
+        path.write_bytes(spz_bytes(4, degree=4))
+        assert load_splats(path).sh_degree == 3
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+def test_spz_of_scenes_in_other_units(tmp_path, unit):
+    g = some_splats(500, 0)
+    g = Gaussians(g.means * unit, g.quats, g.scales * min(unit, 100), g.opacities, g.sh)
+    save_splats(tmp_path / "a.spz", g)
+    back = load_splats(tmp_path / "a.spz")
+    off = np.abs(back.means[:, None] - g.means).max(axis=2).min(axis=0)
+    assert off.max() <= max(np.abs(g.means).max() * 2**-22, np.quantile(g.scales, 0.05) / 8)
+
+
+# -- SOG
+
+
+def test_codebook_keeps_the_ends_and_the_many():
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(0, 0.1, 20_000), [-3, 7, 7.1]])
+    book = scalar_codebook(values, 128)
+    error = np.abs(book[scalar_labels(values, book)] - values)
+    assert (np.diff(book) >= 0).all() and error.max() < 0.06 and np.sqrt((error**2).mean()) < 0.02
+
+
+def test_palette_finds_clusters_and_its_own_entries():
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(500, 9)).astype(np.float32)
+    palette = Palette(np.repeat(centres, 20, axis=0), 2000)
+    assert len(palette.entries) <= 2000
+    found = palette.entries[palette.labels(centres)]
+    np.testing.assert_allclose(found, centres, atol=1e-5)
+    # Nothing to find: still better than the nearest of as many samples.
+    noise = rng.normal(size=(8000, 9)).astype(np.float32)
+    palette = Palette(noise, 1000)
+    errors = ((palette.entries[palette.labels(noise)] - noise) ** 2).sum(axis=1)
+    nearest = ((palette.entries - noise[0]) ** 2).sum(axis=1).min()
+    assert errors.mean() < 0.3 * 9 and nearest <= errors[0] + 1e-5
+
+
+def test_sog_says_what_its_specification_asks_for(tmp_path):
+    save_splats(tmp_path / "a.sog", some_splats(1000, 2))
+    with zipfile.ZipFile(tmp_path / "a.sog") as archive:
+        meta = json.loads(archive.read("meta.json"))
+        images = [archive.read(name) for name in archive.namelist() if name.endswith(".webp")]
+        assert all(image[8:16] == b"WEBPVP8L" for image in images)  # lossless
+        files = {f for k in ("means", "scales", "quats", "sh0", "shN") for f in meta[k]["files"]}
+        assert files == set(archive.namelist()) - {"meta.json"}
+    assert meta["version"] == 2 and meta["count"] == 1000 and meta["shN"]["bands"] == 2
+    assert {len(meta[name]["codebook"]) for name in ("scales", "sh0", "shN")} == {256}
+
+
+# -- GLB
+
+
+def glb_bytes(gltf, binary):
+    text = json.dumps(gltf).encode()
+    text += b" " * (-len(text) % 4)
+    head = struct.pack("<4sII", b"glTF", 2, 28 + len(text) + len(binary))
+    parts = (text, 0x4E4F534A), (binary, 0x004E4942)
+    return head + b"".join(struct.pack("<II", len(data), kind) + data for data, kind in parts)
+
+
+def read_glb(path):
+    data = path.read_bytes()
+    (length,) = struct.unpack_from("<I", data, 12)
+    return json.loads(data[20 : 20 + length]), data[28 + length :]
+
+
+SPLATTING = "KHR_gaussian_splatting"
+KIND = {"kernel": "ellipse", "colorSpace": "srgb_rec709_display"}
+
+
+def test_glb_says_what_its_specification_asks_for(tmp_path):
+    g, path = some_splats(100, 1), tmp_path / "a.glb"
+    save_splats(path, g)
+    gltf, binary = read_glb(path)
+    primitive = gltf["meshes"][0]["primitives"][0]
+    assert gltf["asset"]["version"] == "2.0" and gltf["extensionsUsed"] == [SPLATTING]
+    assert primitive["mode"] == 0 and primitive["extensions"][SPLATTING].items() >= KIND.items()
+    assert len(binary) == gltf["buffers"][0]["byteLength"]
+    assert all(v["byteOffset"] % 4 == 0 for v in gltf["bufferViews"])
+    position = gltf["accessors"][primitive["attributes"]["POSITION"]]
+    flipped = g.means * [-1, -1, 1]  # right, down, forward -> left, up, forward
+    assert position["min"] == flipped.min(axis=0).tolist()
+    assert position["max"] == flipped.max(axis=0).tolist()
+    positions = np.frombuffer(binary, "<f4", 300).reshape(100, 3)
+    np.testing.assert_array_equal(positions, flipped)
+    data = path.read_bytes()
+    assert len(data) == struct.unpack_from("<I", data, 8)[0]
+
+
+def nested_glb() -> tuple[dict, bytes]:
+    """A scene of two nodes that share a mesh: positions and opacities in rows of one view,
+    rotations and opacities normalized integers."""
+    table = np.zeros(2, [("position", "<f4", 3), ("opacity", "<u2"), ("pad", "<u2")])
+    table["position"], table["opacity"] = [[1, 2, 3], [4, 5, 6]], [65535, 13107]
+    turns = np.array([[0, 0, 0, 127], [0, 0, 90, 90]], "i1")  # xyzw: none, and a quarter about z
+    scales = np.array([[1, 2, 3], [1, 1, 1]], "<f4")
+    binary = table.tobytes() + turns.tobytes() + scales.tobytes() + COLORS.tobytes()
+    views = [(0, 32), (32, 8), (40, 48)]
+    views = [dict(buffer=0, byteOffset=at, byteLength=length) for at, length in views]
+    views[0]["byteStride"] = 16
+    accessors = {  # view, offset, type of components, shape
+        "POSITION": (0, 0, 5126, "VEC3"),
+        f"{SPLATTING}:OPACITY": (0, 12, 5123, "SCALAR"),
+        f"{SPLATTING}:ROTATION": (1, 0, 5120, "VEC4"),
+        f"{SPLATTING}:SCALE": (2, 0, 5126, "VEC3"),
+        f"{SPLATTING}:SH_DEGREE_0_COEF_0": (2, 24, 5126, "VEC3"),
+    }
+    names = {name: i for i, name in enumerate(accessors)}
+    rows = [
+        dict(bufferView=view, byteOffset=at, componentType=kind, count=2, type=shape)
+        for view, at, kind, shape in accessors.values()
+    ]
+    rows[1]["normalized"] = rows[2]["normalized"] = True
+    nodes = [
+        dict(children=[1], translation=[10, 0, 0]),
+        dict(mesh=0, scale=[2, 2, 2]),
+        dict(mesh=0, rotation=[0, 0, 0.5**0.5, 0.5**0.5]),
+    ]
+    primitive = dict(attributes=names, mode=0, extensions={SPLATTING: dict(KIND)})
+    gltf = dict(asset={"version": "2.0"}, scene=0, scenes=[dict(nodes=[0, 2])], nodes=nodes)
+    gltf |= dict(meshes=[dict(primitives=[primitive])], accessors=rows, bufferViews=views)
+    return gltf | dict(buffers=[dict(byteLength=len(binary))]), binary
+
+
+COLORS = np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]], "<f4")
+
+
+def test_glb_with_nodes_quantized_and_interleaved_attributes(tmp_path):
+    path = tmp_path / "a.glb"
+    path.write_bytes(glb_bytes(*nested_glb()))
+    g = rotated(load_splats(path), to_ours("LUF").T)  # as the file has it
+    means = [[-2, 1, 3], [-5, 4, 6], [12, 4, 6], [18, 10, 12]]
+    np.testing.assert_allclose(g.means, means, atol=1e-5)
+    np.testing.assert_allclose(g.opacities, [1, 0.2, 1, 0.2], atol=1e-6)
+    scales = [[1, 2, 3], [1, 1, 1], [2, 4, 6], [2, 2, 2]]
+    np.testing.assert_allclose(g.scales, scales, rtol=1e-5)
+    quarter = np.array([[0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    turns = [quarter, quarter @ quarter, np.eye(3), quarter]
+    np.testing.assert_allclose(rotations(g.quats), turns, atol=0.01)
+    np.testing.assert_allclose(g.sh[:, 0], [*COLORS, *COLORS], atol=1e-6)
+
+
+SPZ_2 = f"{SPLATTING}_compression_spz_2"
+OTHER_GLB = [  # the place of a value, the value
+    ("nodes 1 scale", [1, 2, 1], "a node mirrors, shears or stretches its splats"),
+    ("nodes 1 scale", [1, 1, -1], "a node mirrors, shears or stretches its splats"),
+    ("nodes 0 children", [1, 1], "node 1 is there twice"),
+    ("buffers 0 uri", "/etc/passwd", "lies in another file"),
+    (f"meshes 0 primitives 0 extensions {SPLATTING} extensions", {SPZ_2: {}}, f"by {SPZ_2}"),
+]
+
+
+@pytest.mark.parametrize("place, value, words", OTHER_GLB)
+def test_glb_that_is_not_read(tmp_path, place, value, words):
+    gltf, binary = nested_glb()
+    at, (*keys, last) = gltf, (int(key) if key.isdigit() else key for key in place.split())
+    for key in keys:
+        at = at[key]
+    at[last] = value
+    (tmp_path / "a.glb").write_bytes(glb_bytes(gltf, binary))
+    with pytest.raises(UserError, match=words):
+        load_splats(tmp_path / "a.glb")
+
+
+# -- checkpoints
+
+
+def test_checkpoints_of_training_are_read_and_their_run_is_found(tmp_path):
+    g = some_splats(50, 1)
+    path = checkpoint.path_of(tmp_path, 7)
+    checkpoint.save(path, checkpoint.Checkpoint.initial(g, 1))
+    assert max(differences(g, load_splats(path)).values()) < 1e-6
+    (tmp_path / "config.toml").write_text("max_steps = 7\n")
+    file, config = find_model(path)
+    assert file == path and config.max_steps == 7
+    with pytest.raises(UserError, match="interrupted run without splats.ply"):
+        find_model(tmp_path)
+    save_splats(tmp_path / "alone.spz", g, antialiased=True)
+    (tmp_path / "config.toml").unlink()
+    assert find_model(tmp_path / "alone.spz")[1].antialiased
+
+
+def test_files_made_of_a_checkpoint_leave_those_of_the_last_step_alone(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "config.toml").touch()
+    for file, home in (
+        (run / "ckpts" / "ckpt_7.npz", run / "ckpt_7"),
+        (run / "splats_7.ply", run / "splats_7"),
+        (run / "splats.ply", run),
+        (tmp_path / "a.ply", tmp_path),
+    ):
+        assert home_of(file) == home and run_of(file) == (run if home != tmp_path else tmp_path)
+
+
+# -- frames
+
+
+def test_rotated_splats_look_the_same_from_a_camera_that_turned_along():
+    g = some_splats(20, 3, seed=1)
+    rng = np.random.default_rng(2)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    turns = [turn * np.linalg.det(turn), to_ours("RUB"), to_ours("LUF"), *map(upright, UPS)]
+    directions = rng.normal(size=(20, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    seen = lambda g, along: np.einsum("nk,nkc->nc", harmonics.basis(along, 3), g.sh)
+    for R in turns:
+        assert np.allclose(R @ R.T, np.eye(3)) and np.isclose(np.linalg.det(R), 1)
+        out = rotated(g, R)
+        for found, wanted, limit in (
+            (rotations(quaternion(R)[None])[0], R, 1e-12),
+            (out.means, g.means @ R.T, 1e-5),
+            (covariances(out), R @ covariances(g) @ R.T, 1e-6),
+            (seen(out, directions @ R.T), seen(g, directions), 1e-5),
+            (rotated(out, R.T).sh, g.sh, 1e-6),
+        ):
+            np.testing.assert_allclose(found, wanted, atol=limit)
+
+
+def test_up_goes_up():
+    for up, axis in UPS.items():
+        np.testing.assert_allclose(upright(up) @ axis, [0, -1, 0], atol=1e-12)
+    for name, y in {"RUB": -1, "LUF": -1, "RDF": 1}.items():
+        assert to_ours(name)[:, 1].tolist() == [0, y, 0]
+
+
+# -- readers and writers that others wrote
+
+
+@pytest.fixture(scope="module")
+def gsply():
+    why = "another program for these formats: pip install -e '.[test]'"
+    return pytest.importorskip("gsply", reason=why)
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".compressed.ply", ".spz"])
+def test_gsply_reads_what_we_write(tmp_path, suffix, gsply):
+    path, spz = tmp_path / f"a{suffix}", suffix == ".spz"
+    save_splats(path, some_splats(700, 2))
+    ours = load_splats(path)
+    theirs = gsply.read_spz(path) if spz else gsply.plyread(str(path))
+    sh = np.concatenate([theirs.sh0[:, None], theirs.shN.reshape(len(ours), -1, 3)], axis=1)
+    geometry = theirs.means, theirs.quats, theirs.scales, theirs.opacities
+    g = Gaussians.from_parameters(*geometry, sh)
+    g = rotated(g, to_ours(FILE_FORMATS["spz" if spz else "ply"].frame))
+    for name in ("means", "opacities", "sh"):
+        np.testing.assert_allclose(getattr(g, name), getattr(ours, name), atol=3e-6)
+    np.testing.assert_allclose(covariances(g), covariances(ours), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("version", [None, 3, 4])
+def test_we_read_what_gsply_writes(tmp_path, version, gsply):
+    g, path = some_splats(700, 2), tmp_path / ("a.spz" if version else "a.ply")
+    original = tmp_path / "original.ply"
+    save_splats(original, rotated(g, to_ours("RUB").T) if version else g)
+    data = gsply.plyread(str(original))
+    if version:
+        gsply.write_spz(path, data, version=version)
+        most = dict(means=0.03, shape=0.09, opacities=0.003, sh0=0.02, shN=0.04)
+    else:
+        data.save(str(path))
+        most = dict(NONE, opacities=1e-6)
+    assert not too_far(g, path, most)
+
+
+@pytest.fixture(scope="module")
+def splat_transform():
+    """Runs PlayCanvas's program; skips where it is not installed."""
+    program = os.environ.get("SPLAT_TRANSFORM") or shutil.which("splat-transform")
+    if not program or not Path(program).exists():
+        why = "npm install -g @playcanvas/splat-transform, or SPLAT_TRANSFORM=.../bin/cli.mjs"
+        pytest.skip(f"another program for these formats: {why}")
+    command = ["node", program] if program.endswith("js") else [program]
+
+    def run(*words):
+        flags = [*command, "-q", "-w", "-g", "cpu", *map(str, words)]
+        done = subprocess.run(flags, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("suffix", [".ply", ".compressed.ply", ".splat", ".spz", ".sog"])
+def test_splat_transform_reads_what_we_write(tmp_path, suffix, splat_transform):
+    path, theirs = tmp_path / f"a{suffix}", tmp_path / "theirs.ply"
+    save_splats(path, some_splats(700, 1))
+    splat_transform(path, theirs)
+    found = differences(load_splats(path), load_splats(theirs))
+    # It decodes rotations of .splat by 255 steps where the original has 256.
+    assert max(found.values()) < (0.02 if suffix == ".splat" else 1e-5), found
+
+
+@pytest.mark.parametrize("suffix", [".compressed.ply", ".spz", ".sog", ".glb"])
+def test_we_read_what_splat_transform_writes(tmp_path, suffix, splat_transform):
+    g = some_splats(700, 1)
+    save_splats(tmp_path / "a.ply", g)
+    splat_transform(tmp_path / "a.ply", tmp_path / f"theirs{suffix}")
+    most = dict(means=0.02, shape=0.1, opacities=0.005, sh0=0.03, shN=0.08)
+    most = NONE if suffix == ".glb" else most
+    assert not too_far(g, tmp_path / f"theirs{suffix}", most, 1e-6)
+
+
+def test_three_js_reads_our_glb(tmp_path):
+    """Positions, covariances, colours and opacities, in glTF's axes."""
+    three, script = os.environ.get("THREE_JS"), Path(__file__).parents[1] / "helpers" / "three_splats.mjs"
+    if not three or not shutil.which("node"):
+        pytest.skip("another program for .glb: npm install three, THREE_JS=.../node_modules/three")
+    g = some_splats(300, 1)
+    save_splats(tmp_path / "a.glb", g)
+    command = ["node", script, three, tmp_path / "a.glb"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    arrays = json.loads(done.stdout).items()
+    theirs = {name: np.array(values).reshape(-1, size) for name, (size, values) in arrays}
+    turn = np.diag([-1.0, -1, 1])  # right, down, forward -> left, up, forward
+    np.testing.assert_allclose(theirs["position"], g.means @ turn, atol=1e-6)
+    axes = turn @ rotations(g.quats) * g.scales[:, None]
+    wanted = (axes @ axes.transpose(0, 2, 1))[:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
+    np.testing.assert_allclose(theirs["covariance"], wanted, atol=1e-5 * wanted.max())
+    colors = np.concatenate([0.5 + SH_C0 * g.sh[:, 0], g.opacities[:, None]], axis=1)
+    assert np.abs(theirs["color"] - 255 * colors.clip(0, 1)).max() < 1.01
+
+
+def test_what_is_left_out_is_said_alike_for_all_formats(tmp_path, caplog):
+    what = "1 with NaN or infinite numbers, 1 with scales that are NaN or beyond float32"
+    for name, row in FILE_FORMATS.items():
+        if row.writes and name not in ("spz", "sog", "compressed.ply"):  # whose codes have no NaN
+            g = some_splats(4, 0)
+            g.means[1], g.scales[2] = np.nan, np.inf
+            path = tmp_path / f"a{row.suffix}"
+            with np.errstate(all="ignore"):
+                row.write(path, in_memory(g))
+            caplog.clear()
+            with caplog.at_level(logging.WARNING):
+                assert len(load_splats(path)) == 2
+            assert caplog.messages[0] == f"{path}: left out 2 of 4 splats: {what}"
+
+
+def test_rows_and_pieces_keep_every_splat():
+    g = some_splats(1000, 0)
+    pieces = list(even((g[slice(a, b)] for a, b in ((0, 3), (3, 3), (3, 700), (700, 1000))), 256))
+    assert [len(p) for p in pieces] == [256, 256, 256, 232]
+    np.testing.assert_array_equal(Gaussians.concatenate(pieces).means, g.means)

@@ -1,0 +1,175 @@
+"""Every reader of a scene's files against damage. Seeds are fixed."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import image_size, read_pixels, read_upright, save_png
+from hardsplat.io.media.video import VideoWriter, frames
+from hardsplat.io.scenes.camera_path import read_camera_path
+from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.scenes.masks import read_mask
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.mesh.files import load_mesh
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.render import shots
+from hardsplat.render.shots import Framing, shots_of
+from tests.helpers.spoiling import spoiled_bytes, spoiled_values, survives
+
+W, H = 24, 16
+
+
+def survives_bytes(read, path, whole: bytes, rounds: int, seed: int = 0) -> None:
+    survives(read, lambda rng: path.write_bytes(spoiled_bytes(whole, rng)), rounds, seed)
+
+
+def survives_values(read, path, good, rounds: int) -> None:
+    spoil = lambda rng: path.write_text(json.dumps(spoiled_values(good, rng)))
+    survives(read, spoil, rounds)
+
+
+@pytest.fixture
+def photographs(tmp_path):
+    rng = np.random.default_rng(0)
+    for i in range(4):
+        image = rng.integers(0, 256, (H, W, 3), np.uint8)
+        save_png(tmp_path / "images" / f"{i}.png", image)
+        save_png(tmp_path / "masks" / f"{i}.png", np.full((H, W), 255, np.uint8))
+    return tmp_path
+
+
+def open_scene(root):
+    """All that a training asks of a scene's files."""
+    scene = load_scene(root, test_every=0)
+    assert np.isfinite(scene.points).all() and np.isfinite(scene.extent) and scene.extent > 0
+    for view in scene.views:
+        camera = view.camera
+        assert np.isfinite(camera.K).all()
+        assert view.load().shape[:2] == (camera.height, camera.width)
+
+
+NUMBERS = [0.0, -1.0, 1e-30, 1e30, 1e300, np.nan, np.inf, -0.0, 3.0, 1e5]
+NAMES = "../0.png /etc/passwd 1.png none.png a/b.png masks . \x01 C:0.png".split(" ")
+LENSES = {
+    "PINHOLE": [],
+    "OPENCV": [0.01, 0.01, 0, 0],
+    "OPENCV_FISHEYE": [0.01, 0, 0, 0],
+    "FOV": [0.1],
+}
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "text"])
+def test_colmap_models_from_within(photographs, binary):
+    def spoil(rng):
+        some = lambda values: values[rng.integers(len(values))]
+        model = some(list(LENSES)) if rng.random() < 0.6 else "PINHOLE"
+        camera = ColmapCamera(1, model, W, H, np.array([20, 21, 12, 8, *LENSES[model]], float))
+        images = {}
+        for i in range(4):
+            turn, place = np.array([1.0, 0.1 * i, 0, 0]), np.array([i, 0.0, 0.1])
+            images[i + 1] = ColmapImage(i + 1, f"{i}.png", 1, turn, place)
+        points = ColmapPoints(rng.normal(size=(5, 3)), np.zeros((5, 3), np.uint8), np.zeros(5))
+        image, strange = images[int(rng.integers(1, 5))], some(NUMBERS)
+        match rng.integers(8):
+            case 0:
+                camera.params[rng.integers(len(camera.params))] = strange
+            case 1:
+                camera.width = int(rng.choice([0, 1, W, 2 * W, 2**40]))
+                camera.height = int(rng.choice([H, 2 * H, 0]))
+            case 2:
+                image.qvec[rng.integers(4)] = strange
+            case 3:
+                image.tvec[rng.integers(3)] = strange
+            case 4:
+                image.name = some([*NAMES, "x" * 300])
+            case 5:
+                image.camera_id = int(rng.integers(3))
+            case 6:
+                points.xyz[rng.integers(5), rng.integers(3)] = strange
+        write_model(photographs / "sparse" / "0", {1: camera}, images, points, binary)
+
+    survives(lambda: open_scene(photographs), spoil, 80, seed=1)
+
+
+def test_transforms_from_within(photographs):
+    poses = [np.eye(4) for _ in range(4)]
+    for i, pose in enumerate(poses):
+        pose[:3, 3] = i, 2 * i, 0
+    lens = dict(fl_x=20.0, fl_y=21.0, cx=12.0, cy=8.0, w=W, h=H, k1=0.01, camera_model="OPENCV")
+    files = [{"file_path": f"images/{i}.png", "mask_path": f"masks/{i}.png"} for i in range(4)]
+    views = [file | {"transform_matrix": pose.tolist()} for file, pose in zip(files, poses)]
+    good = lens | {"ply_file_path": None, "test_filenames": ["images/3.png"], "frames": views}
+    path = photographs / "transforms.json"
+    survives_values(lambda: open_scene(photographs), path, good, 200)
+
+
+POSE = np.eye(4)
+OURS = [{"c2w": POSE.tolist(), "fov": 50, "time": float(i)} for i in range(3)]
+THEIRS = [{"camera_to_world": POSE.ravel().tolist(), "fov": 60} for _ in range(3)]
+PATHS = {
+    "ours": dict(width=64, height=48, fps=5, loop=True, keyframes=OURS),
+    "nerfstudio": dict(render_width=64, render_height=48, fps=24, camera_path=THEIRS),
+}
+
+
+@pytest.mark.parametrize("kind", PATHS)
+def test_camera_paths_from_within(tmp_path, kind, monkeypatch):
+    monkeypatch.setattr(shots, "MOST_FRAMES", 500)
+    path, points = tmp_path / "p.json", np.ones((2, 3))
+    splats = Gaussians.from_points(points, points.astype(np.uint8), 0)
+
+    def read():
+        found = read_camera_path(path)
+        assert 1 <= len(shots_of(Framing(str(path)), found, None, splats)) <= 500
+
+    survives_values(read, path, PATHS[kind], 250)
+
+
+@pytest.mark.parametrize("kind", "PNG JPEG WEBP GIF TIFF BMP PALETTE GREY16".split())
+def test_pictures(tmp_path, kind):
+    rng, out, path = np.random.default_rng(0), io.BytesIO(), tmp_path / "a.any"
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    channels = 3 if kind in ("JPEG", "BMP", "GIF", "PALETTE") else 4
+    image = Image.fromarray(rng.integers(0, 256, (H, W, channels), np.uint8))
+    if kind == "PALETTE":
+        image.quantize(8).save(out, "PNG", transparency=1)
+    elif kind == "GREY16":
+        Image.fromarray(rng.integers(0, 65536, (H, W), np.uint16)).save(out, "PNG")
+    else:
+        turned = kind in ("PNG", "JPEG", "WEBP", "TIFF")
+        image.save(out, kind, **({"exif": exif} if turned else {}))
+
+    def read():
+        for of in (read_pixels, read_upright):
+            pixels = of(path)
+            assert pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] in (3, 4)
+        assert set(np.unique(read_mask(path))) <= {0, 255} and min(image_size(path)) > 0
+
+    survives_bytes(read, path, out.getvalue(), 60, seed=4)
+
+
+def test_videos(tmp_path):
+    rng, path = np.random.default_rng(0), tmp_path / "a.mp4"
+    video = VideoWriter(path, 32, 32, 10)
+    for _ in range(4):
+        video.write(rng.integers(0, 256, (8, 8, 3), np.uint8).repeat(4, 0).repeat(4, 1))
+    video.close()
+    survives_bytes(lambda: list(frames(path)), path, path.read_bytes(), 60)
+
+
+@pytest.mark.parametrize("suffix", [".obj", ".ply"])
+def test_meshes(tmp_path, suffix, monkeypatch):
+    trimesh = pytest.importorskip("trimesh")
+    path = tmp_path / f"a{suffix}"
+    trimesh.creation.icosahedron().export(path)
+    survives_bytes(lambda: load_mesh(path, 64), path, path.read_bytes(), 100)
+    trimesh.creation.icosahedron().export(path)
+    monkeypatch.setattr("hardsplat.mesh.files.MOST_TRIANGLES", 19)
+    words = f"a{suffix}: has 20 triangles, 19 can be told apart; simplify it first"
+    with pytest.raises(UserError, match=words):
+        load_mesh(path, 64)

@@ -1,0 +1,537 @@
+"""Reading photographs, opening scenes, undistortion against analytic patterns, and every way a
+scene can contradict itself."""
+
+import os
+import struct
+import threading
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.media import jpeg
+from hardsplat.io.media.images import image_size, read_pixels, read_rgb8, read_upright, save_png
+from hardsplat.io.scenes import lens as lens_module
+from hardsplat.io.scenes.colmap import CAMERA_MODELS, ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.scenes.scene import View, load_images, load_scene
+from hardsplat.model.camera import Camera
+
+SHARED = Path(os.environ.get("HARDSPLAT_SHARED", Path(__file__).parents[2] / ".." / "shared"))
+BONSAI = SHARED / "data" / "bonsai"
+W, H = 64, 48
+PINHOLE = ColmapCamera(1, "PINHOLE", W, H, np.array([50.0, 60, 33, 22]))
+equal = np.testing.assert_array_equal
+
+
+def pixels(seed=0, width=W, height=H):
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def lens_of(model, *params, size=(W, H)):
+    return ColmapCamera(1, model, *size, np.array(params, float))
+
+
+def write_scene(
+    root, names="abc", camera=PINHOLE, folder="images", size=None, centres=None, first=None
+):
+    """A scene of random photographs whose cameras stand at `centres`, looking along +z. first: the
+    first one's name in the model."""
+    names = [f"{name}.png" for name in names]
+    if centres is None:
+        centres = np.arange(3.0 * len(names)).reshape(-1, 3)
+    unturned = np.array([1.0, 0, 0, 0])
+    images = {
+        i: ColmapImage(i, name, 1, unturned, -np.asarray(centre, float))
+        for i, (name, centre) in enumerate(zip([first or names[0], *names[1:]], centres), 1)
+    }
+    points = ColmapPoints(np.ones((4, 3)), np.zeros((4, 3), np.uint8), np.zeros(4))
+    write_model(root / "sparse" / "0", {1: camera}, images, points)
+    for i, name in enumerate(names):
+        save_png(root / folder / name, pixels(i, *(size or (camera.width, camera.height))))
+    return root
+
+
+def refusal(action, *args, **named):
+    with pytest.raises(UserError) as caught:
+        action(*args, **named)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- files as RGB8 ---
+
+
+def test_every_kind_of_pixel_becomes_rgb8(tmp_path):
+    rgb, path = pixels(), tmp_path / "a.png"
+    grey, alpha = rgb[..., 0], rgb[..., 1]
+    grey3, faded = np.repeat(grey[..., None], 3, axis=2), alpha[..., None] / 255.0
+    for picture, wanted in (
+        (grey, grey3),
+        (np.dstack([rgb, alpha]), np.rint(rgb * faded)),
+        (np.dstack([grey, alpha]), np.rint(grey3 * faded)),
+        (grey > 127, (grey3 > 127) * 255),
+    ):
+        Image.fromarray(picture).save(path)
+        equal(read_rgb8(path), wanted)
+    wide = rgb.astype(np.uint16) * 256 + rgb[::-1]  # the low byte must not matter
+    for picture, wanted in ((wide[..., ::-1], rgb), (wide[..., 0], grey3)):
+        cv2.imwrite(str(path), picture)
+        equal(read_rgb8(path), wanted)
+
+
+def smooth(width: int, height: int) -> Image.Image:
+    return Image.fromarray(pixels(3, 9, 7)).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def exif(orientation):
+    out = Image.Exif()
+    out[0x0112] = orientation
+    return out
+
+
+JPEGS = [{"subsampling": n} for n in range(3)]
+JPEGS += [{"progressive": True}, {"quality": 30, "optimize": True}, {"exif": 6}]
+
+
+@pytest.mark.parametrize("options", JPEGS, ids=str)
+@pytest.mark.parametrize("size", [(64, 48), (33, 17), (1, 1)])
+def test_jpegs_have_the_pixels_that_pillow_gives(tmp_path, options, size):
+    """Lying as the file has them: read_upright alone turns them."""
+    if "exif" in options:
+        options = {"exif": exif(options["exif"])}
+    path = tmp_path / "a.jpg"
+    smooth(*size).save(path, **options)
+    assert jpeg.size_of(path.read_bytes()) == image_size(path) == size
+    got = read_pixels(path)
+    assert got.flags.writeable and got.flags.c_contiguous
+    equal(got, np.asarray(Image.open(path)))
+    equal(got, read_rgb8(path))
+
+
+def test_jpegs_that_pillow_reads(tmp_path):
+    """Of one channel or four, or cut short: whatever OpenCV would make of them, they are as
+    before."""
+    path = tmp_path / "a.jpg"
+    for mode in ("L", "CMYK"):
+        smooth(20, 12).convert(mode).save(path)
+        assert jpeg.size_of(path.read_bytes()) is None
+        equal(read_rgb8(path), np.asarray(Image.open(path).convert("RGB")))
+    smooth(200, 120).save(path)
+    data = path.read_bytes()
+    for end in (2, 20, len(data) // 2, len(data) - 2):
+        path.write_bytes(data[:end])
+        assert "a.jpg: not a readable image: " in refusal(read_rgb8, path)
+
+
+def test_palette_with_and_without_transparency(tmp_path):
+    index = (np.arange(W * H) % 4).astype(np.uint8).reshape(H, W)
+    colours = np.array([[200, 100, 50], [1, 2, 3], [255, 0, 0], [0, 9, 255]])
+    image = Image.fromarray(index).convert("L")
+    image.putpalette(colours.astype(np.uint8).tobytes())
+    image.save(tmp_path / "a.png")
+    assert Image.open(tmp_path / "a.png").mode == "P"
+    equal(read_rgb8(tmp_path / "a.png"), colours[index])
+    image.save(tmp_path / "b.png", transparency=0)
+    colours[0] = 0
+    equal(read_rgb8(tmp_path / "b.png"), colours[index])
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "I;16"])
+@pytest.mark.parametrize("orientation", range(10))
+def test_upright_pictures_are_as_pillow_turns_them(tmp_path, mode, orientation):
+    """For every orientation that EXIF has, and some that it has not; imageio alone mirrors grey
+    ones along the wrong axis."""
+    wide, path = pixels(0, 7, 5), tmp_path / "a.png"
+    if mode == "I;16":
+        image = Image.fromarray(wide[..., 0].astype(np.uint16) * 257)
+    else:
+        image = Image.fromarray(wide).convert(mode)
+    image.save(path, exif=exif(orientation))
+    with Image.open(path) as image:
+        ImageOps.exif_transpose(image).save(tmp_path / "b.png")
+    got, lying = read_upright(path), read_pixels(path)
+    equal(got, read_pixels(tmp_path / "b.png"))
+    assert got.shape[:2] == ((7, 5) if 5 <= orientation <= 8 else (5, 7))
+    assert lying.shape[:2] == (5, 7) and got.flags.c_contiguous
+
+
+def test_names_that_mean_something_to_imageio_are_names(tmp_path, monkeypatch):
+    """It downloads what begins with imageio:, and looks into archives."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("imageio:astronaut.png", "http:/x.png", "a.zip/b.png", "~a.png", "<bytes>"):
+        save_png(name, pixels())
+        equal(read_rgb8(name), pixels())
+        assert Path(name).is_file() and image_size(name) == (W, H)
+    assert "<screen>: image not found" in refusal(read_rgb8, "<screen>")
+
+
+def test_unreadable_images_name_the_file(tmp_path):
+    no_format = "no format that is known here"
+    contents = {"empty.jpg": (b"", no_format), "text.jpg": (b"no image", no_format)}
+    for name, (content, why) in contents.items():
+        (tmp_path / name).write_bytes(content)
+        words = f"{tmp_path / name}: not a readable image: {why}"
+        assert words in refusal(read_rgb8, tmp_path / name)
+    words = f"{tmp_path}: not a readable image: Is a directory"
+    assert refusal(read_rgb8, tmp_path) == words
+    assert "a.png: image not found" in refusal(read_rgb8, tmp_path / "a.png")
+    for values, why in (
+        (np.ones((4, 4), np.float32), "floating-point pixels"),
+        (np.full((4, 4), 70000, np.int32), "pixels of more than 16 bits"),
+    ):
+        Image.fromarray(values).save(tmp_path / "a.tiff")
+        assert f"a.tiff: not a readable image: {why}" in refusal(read_rgb8, tmp_path / "a.tiff")
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_pictures_that_announce_more_than_they_can_hold(tmp_path):
+    """Sixty bytes once took 4 GB."""
+    path = tmp_path / "a.png"
+    Image.fromarray(pixels()).save(path)
+    data = bytearray(path.read_bytes())
+    struct.pack_into(">II", data, 16, 1 << 14, 10_000)  # width and height
+    struct.pack_into(">I", data, 29, zlib.crc32(bytes(data[12:29])))
+    path.write_bytes(data)
+    tracemalloc.start()
+    words = "not a readable image: it announces 16384x10000 pixels, too many for its bytes"
+    assert words in refusal(read_rgb8, path)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    Image.new("1", (7000, 6000)).save(path)  # as dense as PNG gets
+    assert read_rgb8(path).shape == (6000, 7000, 3)
+
+
+def test_png_of_floats_rounds_and_clamps(tmp_path):
+    values = np.array([[-1.0, 0.0, 0.5 / 255 - 1e-6, 0.5 / 255 + 1e-6, 1.0, 7.0, np.nan, np.inf]])
+    save_png(tmp_path / "a.png", values)
+    assert read_rgb8(tmp_path / "a.png")[0, :, 1].tolist() == [0, 0, 0, 1, 255, 255, 0, 255]
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refusal(save_png, tmp_path / "file" / "a.png", values)
+
+
+# --- scenes ---
+
+
+def test_scene_is_sorted_split_and_measured(tmp_path):
+    names, root = "jihgfedcba", tmp_path / "garden"
+    centres = np.random.default_rng(3).normal(size=(10, 3)) + 100
+    scene = load_scene(write_scene(root, names, centres=centres))
+    assert scene.name == "garden"
+    assert [v.name for v in scene.views] == sorted(f"{name}.png" for name in names)
+    assert scene.test == [0, 8] and scene.train == [1, 2, 3, 4, 5, 6, 7, 9]
+    by_name = centres[::-1]
+    np.testing.assert_allclose([v.camera.position for v in scene.views], by_name)
+    trained = by_name[scene.train]
+    radius = np.linalg.norm(trained - trained.mean(0), axis=1).max()
+    assert scene.extent == pytest.approx(1.1 * radius)
+    assert scene.points.shape == (4, 3) and scene.colors.dtype == np.uint8
+    equal(scene.views[0].camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
+    equal(scene.views[0].load(), pixels(9))
+    assert load_scene(root, test_every=3).test == [0, 3, 6, 9]
+    for none in (0, -1):
+        whole = load_scene(root, test_every=none)
+        assert whole.test == [] and whole.train == list(range(10))
+
+
+def test_model_directly_in_sparse_and_names_in_subfolders(tmp_path):
+    write_scene(tmp_path, ("left/a", "right/a", "b"))
+    for file in (tmp_path / "sparse" / "0").iterdir():
+        file.rename(tmp_path / "sparse" / file.name)
+    (tmp_path / "sparse" / "0").rmdir()
+    (tmp_path / "images" / "not in the model.png").write_bytes(b"junk")
+    scene = load_scene(tmp_path)
+    assert [v.name for v in scene.views] == ["b.png", "left/a.png", "right/a.png"]
+    equal(scene.views[1].load(), pixels(0))
+
+
+def test_down_sampled_folder_sets_the_intrinsics_and_may_round_either_way(tmp_path):
+    camera = lens_of("SIMPLE_PINHOLE", 90, 50, 40, size=(101, 75))
+    write_scene(tmp_path, camera=camera, folder="images_2", size=(51, 37))
+    view = load_scene(tmp_path, data_factor=2).views[0]
+    assert (view.camera.width, view.camera.height) == (51, 37) and view.load().shape == (37, 51, 3)
+    x, y = 51 / 101, 37 / 75
+    np.testing.assert_allclose(view.camera.K, [[90 * x, 0, 50 * x], [0, 90 * y, 40 * y], [0, 0, 1]])
+
+
+def test_missing_folder_is_resampled_by_area(tmp_path):
+    write_scene(tmp_path)
+    view = load_scene(tmp_path, data_factor=4).views[1]
+    mean = pixels(1).reshape(H // 4, 4, W // 4, 4, 3).mean(axis=(1, 3))
+    assert np.abs(view.load() - mean).max() <= 0.51
+    np.testing.assert_allclose(view.camera.K, [[12.5, 0, 8.25], [0, 15, 5.5], [0, 0, 1]])
+
+
+def test_scene_refusals(tmp_path):
+    good = write_scene(tmp_path / "good")
+    write_scene(tmp_path / "folder", folder="photos")
+    write_scene(tmp_path / "point", centres=np.ones((3, 3)))
+    largest = "--data-factor 100: leaves 1x1 pixels of a.png (64x48); choose 6 or less"
+    for name, options, words in (
+        ("none", (), f"{tmp_path / 'none'}: scene folder not found"),
+        (".", (), "no COLMAP model in sparse/0 or sparse, and no transforms.json"),
+        ("good", (0,), "--data-factor 0: must be 1 or more"),
+        ("good", (100,), largest),
+        ("good", (7,), "choose 6 or less"),
+        ("good", (1, 1), "no view is left to train on, all 3 are held out"),
+        ("folder", (), "no folder images found"),
+        ("folder", (2,), "neither folder images_2 nor images found"),
+        ("point", (), "all 2 training cameras stand at one point"),
+    ):
+        assert words in refusal(load_scene, tmp_path / name, *options)
+    assert load_scene(good, 6).views[0].camera.height == 8
+
+    images = good / "images"
+    (images / "b.png").rename(images / "b.PNG")
+    if not (images / "b.png").exists():  # not on a file system that ignores case
+        words = "not found, but b.PNG is; 1 of 3 images differ in upper and lower case"
+        assert f"b.png: {words}" in refusal(load_scene, good)
+    (images / "b.PNG").unlink()
+    (images / "c.png").unlink()
+    message = refusal(load_scene, good)
+    assert str(images / "b.png") in message
+    assert "2 of the model's 3 images are missing" in message
+    (images / "b.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    save_png(images / "c.png", pixels())
+    assert "b.png: not a readable image" in refusal(load_scene, good)
+
+
+@pytest.mark.parametrize("name", "../x a/../../x /x .. ..\\x C:\\x C:x".split())
+def test_names_that_leave_the_folder_are_refused(tmp_path, name):
+    name += ".png" * name.endswith("x")
+    message = refusal(load_scene, write_scene(tmp_path, first=name))
+    assert repr(name) in message and "leads out of this folder" in message
+
+
+MODEL = "its camera 1 in the model is 64x48"
+OTHER_SIZES = [
+    ((32, 24), 1, f"is 32x24, but {MODEL}; pictures 2 times smaller belong in a folder images_2"),
+    ((32, 24), 2, "2 times smaller belong in a folder images_2, used with --data-factor 2"),
+    ((48, 64), 1, f"is 48x64, but {MODEL}; the photograph is turned by 90 degrees"),
+    ((63, 48), 1, f"is 63x48, but {MODEL}; use the photographs that the cameras were made from"),
+    ((34, 24), "2", f"is 34x24, but {MODEL}, so 32x24 in images_2; use"),
+]
+
+
+@pytest.mark.parametrize("size, factor, hint", OTHER_SIZES)
+def test_sizes_that_do_not_fit_the_camera(tmp_path, size, factor, hint):
+    folder = "images_2" if factor == "2" else "images"
+    message = refusal(load_scene, write_scene(tmp_path, size=size, folder=folder), int(factor))
+    assert str(tmp_path / folder / "a.png") in message and hint in message
+
+
+def test_a_photograph_that_changes_after_opening(tmp_path):
+    view = load_scene(write_scene(tmp_path)).views[0]
+    save_png(view.path, pixels(0, 10, 20))
+    assert "is 10x20 and should be 64x48; it changed since the scene was opened" in refusal(
+        view.load
+    )
+    view.path.unlink()
+    assert "a.png: image not found" in refusal(view.load)
+
+
+# --- many threads ---
+
+
+def test_images_come_in_order_and_match_single_loads(tmp_path):
+    names = [f"{i:03d}" for i in range(40)]
+    distorted = lens_of("OPENCV", 50, 60, 33, 22, -0.1, 0.02, 0.001, 0.002)
+    scene = load_scene(write_scene(tmp_path, names, distorted), 2)
+    every = "40 of 40 photographs are"
+    assert scene.notes == (
+        "--data-factor 2 leaves photographs of 32x24 pixels; a smaller factor shows more",
+        f"{every} down-sampled on load, 000.png from 64x48 to 32x24",
+        f"{every} undistorted on load, 000.png by camera 1 (OPENCV)",
+    )
+    lens_module._maps.cache_clear()
+    together = list(load_images(scene.views, progress=False))
+    assert len(together) == 40
+    for view, image in zip(scene.views, together):
+        equal(image, view.load())
+
+
+@pytest.fixture
+def numbered():
+    """Stand-ins for views that load their own number, note it in `loaded`, and fail at number
+    30."""
+    loaded, lock = [], threading.Lock()
+
+    class Numbered:
+        def __init__(self, number):
+            self.number = number
+
+        def load(self):
+            with lock:
+                loaded.append(self.number)
+            if self.number == 30:
+                raise UserError("30.png: damaged")
+            return self.number
+
+    return [Numbered(i) for i in range(200)], loaded
+
+
+def test_loading_reads_only_a_little_ahead(numbered):
+    views, loaded = numbered
+    images = load_images(views, progress=False)
+    assert [next(images) for _ in range(3)] == [0, 1, 2]
+    images.close()
+    assert 3 <= len(loaded) <= 3 + 2 * 8 + 1
+
+
+def test_loading_passes_an_error_on_in_its_place(numbered):
+    got = []
+    with pytest.raises(UserError, match="30.png: damaged"):
+        for image in load_images(numbered[0], progress=False):
+            got.append(image)
+    assert got == list(range(30)) and len(numbered[1]) < 100
+
+
+# --- undistortion ---
+
+# f or fx, fy; cx, cy; then the distortion, strong enough to move pixels by several
+LENSES = {
+    "SIMPLE_RADIAL": [150, 101.3, 72.9, -0.15],
+    "RADIAL": [150, 101.3, 72.9, 0.1, -0.03],
+    "OPENCV": [150, 160, 101.3, 72.9, -0.2, 0.05, 0.01, -0.008],
+    "FULL_OPENCV": [150, 160, 101.3, 72.9, -0.2, 0.05, 0.006, -0.004, 0.01, 0.02, -0.01, 0.005],
+    "SIMPLE_FISHEYE": [120, 101.3, 72.9],
+    "FISHEYE": [120, 125, 101.3, 72.9],
+    "SIMPLE_RADIAL_FISHEYE": [120, 101.3, 72.9, 0.05],
+    "RADIAL_FISHEYE": [120, 101.3, 72.9, 0.05, -0.02],
+    "OPENCV_FISHEYE": [120, 125, 101.3, 72.9, 0.05, -0.02, 0.01, -0.003],
+}
+LENS_W, LENS_H = 200, 150
+
+
+def distort(model, k, x, y):
+    """COLMAP's camera models: normalized pinhole coordinates to normalized distorted ones."""
+    r2 = x * x + y * y
+    if "FISHEYE" in model:
+        theta = np.arctan(np.sqrt(r2))
+        scale = (
+            theta
+            * (1 + sum(c * theta ** (2 * i + 2) for i, c in enumerate(k)))
+            / np.maximum(np.sqrt(r2), 1e-12)
+        )
+        return x * scale, y * scale
+    k1, k2, p1, p2, k3, k4, k5, k6 = [*k, *[0] * (8 - len(k))]
+    radial = (1 + k1 * r2 + k2 * r2**2 + k3 * r2**3) / (1 + k4 * r2 + k5 * r2**2 + k6 * r2**3)
+    return x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x), y * radial + 2 * p2 * x * y + p1 * (
+        r2 + 2 * y * y
+    )
+
+
+def undistorted(model, k, xd, yd):
+    """The inverse of distort by Newton's method with numerical derivatives."""
+    x, y, h = xd.copy(), yd.copy(), 1e-6
+    for _ in range(30):
+        fx, fy = distort(model, k, x, y)
+        (ax, ay), (bx, by) = distort(model, k, x + h, y), distort(model, k, x, y + h)
+        a, b, c, d = (ax - fx) / h, (bx - fx) / h, (ay - fy) / h, (by - fy) / h
+        ex, ey = fx - xd, fy - yd
+        x, y = x - (d * ex - b * ey) / (a * d - b * c), y - (a * ey - c * ex) / (a * d - b * c)
+    assert np.abs(np.array(distort(model, k, x, y)) - [xd, yd]).max() < 1e-9
+    return x, y
+
+
+def pattern(x, y):
+    """Colour seen along the ray (x, y, 1), 0..255: smooth, steep, and without the symmetries that
+    would hide a shift."""
+    return 127 + 120 * np.stack(
+        [np.sin(9 * x + 2), np.sin(9 * y - 1), np.sin(7 * x + 7 * y)], axis=-1
+    )
+
+
+@pytest.mark.parametrize("model", LENSES)
+@pytest.mark.parametrize("factor", [1, 2])
+def test_undistortion_of_an_analytic_pattern(tmp_path, model, factor):
+    params = np.array(LENSES[model], float)
+    focals = CAMERA_MODELS[model][1]
+    f, c, k = params[[0, focals - 1]], params[focals : focals + 2], params[focals + 2 :]
+    v, u = np.mgrid[0:LENS_H, 0:LENS_W] + 0.5
+    photo = pattern(*undistorted(model, list(k), (u - c[0]) / f[0], (v - c[1]) / f[1]))
+    write_scene(tmp_path, camera=lens_of(model, *params, size=(LENS_W, LENS_H)))
+    save_png(tmp_path / "images" / "a.png", np.rint(photo).astype(np.uint8))
+
+    view = load_scene(tmp_path, factor).views[0]
+    got = view.load()
+    K, w, h = view.camera.K, LENS_W // factor, LENS_H // factor
+    assert got.shape == (h, w, 3) and (view.camera.width, view.camera.height) == (w, h)
+    v, u = np.mgrid[0:h, 0:w] + 0.5
+
+    def difference(dx, dy):
+        """From what the pinhole camera should see, its principal point moved by that many
+        pixels."""
+        return np.abs(got - pattern((u - K[0, 2] - dx) / K[0, 0], (v - K[1, 2] - dy) / K[1, 1]))
+
+    right = difference(0, 0)
+    assert right.mean() < 0.6  # rounding gives 0.25, the rest is interpolation
+    for off in ((0.5, 0), (-0.5, 0), (0, 0.5), (0, -0.5)):
+        assert difference(*off).mean() > 4 * right.mean()
+    assert right.max() < 4  # no black border
+
+
+def test_a_distorted_model_without_distortion_is_left_alone(tmp_path):
+    camera = lens_of("OPENCV", 50, 60, 33, 22, 0, 0, 0, 0)
+    view = load_scene(write_scene(tmp_path, camera=camera)).views[0]
+    assert view.lens is None
+    equal(view.camera.K, [[50, 0, 33], [0, 60, 22], [0, 0, 1]])
+    equal(view.load(), pixels(0))
+
+
+@pytest.mark.parametrize(
+    "model", [m for m in CAMERA_MODELS if m not in LENSES and "PINHOLE" not in m]
+)
+def test_other_lenses_name_the_command_that_undistorts(tmp_path, model):
+    camera = lens_of(model, *[30] * CAMERA_MODELS[model][2])
+    message = refusal(load_scene, write_scene(tmp_path, camera=camera))
+    assert f"camera 1: lens model {model} is not supported" in message
+    assert "colmap image_undistorter" in message
+
+
+def test_distortion_that_cannot_be_undone(tmp_path):
+    camera = lens_of("SIMPLE_RADIAL", 20, 33, 22, -3)  # folds the image over itself
+    message = refusal(lambda: load_scene(write_scene(tmp_path, camera=camera)).views[0].load())
+    assert "camera 1 (SIMPLE_RADIAL): its distortion cannot be undone" in message
+    assert "colmap image_undistorter" in message
+
+
+def test_fuzzed_lenses_load_or_give_a_user_error():
+    rng = np.random.default_rng(0)
+    photo, outcomes, names = pixels(), set(), sorted(LENSES)
+    for _ in range(300):
+        model = names[rng.integers(len(names))]
+        params = np.array(LENSES[model], float)
+        params *= 10 ** rng.normal(0, rng.choice([0.1, 2, 20]), len(params))
+        params *= rng.choice([1, 1, 1, -1])
+        params[: CAMERA_MODELS[model][1]] = np.abs(params[: CAMERA_MODELS[model][1]])
+        camera = lens_of(model, *np.clip(params, -1e38, 1e38))
+        try:
+            lens = lens_module.Lens.of(camera, lens_module.intrinsics(camera), W, H)
+            Camera(np.eye(4), lens.pinhole_K(), W, H)
+            assert lens.undistort(photo).shape == photo.shape
+            outcomes.add("loaded")
+        except UserError:
+            outcomes.add("refused")
+    assert outcomes == {"loaded", "refused"}
+
+
+@pytest.mark.skipif(
+    not BONSAI.is_dir(), reason=f"the bonsai scene is not at {BONSAI}; set HARDSPLAT_SHARED"
+)
+def test_real_scene():
+    scene = load_scene(BONSAI)
+    assert (
+        scene.name == "bonsai"
+        and len(scene.views) == 292
+        and len(scene.test) == 37
+        and len(scene.train) == 255
+    )
+    assert scene.points.shape == (82737, 3) and scene.extent == pytest.approx(5.2577, abs=1e-3)
+    view = scene.views[17]
+    assert isinstance(view, View) and view.load().shape == (533, 800, 3)
+    np.testing.assert_allclose(np.diag(view.camera.K)[:2], 826.86, atol=0.01)

@@ -1,0 +1,111 @@
+"""Cameras that distort, drawn without undistortion: images and gradients against the float64
+oracle."""
+
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+
+from hardsplat.model.camera import Distortion
+from hardsplat.raster.renderer import Camera, Gaussians, Renderer
+from tests.helpers.drawing import BACKGROUND, PARAMETERS, clear_scene
+from tests.helpers.goldens import relative_l2, scene_of
+from tests.oracle import lens as oracle
+from tests.oracle.render import render
+
+WIDTH, HEIGHT, SPLATS = 48, 32, 12
+LENSES = {
+    "perspective": Distortion(False, (-0.2, 0.05, 0.01, -0.02, 0.01, 0.03, -0.02, 0.005)),
+    "fisheye": Distortion(True, (0.05, -0.02, 0.01, -0.003)),
+    "plain fisheye": Distortion(True, (0.0, 0.0, 0.0, 0.0)),
+}
+SINGLE = {"block": "1x1", "format": "float32", "state_format": "float32"}
+RASTERIZERS = [("hardware", SINGLE), ("tiled", {}), ("tiled", {"antialiased": True})]
+
+
+def of_oracle(distortion: Distortion):
+    return (oracle.fisheye if distortion.fisheye else oracle.perspective)(*distortion.coefficients)
+
+
+def central(f, at: np.ndarray, i, step: float):
+    """The central difference by one number of `at`."""
+    way = np.zeros(at.shape)
+    way[i] = step
+    return (f(at + way) - f(at - way)) / (2 * step)
+
+
+@pytest.mark.parametrize("name", LENSES)
+def test_where_rays_go(name):
+    """Camera and oracle agree, and so does OpenCV."""
+    d, rays = LENSES[name], np.random.default_rng(0).uniform(-1.5, 1.5, (50, 2))
+    wanted, jacobian = of_oracle(d)(rays)
+    assert np.abs(d(rays) - wanted).max() < 1e-12
+    straight = np.concatenate([rays, np.ones((50, 1))], axis=1)[:, None]
+    of_cv = cv2.fisheye.projectPoints if d.fisheye else cv2.projectPoints
+    none = np.zeros(3)
+    found = of_cv(straight, none, none, np.eye(3), np.array(d.coefficients))[0].reshape(-1, 2)
+    assert np.abs(found - wanted).max() < 1e-9
+    assert np.abs(central(d, rays, np.s_[:, 0], 1e-6) - jacobian[:, :, 0]).max() < 1e-8
+
+
+def test_rays_that_would_come_back_are_not_followed():
+    K = np.array([[20.0, 0, 24], [0, 20, 16], [0, 0, 1]])
+    barrel = Camera(np.eye(4), K, WIDTH, HEIGHT, Distortion(False, (-0.3, 0, 0, 0, 0, 0, 0, 0)))
+    r = np.sqrt(barrel.reach)  # r (1 - 0.3 r^2) turns at 1 / sqrt(0.9)
+    assert 0.9 / np.sqrt(0.9) < r < 1.001 / np.sqrt(0.9)
+    assert Camera(np.eye(4), K, WIDTH, HEIGHT).reach == np.inf
+    with pytest.raises(ValueError, match="has 4 finite coefficients"):
+        Distortion(True, (0.1,))
+
+
+@pytest.mark.parametrize("rasterizer, options", RASTERIZERS)
+@pytest.mark.parametrize("name", LENSES)
+def test_image_and_gradients_against_the_oracle(device, name, rasterizer, options):
+    """Gradients of a weighted sum of pixels by every number of every splat, against central
+    differences in float64. Splats in the middle and at the edges."""
+    scene = clear_scene(SPLATS, WIDTH, HEIGHT, 1, seed=5)
+    w2c, weight, distortion = scene["w2c"], scene["weight"], LENSES[name]
+    camera = Camera(w2c, scene["K"], WIDTH, HEIGHT, distortion)
+    assert camera.reach > 0.3
+    splats = Gaussians(*(scene[n] for n in PARAMETERS))
+    with Renderer(device, rasterizer, **options) as renderer:
+        image, _ = renderer.forward(splats, camera, background=BACKGROUND)
+        gradients = renderer.backward(weight)
+
+    inputs = {**scene_of(scene), **{n: scene[n].astype(np.float64) for n in PARAMETERS}}
+    shown = dict(background=np.array(BACKGROUND), antialiased=options.get("antialiased", False))
+    end = "after" if rasterizer == "tiled" else "none"
+    bent = dict(**shown, termination=end, lens=of_oracle(distortion))
+    wanted, straight = render(**inputs, **bent), render(**inputs, **shown)
+    p = scene["means"] @ w2c[:3, :3].T + w2c[:3, 3]
+    assert np.sum((p[:, :2] / p[:, 2:]) ** 2, axis=1).max() < camera.reach
+    assert wanted.projection.visible.sum() >= SPLATS // 2
+    assert relative_l2(image, wanted.image) < 1e-4 < 1e-2 < relative_l2(image, straight.image)
+    for parameter in PARAMETERS:
+        loss = lambda value: np.sum(weight * render(**inputs | {parameter: value}, **bent).image)
+        at = inputs[parameter]
+        exact = [central(loss, at, i, 1e-7) for i in np.ndindex(at.shape)]
+        assert np.abs(exact).max() > 0
+        assert relative_l2(gradients[parameter].ravel(), exact) < 3e-4, parameter
+
+
+def test_lenses_of_one_renderer(device):
+    """A fisheye after a pinhole and beside one; without distortion the shader for lenses draws what
+    the pinhole's draws, gradients included."""
+    scene = clear_scene(SPLATS, WIDTH, HEIGHT, 1, seed=6)
+    splats = Gaussians(*(scene[n] for n in PARAMETERS))
+    straight = Camera(scene["w2c"], scene["K"], WIDTH, HEIGHT)
+    bent = replace(straight, distortion=LENSES["fisheye"])
+    none = replace(straight, distortion=Distortion(False, (0.0,) * 8))
+    images, d = {}, {}
+    with Renderer(device, "tiled") as renderer:
+        for name, camera in {"straight": straight, "bent": bent, "none": none}.items():
+            images[name] = renderer.forward(splats, camera)[0]
+            d[name] = renderer.backward(scene["weight"])
+        both = renderer.forward(splats, [straight, bent])[0]
+    assert relative_l2(both[1], images["bent"]) == 0
+    assert relative_l2(images["bent"], images["straight"]) > 1e-2
+    for image in (both[0], images["none"]):
+        assert relative_l2(image, images["straight"]) < 1e-6
+    assert all(relative_l2(d["none"][n], d["straight"][n]) < 1e-5 for n in PARAMETERS)

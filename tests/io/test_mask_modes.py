@@ -1,0 +1,143 @@
+"""What becomes of pixels that masks leave out, and LPIPS without its weights."""
+
+import contextlib
+import json
+import shutil
+import sys
+import types
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes.masks import MODES, cut_out
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.raster.core.frame import frame_data
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.command import evaluate_run
+from hardsplat.train.measure.lpips import VARIANTS, Lpips
+from hardsplat.train.measure.measure import Evaluator
+from hardsplat.train.run.trainer import train
+from tests.helpers.training import open_session, settings
+
+WHITE = np.array([255, 255, 255, 0], np.uint8)  # the word IGNORED
+
+
+@pytest.fixture(scope="module")
+def with_masks(scene, tmp_path_factory):
+    """The tiny scene, of whose photographs the left half is masked out."""
+    root = tmp_path_factory.mktemp("masked") / "scene"
+    shutil.copytree(scene, root)
+    (root / "masks").mkdir()
+    for photo in (root / "images").iterdir():
+        mask = np.zeros((24, 32), np.uint8)
+        mask[:, 16:] = 255
+        Image.fromarray(mask).save(root / "masks" / f"{photo.name}.png")
+    return root
+
+
+def test_a_cut_out_picture_is_premultiplied():
+    image, keep = np.full((1, 3, 3), 200, np.uint8), np.array([[0, 51, 255]], np.uint8)
+    assert cut_out(image, keep).tolist() == [[[0, 0, 0, 0], [40, 40, 40, 51], [200, 200, 200, 255]]]
+    half = np.array([[[100, 50, 0, 128]]], np.uint8)  # has alpha of its own
+    assert cut_out(half, np.array([[51]], np.uint8)).tolist() == [[[20, 10, 0, 26]]]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_photographs_by_mode(with_masks, mode):
+    scene = load_scene(with_masks, mask_mode=mode)
+    photo, plain = scene.views[0].load(), load_scene(with_masks).views[0].load()
+    assert np.array_equal(photo[:, 16:], plain[:, 16:]) and (photo[:, 16:, 3] == 255).all()
+    assert np.array_equal(photo[0, 0], WHITE if mode == "ignore" else np.zeros(4))
+    assert any(
+        "ignored" in note if mode == "ignore" else "transparent" in note for note in scene.notes
+    )
+
+
+def test_nothing_may_stand_where_a_mask_is_black(device, with_masks):
+    """Seen from a training view over black: black splats match as well as none, so only
+    backgrounds that change take them away."""
+    left = {}
+    short = dict(strategy="none", opacities_lr=0.1, init_opa=0.5, max_steps=90, batch_steps=30)
+    black, frame = np.zeros((24, 32, 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
+    for mode in MODES:
+        session = open_session(device, settings(with_masks, mask_mode=mode, **short))
+        for _ in range(3):
+            session.run(30)
+        session.drain()
+        evaluator = Evaluator(device, session.raster, session.width, session.height)
+        evaluator.measure("", session.views[0], black, frame)
+        T = session.raster.resources["target"].download()[:24, :12, 3].astype(np.float32)
+        evaluator.destroy()
+        session.destroy()
+        left[mode] = float(1 - T.mean())
+    # Measured 0.15; what one view masks out another may show.
+    assert left["opacity"] < min(left["ignore"], left["transparent"]) - 0.08, left
+
+
+def test_opacity_takes_random_backgrounds():
+    assert TrainConfig(mask_mode="opacity").background == "random"
+    with pytest.raises(UserError, match="--mask-mode opacity takes --background random, not white"):
+        TrainConfig(mask_mode="opacity", background="white")
+
+
+@pytest.fixture
+def stand_in(monkeypatch):
+    """The packages without their weights: the distance is the mean absolute difference of what
+    the network is given. What it was made of, and what it was given."""
+    seen = {"made": [], "given": []}
+
+    class Network:
+        def __init__(self, **how):
+            seen["made"].append(how)
+
+        def eval(self):
+            return self
+
+        def __call__(self, a, b):
+            seen["given"].append((a.array, b.array))
+            return np.abs(a.array - b.array).mean()
+
+    def tensor(array):
+        return types.SimpleNamespace(array=array)
+
+    torch = types.SimpleNamespace(from_numpy=tensor, no_grad=contextlib.nullcontext)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "lpips", types.SimpleNamespace(LPIPS=Network))
+    return seen
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_lpips_gives_networks_what_they_want(stand_in, name):
+    image, photo = np.full((5, 7, 3), 1.5, np.float32), np.zeros((5, 7, 3), np.uint8)
+    photo[..., 2] = 255
+    distance = Lpips(name)(image, photo)
+    assert stand_in["made"] == [{"net": VARIANTS[name].net, "version": "0.1", "verbose": False}]
+    a, b = stand_in["given"][0]
+    low = -1 if VARIANTS[name].signed else 0
+    assert a.shape == b.shape == (1, 3, 5, 7) and a.dtype == b.dtype == np.float32
+    assert (a == 1).all() and (b[0, :2] == low).all() and (b[0, 2] == 1).all()
+    assert distance == pytest.approx((1 - low) * 2 / 3)
+
+
+def test_lpips_without_its_package_or_weights(stand_in, monkeypatch):
+    def offline(**how):
+        raise OSError("no route to host\nmore")
+
+    monkeypatch.setattr(sys.modules["lpips"], "LPIPS", offline)
+    words = r"its weights could not be loaded \(no route to host\); the first use downloads them"
+    with pytest.raises(UserError, match=words):
+        Lpips("alex")
+    monkeypatch.setitem(sys.modules, "lpips", None)
+    with pytest.raises(UserError, match=r"--lpips needs lpips: pip install 'hardsplat\[lpips\]'"):
+        Lpips("alex")
+
+
+def test_eval_reports_lpips_and_fitted_colours(on_device, scene, stand_in, tmp_path):
+    train(settings(scene, tmp_path, max_steps=3))
+    table = evaluate_run(str(tmp_path), lpips="vgg-3dgs")
+    assert table == json.loads((tmp_path / "eval.json").read_text())
+    assert table["lpips"]["variant"] == "vgg-3dgs"
+    assert len(table["lpips"]["views"]) == len(table["views"]) == 2
+    assert all(view["fitted_psnr"] >= view["psnr"] for view in table["views"])

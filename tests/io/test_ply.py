@@ -1,0 +1,252 @@
+"""PLY files of splats: bytes and property order of the original 3DGS, round trips, damage,
+fuzzing."""
+
+import logging
+import os
+import time
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from plyfile import PlyData
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.ply import load_ply, save_ply
+from hardsplat.model.gaussians import Gaussians
+
+# As written by the original implementation, for SH degree 1.
+REST = [f"f_rest_{i}" for i in range(9)]
+END = "opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3".split()
+DEGREE_1 = ["x", "y", "z", "nx", "ny", "nz", "f_dc_0", "f_dc_1", "f_dc_2", *REST, *END]
+
+
+def header(count, names=DEGREE_1, kind="binary_little_endian"):
+    lines = ["ply", f"format {kind} 1.0", f"element vertex {count}"]
+    return "\n".join([*lines, *(f"property float {n}" for n in names), "end_header\n"]).encode()
+
+
+def splats(n=50, degree=3, seed=0):
+    rng = np.random.default_rng(seed)
+    sh = rng.normal(size=(n, (degree + 1) ** 2, 3))
+    means, quats, scales = (
+        rng.normal(size=(n, 3)),
+        rng.normal(size=(n, 4)),
+        rng.normal(-4, 2, (n, 3)),
+    )
+    return Gaussians(means, quats, np.exp(scales), rng.uniform(0.01, 0.99, n), sh)
+
+
+def refusal(action, *args):
+    with pytest.raises(UserError) as caught:
+        action(*args)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_bytes_are_those_of_the_original(tmp_path):
+    sh = np.arange(24, dtype=np.float32).reshape(2, 4, 3)  # splat, band, channel
+    means, quats = [[1, 2, 3], [4, 5, 6]], [[7, 8, 9, 10], [11, 12, 13, 14]]
+    g = Gaussians(means, quats, np.exp([[1, 2, 3], [-1, -2, -3]]), [0.5, 0.75], sh)
+    save_ply(tmp_path / "new" / "a.ply", g)
+    data = (tmp_path / "new" / "a.ply").read_bytes()
+    assert data.startswith(header(2))
+    records = np.frombuffer(data[len(header(2)) :], "<f4").reshape(2, 26)
+    # All bands of red, then of green, then of blue.
+    expected = [1, 2, 3, 0, 0, 0, 0, 1, 2, 3, 6, 9, 4, 7, 10, 5, 8, 11, 0, 1, 2, 3, 7, 8, 9, 10]
+    np.testing.assert_allclose(records[0], expected, rtol=1e-6)
+    np.testing.assert_allclose(records[1, [0, 9, 18, 19]], [4, 15, np.log(3), -1], rtol=1e-6)
+
+
+@pytest.mark.parametrize("degree", range(4))
+def test_round_trip(tmp_path, degree):
+    g = splats(degree=degree)
+    save_ply(tmp_path / "a.ply", g)
+    names = [p.name for p in PlyData.read(tmp_path / "a.ply")["vertex"].properties]
+    assert len(names) == 14 + 3 * (degree + 1) ** 2 and names[-8:] == DEGREE_1[-8:]
+    back = load_ply(tmp_path / "a.ply")
+    assert back.sh_degree == degree and len(back) == 50
+    for field in ("means", "quats", "sh"):  # written as they are
+        np.testing.assert_array_equal(getattr(back, field), getattr(g, field))
+        assert getattr(back, field).dtype == np.float32
+    # Scales and opacities go through log and logit, so they return within their rounding; the file
+    # holds those exactly.
+    np.testing.assert_allclose(back.scales, g.scales, rtol=1e-6)
+    np.testing.assert_allclose(back.opacities, g.opacities, rtol=1e-6)
+    vertex = PlyData.read(tmp_path / "a.ply")["vertex"]
+    np.testing.assert_array_equal(
+        np.stack([vertex[f"scale_{i}"] for i in range(3)], 1), g.log_scales
+    )
+    np.testing.assert_array_equal(vertex["opacity"], g.logit_opacities)
+
+
+def test_reads_ascii_doubles_any_order_and_extra_properties(tmp_path):
+    names = ["extra", *DEGREE_1[::-1]]
+    names = [n for n in names if not n.startswith("n")]  # normals are not needed
+    values = {n: i + 0.5 for i, n in enumerate(names)}
+    text = header(1, names, "ascii").decode().replace("property float", "property double")
+    (tmp_path / "a.ply").write_text(text + " ".join(str(values[n]) for n in names) + "\n")
+    g = load_ply(tmp_path / "a.ply")
+    numbered = lambda name, *numbers: [values[f"{name}_{i}"] for i in numbers]
+    assert g.means.tolist() == [[values["x"], values["y"], values["z"]]]
+    assert g.quats.tolist() == [numbered("rot", *range(4))]
+    bands = [numbered("f_rest", k, 3 + k, 6 + k) for k in range(3)]
+    assert g.sh[0].tolist() == [numbered("f_dc", 0, 1, 2), *bands]
+    np.testing.assert_allclose(g.scales[0], np.exp(numbered("scale", 0, 1, 2)), rtol=1e-6)
+
+
+def test_extreme_splats_can_be_read_back(tmp_path):
+    g = splats(3)
+    g.scales[0], g.opacities[1], g.opacities[2] = 0, 0, 1
+    save_ply(tmp_path / "a.ply", g)
+    back = load_ply(tmp_path / "a.ply")
+    assert 0 <= back.scales[0].max() < 1e-37
+    assert back.opacities[1] < 1e-6 and back.opacities[2] > 1 - 1e-6
+    (tmp_path / "a.ply").write_bytes(header(2) + body(1, opacity=-1e30) + body(1, opacity=1e30))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(load_ply(tmp_path / "a.ply").opacities, [0, 1], atol=1e-30)
+
+
+def test_a_failed_save_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.ply"
+    save_ply(path, splats())
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    for target, name in ((Gaussians, "logit_opacities"), (os, "replace")):
+        with monkeypatch.context() as patch:
+            patch.setattr(target, name, property(full) if target is Gaussians else full)
+            words = f"{path}: cannot be written: No space left on device"
+            assert refusal(save_ply, path, splats(seed=1)) == words
+        assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+
+
+def body(n=2, **values):
+    """n splats of degree 1, all properties 0.5 except the given ones in the last splat."""
+    records = np.full((n, 26), 0.5, "<f4")
+    for name, value in values.items():
+        records[-1, DEGREE_1.index(name)] = value
+    return records.tobytes()
+
+
+def without(*names):
+    return [n for n in DEGREE_1 if n not in names]
+
+
+GOOD = header(2) + body()
+ASCII = header(2, kind="ascii") + b"0.5 " * 26 + b"\n"
+WORD = header(1, kind="ascii") + b"0.5 " * 25 + b"half\n"
+RENAMED = header(2, [n.replace("f_rest_4", "f_rest_44") for n in DEGREE_1]) + body()
+ABSURD = b"element face 9999999999\nelement"
+
+
+def changed(old: bytes, new: bytes) -> bytes:
+    return GOOD.replace(old, new, 1)
+
+
+DAMAGE = [
+    (b"", "not a PLY file"),
+    (b"\x89PNG" + GOOD, "not a PLY file"),
+    (GOOD[:200], "the PLY header does not end within 65536 bytes"),
+    (changed(b"end_header", b"comment"), "the PLY header does not end"),
+    (changed(b"little", b"middle"), "truncated or damaged: line 2: don't understand format"),
+    (GOOD[:-1], "a.ply: truncated"),
+    (header(2), "a.ply: truncated"),
+    (ASCII, "truncated or damaged: element 'vertex': row 1: early end-of-file"),
+    (WORD, "truncated or damaged: element 'vertex': row 0: property 'rot_3'"),
+    (changed(b"vertex 2", b"vertex 1000000000000"), "announces 26000000000000 numbers and has"),
+    (header(10**9, kind="ascii") + b"0.5\n", "announces 26000000000 numbers"),
+    (changed(b"vertex 2", b"vertex " + b"9" * 99), "element vertex has an absurd count 999"),
+    (changed(b"vertex 2", b"vertex -2"), "element vertex has an absurd count -2"),
+    (changed(b"element", ABSURD), "announces 10000000051 numbers"),
+    (header(0), "has no vertices"),
+    (changed(b"vertex", b"vortex"), "has no vertices"),
+    (changed(b"float f_dc_0", b"list uint float f_dc_0"), "property f_dc_0 is a list"),
+    (header(1, "xyz") + bytes(12), "property f_dc_0 is missing; is this a point cloud"),
+    (header(2, without("opacity")) + body(), "property opacity is missing"),
+    (header(2, without("rot_3")) + body(), "property rot_3 is missing"),
+    (header(2, without("f_rest_8")) + body(), "has 8 f_rest properties; splats have 0, 9, 24, 45"),
+    (RENAMED, "property f_rest_4 is missing"),
+    (header(1) + body(1, z=np.nan), "none of its 1 splats can be drawn: 1 with NaN or infinite"),
+]
+
+
+@pytest.mark.parametrize("content, message", DAMAGE, ids=[message for _, message in DAMAGE])
+def test_damage_is_one_clear_line(tmp_path, content, message):
+    path = tmp_path / "a.ply"
+    path.write_bytes(content)
+    got = refusal(load_ply, path)
+    assert str(path) in got and message in got
+
+
+UNUSABLE = {
+    "NaN": (body(z=np.nan), "1 with NaN or infinite numbers"),
+    "infinite": (body(f_rest_7=-np.inf), "1 with NaN or infinite numbers"),
+    "scale beyond float32": (body(scale_1=89), "1 with scales that are NaN or beyond float32"),
+    "no rotation": (body(rot_0=0, rot_1=0, rot_2=0, rot_3=0), "1 with a rotation of zeros"),
+}
+
+
+@pytest.mark.parametrize("records, why", UNUSABLE.values(), ids=UNUSABLE)
+def test_a_splat_that_cannot_be_drawn_is_left_out_and_said(tmp_path, caplog, records, why):
+    path = tmp_path / "a.ply"
+    path.write_bytes(header(3) + records + body(1))
+    with caplog.at_level(logging.WARNING):
+        assert len(load_ply(path)) == 2
+    assert [r.getMessage() for r in caplog.records] == [f"{path}: left out 1 of 3 splats: {why}"]
+
+
+def test_missing_file_and_folder(tmp_path):
+    assert "a.ply: cannot be read: No such file" in refusal(load_ply, tmp_path / "a.ply")
+    assert "cannot be read: Is a directory" in refusal(load_ply, tmp_path)
+    (tmp_path / "file").write_text("")
+    assert "cannot be written" in refusal(save_ply, tmp_path / "file" / "a.ply", splats())
+
+
+@pytest.mark.parametrize("kind", ["binary", "ascii"])
+def test_fuzz_gives_splats_or_a_user_error(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    good = header(4) + body(4)
+    if kind == "ascii":
+        good = header(4, kind="ascii") + (b"0.5 " * 25 + b"1\n") * 4
+    path, outcomes, slowest = tmp_path / "a.ply", set(), 0.0
+    end = good.index(b"end_header") + 11
+    save_ply(path, splats(2))
+    load_ply(path)  # the first call imports, which is not what is measured
+    tracemalloc.start()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(500):
+                out, at = bytearray(good), int(rng.integers(len(good)))
+                match rng.integers(5):
+                    case 0:
+                        out = out[:at]
+                    case 1:
+                        for i in rng.integers(len(out), size=rng.integers(1, 4)):
+                            out[i] ^= 1 << rng.integers(8)
+                    case 2:  # the header alone: bytes that parsers act on
+                        out[int(rng.integers(end))] = rng.choice(list(b" \n\r0123456789-e\x00\xff"))
+                    case 3:
+                        out = out[:at] + out[int(rng.integers(len(out))) :]
+                    case 4:
+                        out = bytearray(b"ply\n" + rng.bytes(at))
+                path.write_bytes(out)
+                start = time.perf_counter()
+                try:
+                    g = load_ply(path)
+                    outcomes.add("read")
+                    names = ("means", "quats", "scales", "opacities", "sh")
+                    assert len(g) and all(np.isfinite(getattr(g, name)).all() for name in names)
+                except UserError as error:
+                    outcomes.add("refused")
+                    assert "\n" not in str(error) and str(path) in str(error)
+                slowest = max(slowest, time.perf_counter() - start)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert outcomes == {"read", "refused"}
+    assert slowest < 1.0 and peak < 4_000_000

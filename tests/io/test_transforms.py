@@ -1,0 +1,496 @@
+"""Scenes of transforms.json in its three conventions: cameras by hand, the courtyard both ways,
+and every way a file can be wrong."""
+
+import json
+import os
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.media.images import over, save_png
+from hardsplat.io.scenes import masks as masks_module
+from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.scenes.lens import Lens
+from hardsplat.io.scenes.masks import Masks, downsampled, masked
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.settings.presets import load_config
+from hardsplat.train.measure.command import evaluate_run
+from hardsplat.train.run.start import initial_gaussians
+from hardsplat.train.run.trainer import train
+from tests.helpers.tables import rows
+from tests.helpers.training import settings
+from tools.make_scene import make_scene
+
+W, H = 40, 30
+ANGLE = 0.9
+
+
+def pixels(seed=0, channels=3):
+    return np.random.default_rng(seed).integers(0, 256, (H, W, channels), dtype=np.uint8)
+
+
+def pose(centre, columns=((1, 0, 0), (0, 1, 0), (0, 0, 1))):
+    """transform_matrix: camera axes as columns (right, up, back), then the centre."""
+    c2w = np.eye(4)
+    c2w[:3, :3], c2w[:3, 3] = np.transpose(columns), centre
+    return c2w.tolist()
+
+
+def write(root, name, frames, **top):
+    root.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(json.dumps({**top, "frames": frames}))
+
+
+def single(root, count=3, **top):
+    """A transforms.json of `count` frames at images/0.png ... and these files."""
+    frames = []
+    for i in range(count):
+        frames.append({"file_path": f"images/{i}.png", "transform_matrix": pose([i, 2 * i, 0])})
+        save_png(root / "images" / f"{i}.png", pixels(i))
+    lens = {"fl_x": 33.0, "fl_y": 44.0, "cx": 19.0, "cy": 16.0, "w": W, "h": H}
+    write(root, "transforms.json", frames, **lens | top)
+    return root
+
+
+def edit(root, change):
+    """Applies change(contents) to transforms.json."""
+    data = json.loads((root / "transforms.json").read_text())
+    change(data)
+    (root / "transforms.json").write_text(json.dumps(data))
+    return root
+
+
+def synthetic(root, alpha=True):
+    """NeRF-synthetic: three frames to train on, two to test, RGBA, no extension."""
+    for split, count in (("train", 3), ("test", 2), ("val", 1)):
+        frames = []
+        for i in range(count):
+            where = {"file_path": f"./{split}/r_{i}", "transform_matrix": pose([i, count, 4])}
+            frames.append({**where, "rotation": 0.01})
+            save_png(root / split / f"r_{i}.png", pixels(10 * count + i, 4 if alpha else 3))
+        write(root, f"transforms_{split}.json", frames, camera_angle_x=ANGLE)
+    return root
+
+
+def frame(**changes):
+    return lambda data: data["frames"][1].update(changes)
+
+
+def top(**changes):
+    return lambda data: data.update(changes)
+
+
+def refusal(action, *args, **named):
+    with pytest.raises(UserError) as caught:
+        action(*args, **named)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+I = ((1, 0, 0), (0, 1, 0), (0, 0, 1))
+LANDS = [
+    # The identity looks along -z with +y up: a point ahead, right and up of it lies right of and
+    # above the principal point.
+    ((0, 0, 0), I, (1, 0.5, -2), (19 + 33 / 2, 16 - 44 / 4)),
+    ((5, -1, 2), I, (5, -1, -7), (19, 16)),
+    # Looking along +x, +z up, so right is -y.
+    ((1, 1, 1), ((0, -1, 0), (0, 0, 1), (-1, 0, 0)), (5, 0, 3), (19 + 33 / 4, 16 - 44 * 2 / 4)),
+]
+
+
+@pytest.mark.parametrize("centre, columns, world, pixel", LANDS)
+def test_where_a_point_lands(tmp_path, centre, columns, world, pixel):
+    change = frame(transform_matrix=pose(centre, columns))
+    camera = load_scene(edit(single(tmp_path), change)).views[1].camera
+    np.testing.assert_allclose(camera.position, centre, atol=1e-12)
+    x, y, z = camera.K @ (camera.w2c[:3, :3] @ world + camera.w2c[:3, 3])
+    assert z > 0
+    np.testing.assert_allclose((x / z, y / z), pixel, atol=1e-12)
+
+
+def test_both_conventions_give_the_same_scene(tmp_path):
+    size = dict(views=9, width=32, height=24, points=200, supersample=1)
+    made = make_scene(tmp_path / "colmap", **size)
+    assert made == make_scene(tmp_path / "json", layout="transforms", **size)
+    one, other = load_scene(tmp_path / "colmap"), load_scene(tmp_path / "json")
+    assert [f"images/{v.name}" for v in one.views] == [v.name for v in other.views]
+    for a, b in zip(one.views, other.views):
+        np.testing.assert_allclose(a.camera.w2c, b.camera.w2c, atol=1e-12)
+        np.testing.assert_allclose(a.camera.K, b.camera.K)
+        np.testing.assert_array_equal(a.load(), b.load())
+    np.testing.assert_allclose(one.points, other.points, rtol=1e-6)  # float32 on the way
+    np.testing.assert_array_equal(one.colors, other.colors)
+    assert (one.train, one.test) == (other.train, other.test)
+    assert one.extent == pytest.approx(other.extent) and not one.notes and not other.notes
+
+    make_scene(tmp_path / "colmap", layout="transforms", **size)
+    both = load_scene(tmp_path / "colmap")
+    assert [v.name for v in both.views] == [v.name for v in one.views]
+    words = "has a COLMAP model and transforms.json: cameras are from"
+    assert any(words in note for note in both.notes)
+
+
+def test_nerf_synthetic(tmp_path):
+    scene = load_scene(synthetic(tmp_path), test_every=2)
+    names = "test/r_0.png test/r_1.png train/r_0.png train/r_1.png train/r_2.png"
+    assert " ".join(v.name for v in scene.views) == names
+    # The scene's own split, whatever --test-every says.
+    assert scene.test == [0, 1] and scene.train == [2, 3, 4]
+    camera = scene.views[2].camera
+    focal = 0.5 * W / np.tan(0.5 * ANGLE)
+    np.testing.assert_allclose(camera.K, [[focal, 0, W / 2], [0, focal, H / 2], [0, 0, 1]])
+    assert len(scene.points) == 0 and scene.points.shape == (0, 3)
+    (tmp_path / "transforms_test.json").unlink()
+    scene = load_scene(tmp_path)
+    assert scene.views[-1].name == "val/r_0.png" and scene.test == [3]
+    (tmp_path / "transforms_val.json").unlink()
+    assert load_scene(tmp_path, test_every=3).test == [0]
+
+
+def test_instant_ngp(tmp_path):
+    """Its own scale, offset and aabb_scale move no camera; sizes may be floats, names relative
+    with a dot, fisheye a flag."""
+    own = dict(aabb_scale=16, scale=0.33, offset=[0.5, 0.5, 0.5], k1=0.0, is_fisheye=False)
+    single(tmp_path, w=float(W), h=float(H), **own)
+    scene = load_scene(edit(tmp_path, frame(file_path="./images/1.png", sharpness=20.5)))
+    np.testing.assert_allclose(scene.views[1].camera.position, [1, 2, 0], atol=1e-12)
+    assert [v.name for v in scene.views] == [f"images/{i}.png" for i in range(3)]
+    assert scene.test == [0]
+    assert load_scene(edit(tmp_path, top(is_fisheye=True))).views[0].lens.fisheye
+
+
+def test_intrinsics_of_a_frame_win(tmp_path):
+    scene = load_scene(edit(single(tmp_path), frame(fl_x=50.0, cy=11.5)))
+    np.testing.assert_allclose(scene.views[0].camera.K, [[33, 0, 19], [0, 44, 16], [0, 0, 1]])
+    np.testing.assert_allclose(scene.views[1].camera.K, [[50, 0, 19], [0, 44, 11.5], [0, 0, 1]])
+
+
+def test_down_sampled_photographs(tmp_path):
+    single(tmp_path)
+    for view in load_scene(tmp_path, 2).views:
+        assert (view.camera.width, view.camera.height) == (W // 2, H // 2)
+        assert view.path.parent.name == "images"
+    for i in range(3):
+        save_png(tmp_path / "images_2" / f"{i}.png", pixels(i)[::2, ::2])
+    view = load_scene(tmp_path, 2).views[1]
+    assert view.path.parent.name == "images_2" and view.name == "images/1.png"
+    np.testing.assert_array_equal(view.load(), pixels(1)[::2, ::2])
+    np.testing.assert_allclose(view.camera.K[:2], [[16.5, 0, 9.5], [0, 22, 8]])
+
+
+FOUR = (0.03, -0.01, 0.002, -0.001)
+
+
+@pytest.mark.parametrize("names", ["k1 k2 p1 p2", "k1 k2 p1 p2 k3", "k1 k2 k3 k4"])
+def test_distortion_is_undone_on_load(tmp_path, names):
+    fisheye, names = "k4" in names, names.split()
+    model, coefficients = "OPENCV_FISHEYE" if fisheye else "OPENCV", (*FOUR, 0.005)[: len(names)]
+    lens = dict(zip(names, coefficients))
+    scene = load_scene(single(tmp_path, camera_model=model, **lens))
+    view, K = scene.views[1], np.array([[33.0, 0, 19], [0, 44, 16], [0, 0, 1]])
+    assert view.lens.coefficients[: len(names)] == coefficients
+    assert not any(view.lens.coefficients[len(names) :])
+    given = view.lens.coefficients, tuple(K.ravel().tolist())
+    assert view.lens == Lens(view.lens.label, fisheye, *given, W, H)
+    half = np.array([[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]])
+    make = cv2.fisheye.initUndistortRectifyMap if fisheye else cv2.initUndistortRectifyMap
+    to = view.camera.K - half, (W, H), cv2.CV_32FC1
+    maps = make(K - half, np.array(coefficients), np.eye(3), *to)
+    expected = cv2.remap(pixels(1), *maps, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    np.testing.assert_array_equal(view.load(), expected)
+    assert any("3 of 3 photographs are undistorted on load" in note for note in scene.notes)
+
+
+def test_points_of_the_colmap_model_move_as_the_poses_did(tmp_path):
+    rng = np.random.default_rng(0)
+    xyz, rgb = rng.normal(size=(5, 3)), rng.integers(0, 256, (5, 3), dtype=np.uint8)
+    camera = ColmapCamera(1, "SIMPLE_PINHOLE", 4, 4, np.ones(3))
+    image = ColmapImage(1, "a.jpg", 1, np.array([1.0, 0, 0, 0]), np.zeros(3))
+    points = ColmapPoints(xyz, rgb, np.zeros(5))
+    write_model(tmp_path / "colmap/sparse/0", {1: camera}, {1: image}, points)
+    applied = [[0, 1, 0, 3], [1, 0, 0, 0], [0, 0, -1, -2]]
+    scene = load_scene(single(tmp_path, applied_transform=applied))
+    np.testing.assert_allclose(scene.points, xyz[:, [1, 0, 2]] * [1, 1, -1] + [3, 0, -2])
+    np.testing.assert_array_equal(scene.colors, rgb)
+
+
+def test_without_points_the_start_is_random(tmp_path):
+    scene = load_scene(single(tmp_path))
+    config = settings(tmp_path, init_num_pts=50, init_extent=0.7)
+    means = initial_gaussians(config, scene).means
+    assert means.shape == (50, 3) and 0.5 < np.abs(means).max() <= 0.7
+
+
+def test_the_quick_preset_trains_a_scene_without_points(tmp_path, on_device):
+    """Its random start was once larger than its own cap."""
+    given = {"data_dir": single(tmp_path / "s"), "result_dir": tmp_path / "out"}
+    given |= {"max_steps": 2, "quiet": True, "rasterizer": "hardware"}
+    config = load_config("quick", given)
+    assert train(config)["splats"] == config.init_num_pts <= config.cap_max / 2
+
+
+def test_lists_of_nerfstudio(tmp_path):
+    names = [f"images/{i}.png" for i in range(5)]
+    first, middle, rest = names[:2], names[2:3], names[3:]
+    lists = dict(train_filenames=first, val_filenames=middle, test_filenames=rest)
+    for given, test_every, shown, test in (
+        (lists, 1, first + rest, [2, 3]),
+        (dict(val_filenames=middle), 8, names, [2]),
+        (dict(train_filenames=names[1:]), 2, names[1:], [0, 2]),
+    ):
+        scene = load_scene(single(tmp_path, 5, **given), test_every=test_every)
+        assert [v.name for v in scene.views] == shown and scene.test == test
+        assert sorted(scene.train + scene.test) == list(range(len(shown)))
+
+
+def save_masks(root, keep, names):
+    for name in names.split():
+        save_png(root / "masks" / name, keep)
+
+
+def halved(hidden):
+    """Pixels of half the size that mix in a hidden one."""
+    return hidden.reshape(H // 2, 2, W // 2, 2).any(axis=(1, 3))
+
+
+def test_masks(tmp_path):
+    """By mask_path, or in masks/ beside images/; pixels that mix in an ignored one are ignored,
+    at any size."""
+    keep = np.ones((H, W), bool)
+    keep[:11, 7:20] = False
+    ignored = np.array([255, 255, 255, 0], np.uint8)
+    save_png(single(tmp_path) / "elsewhere" / "m.png", np.where(keep, 255, 0).astype(np.uint8))
+    scene = load_scene(edit(tmp_path, frame(mask_path="elsewhere/m.png")))
+    assert [v.mask is not None for v in scene.views] == [False, True, False]
+    loaded = scene.views[1].load()
+    kept = np.dstack([pixels(1), np.full((H, W), 255)])[keep]
+    np.testing.assert_array_equal(loaded[keep], kept)
+    assert (loaded[~keep] == ignored).all() and scene.views[0].load().shape == (H, W, 3)
+    half = load_scene(tmp_path, 2).views[1].load()
+    np.testing.assert_array_equal((half == ignored).all(axis=2), halved(~keep))
+    assert any("1 of 3 photographs have masks" in note for note in scene.notes)
+
+    save_masks(tmp_path, keep.astype(float), "0.png 2.png.png")
+    assert [v.mask.name for v in load_scene(tmp_path).views] == ["0.png", "m.png", "2.png.png"]
+
+
+# The first of several: the photograph's name and an ending more, then its own name, then another
+# ending.
+NAMES = rows(
+    """
+    a.jpg | a.jpg | a.jpg
+    a.jpg | a.jpeg | a.jpeg
+    a.png | a.jpg | a.jpg
+    a.jpg | a.jpg.png | a.jpg.png
+    a.jpg | a.jpg.JPG | a.jpg.JPG
+    a.JPG | a.png | a.png
+    sub/a.jpg | a.png sub/a.PNG | sub/a.PNG
+    a.jpg | a.png a.jpg a.jpg.jpg a.jpg.png | a.jpg.png
+    a.jpg | a.png a.jpg | a.jpg
+    a.jpg | a.jpeg a.png a.webp | a.png
+    a.jpg | b.png a.txt a.jpg.txt sub/a.jpg | -
+    a.b.jpg | a.b.png a.png | a.b.png
+    """
+)
+
+
+@pytest.mark.parametrize("photo, there, used", NAMES)
+def test_names_of_masks(tmp_path, photo, there, used):
+    for name in there.split():
+        (tmp_path / "masks" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "masks" / name).write_bytes(b"")
+    assert Masks(tmp_path).of(photo) == (tmp_path / "masks" / used if used != "-" else None)
+
+
+def test_a_mask_may_be_a_jpeg_and_is_decoded_once(tmp_path, monkeypatch):
+    keep = np.kron(np.random.default_rng(0).integers(0, 2, (3, 5)), np.ones((10, 8))).astype(bool)
+    file = single(tmp_path) / "masks" / "1.jpeg"
+    file.parent.mkdir()
+    Image.fromarray(np.where(keep, np.uint8(255), np.uint8(0))).save(file)  # not quite black
+    view, reads = load_scene(tmp_path).views[1], []
+    read = lambda path, real=masks_module.read_mask: (reads.append(path), real(path))[1]
+    monkeypatch.setattr(masks_module, "read_mask", read)
+    loaded = [view.load() for _ in range(3)]
+    assert reads == [file]
+    np.testing.assert_array_equal((loaded[0] == [255, 255, 255, 0]).all(axis=2), ~keep)
+    assert all(np.array_equal(again, loaded[0]) for again in loaded)
+    Image.fromarray(np.full((H, W), 255, np.uint8)).save(view.mask)
+    os.utime(view.mask, ns=(0, 1))
+    assert (view.load()[..., 3] == 255).all() and len(reads) == 2  # another file
+
+
+def test_masks_survive_downsampling():
+    keep = np.ones((H, W), np.uint8)
+    keep[:11, 7:20] = 0
+    small = downsampled(masked(pixels(), 255 * keep), W // 2, H // 2)
+    np.testing.assert_array_equal((small == [255, 255, 255, 0]).all(axis=2), halved(keep == 0))
+    assert downsampled(pixels(), W // 2, H // 2).shape == (H // 2, W // 2, 3)
+
+
+def test_masks_of_a_colmap_scene(tmp_path):
+    make_scene(tmp_path, views=3, width=16, height=12, points=20, supersample=1)
+    save_masks(tmp_path, np.eye(12, 16), "view_0001.png view_0002.jpg.png")
+    views = load_scene(tmp_path).views
+    assert [v.mask is not None for v in views] == [False, True, True]
+    assert (views[1].load()[~np.eye(12, 16, dtype=bool)] == [255, 255, 255, 0]).all()
+
+
+def test_masks_that_cannot_be_right(tmp_path):
+    save_masks(single(tmp_path), np.ones((H, W)), "other.png")
+    words = "masks: no mask has the name of a photograph; images/0.png wants 0.png"
+    assert words in refusal(load_scene, tmp_path)
+    save_masks(tmp_path, np.ones((H, W + 1)), "0.png")
+    assert "0.png: is 41x30, but its photograph is 40x30" in refusal(load_scene, tmp_path)
+    save_masks(tmp_path, np.zeros((H, W)), "0.png")
+    assert "0.png: keeps no pixel" in refusal(load_scene(tmp_path).views[0].load)
+    edit(tmp_path, frame(mask_path="masks/9.png"))
+    assert "9.png not found; remove mask_path" in refusal(load_scene, tmp_path)
+
+
+def test_what_a_mask_hides_does_not_train(tmp_path, on_device):
+    """Two scenes that differ only below their masks end in the same splats and the same
+    measurements."""
+    keep, results = np.ones((H, W)), []
+    keep[8:20, 10:30] = 0
+    for name, hidden in (("one", 0), ("other", 255)):
+        scene = single(tmp_path / name, 4)
+        save_masks(scene, keep, "0.png 1.png 2.png 3.png")
+        for i in range(4):
+            photo = np.where(keep[..., None] > 0, pixels(i), hidden).astype(np.uint8)
+            save_png(scene / "images" / f"{i}.png", photo)
+        short = dict(init_num_pts=300, max_steps=6, strategy="none", background="white")
+        last = train(settings(scene, tmp_path / f"{name} run", **short))["evaluations"][-1]
+        results.append((last["psnr"], last["ssim"]))
+    # Atomics add in any order, hence not to the bit.
+    assert results[0] == pytest.approx(results[1], rel=1e-4)
+
+
+def test_transparent_photographs_keep_their_alpha(tmp_path):
+    scene = load_scene(synthetic(tmp_path))
+    raw, loaded = pixels(30, 4).astype(float), scene.views[2].load()
+    alpha = raw[..., 3:] / 255
+    assert loaded.shape == (H, W, 4)
+    np.testing.assert_array_equal(loaded[..., 3], raw[..., 3])
+    for background in ((0, 0, 0), (1, 1, 1), (0.2, 0.9, 0.4)):
+        mixed = alpha * raw[..., :3] + (1 - alpha) * 255 * np.array(background)
+        np.testing.assert_allclose(over(loaded, background), mixed, atol=1.001)
+    opaque = load_scene(synthetic(tmp_path / "opaque", alpha=False))
+    assert opaque.views[2].load().shape == (H, W, 3)
+
+
+@pytest.mark.parametrize("background", ["white", "random"])
+def test_a_synthetic_scene_trains_and_is_measured(tmp_path, on_device, background):
+    short = dict(init_num_pts=200, max_steps=4, strategy="none", background=background)
+    metrics = train(settings(synthetic(tmp_path / "scene"), tmp_path / "run", **short))
+    assert metrics["steps"] == 4 and np.isfinite(metrics["evaluations"][-1]["psnr"])
+    measured = evaluate_run(str(tmp_path / "run"))
+    assert [v["name"] for v in measured["views"]] == ["test/r_0.png", "test/r_1.png"]
+    assert measured["psnr"] == pytest.approx(metrics["evaluations"][-1]["psnr"], abs=1e-3)
+    photo = np.array(Image.open(tmp_path / "run/renders/test/r_0.png.photo.png"))
+    loaded = load_scene(tmp_path / "scene").views[0].load()
+    shown = over(loaded, (float(background == "white"),) * 3)
+    np.testing.assert_array_equal(photo, shown)
+
+
+def pop(*names):
+    """Removes what is below these names."""
+
+    def change(data):
+        for name in names[:-1]:
+            data = data[name]
+        data.pop(names[-1])
+
+    return change
+
+
+def matrix(values):
+    return frame(transform_matrix=np.array(values).tolist())
+
+
+def angle(data):
+    data.pop("fl_x")
+    data.update(camera_angle_x=4.0)
+
+
+NUMBERS, AWAY = "transform_matrix is not a 4x4 matrix of numbers", "leads out of"
+NAN = "transform_matrix has a NaN or infinite number"
+WRONG = [
+    (pop("frames"), "transforms.json: holds no list of frames"),
+    (top(frames=[]), "holds no list of frames"),
+    (lambda data: data["frames"].insert(0, 3), "frame 1: has no file_path"),
+    (pop("frames", 1, "file_path"), "frame 2: has no file_path"),
+    (pop("frames", 1, "transform_matrix"), "frame 2 (images/1.png): has no transform_matrix"),
+    (matrix(pose([np.nan, 0, 0])), NAN),
+    (matrix(pose([np.inf, 0, 0])), NAN),
+    (frame(transform_matrix=[[1, 0], [1]]), NUMBERS),
+    (frame(transform_matrix="identity"), NUMBERS),
+    (matrix(np.diag([2.0, 2, 2, 1])), "its 3x3 is a rotation scaled by 2"),
+    (matrix(np.diag([-1.0, 1, 1, 1])), "is a reflection"),
+    (matrix(np.transpose(pose([1, 2, 3]))), "instead of 0 0 0 1"),
+    (pop("fl_x"), "neither fl_x nor camera_angle_x"),
+    (top(fl_x="wide"), "fl_x is wide, expected a finite number"),
+    (top(fl_x=np.nan), "fl_x is nan, expected a finite number"),
+    (top(fl_x=-3), "needs positive focal lengths"),
+    (angle, "camera_angle_x is 4, expected an angle in radians"),
+    (top(w=40.5), "image size 40.5x30 is not in whole pixels"),
+    (top(camera_model="EQUIRECTANGULAR"), "camera_model EQUIRECTANGULAR is not supported"),
+    (top(k4=0.1), "k4 of a perspective camera"),
+    (frame(file_path="images/9.png"), "9.png not found"),
+    (frame(file_path="images/9"), "images/9 not found, with any extension"),
+    (frame(file_path="../other/1.png"), "file_path leads out of"),
+    (frame(file_path="/tmp/1.png"), "file_path leads out of"),
+    (frame(file_path="./images/0.png"), "two frames have this photograph"),
+    (top(w=41), "0.png: is 40x30, but its camera"),
+    (top(ply_file_path="p.ply"), "p.ply not found; remove it there to start from random points"),
+    (top(ply_file_path=3), "ply_file_path is '3', expected the path of a file below"),
+    (top(ply_file_path="images"), "images not found"),
+    (top(ply_file_path="../points.ply"), f"ply_file_path: '../points.ply' {AWAY}"),
+    (top(ply_file_path="/etc/hostname"), f"ply_file_path: '/etc/hostname' {AWAY}"),
+    (top(ply_file_path="C:points.ply"), AWAY),
+    (
+        frame(mask_path="a/../../m.png"),
+        f"frame 2 (images/1.png): mask_path: 'a/../../m.png' {AWAY}",
+    ),
+    (frame(mask_path="/etc/hostname"), f"mask_path: '/etc/hostname' {AWAY}"),
+    (frame(mask_path="..\\m.png"), AWAY),
+    (frame(mask_path="a\0b"), AWAY),
+    (frame(mask_path=["m.png"]), "expected the path of a file below"),
+    (top(test_filenames="images/1.png"), "test_filenames is not a list"),
+    (top(test_filenames=["images/9.png"]), "has images/9.png, which is the file_path of no frame"),
+]
+
+
+@pytest.mark.parametrize("change, message", WRONG, ids=[message for _, message in WRONG])
+def test_what_is_wrong_is_one_clear_line(tmp_path, change, message):
+    got = refusal(load_scene, edit(single(tmp_path), change), test_every=0)
+    assert message in got and str(tmp_path) in got
+
+
+NO_JSON = ["", "{", "[]", "3", '{"frames": 3}', "\ufeff{", "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", [*NO_JSON, '{"frames": [' + "1" * 5000 + "]}"])
+def test_what_is_not_json(tmp_path, text):
+    single(tmp_path)
+    (tmp_path / "transforms.json").write_text(text)
+    assert str(tmp_path / "transforms.json") in refusal(load_scene, tmp_path)
+    (tmp_path / "transforms.json").write_bytes(b"\xff\xfe{")
+    assert "not valid JSON" in refusal(load_scene, tmp_path)
+
+
+def test_both_splits_may_not_share_a_photograph(tmp_path):
+    synthetic(tmp_path)
+    (tmp_path / "transforms_test.json").write_bytes(
+        (tmp_path / "transforms_train.json").read_bytes()
+    )
+    assert "train/r_0.png is in transforms_train.json too" in refusal(load_scene, tmp_path)
+
+
+def test_a_damaged_cloud(tmp_path):
+    single(tmp_path, ply_file_path="points.ply")
+    lines = "ply\nformat ascii 1.0\nelement vertex 1\nproperty float x\nend_header\n1\n"
+    (tmp_path / "points.ply").write_text(lines)
+    assert "points.ply: property y is missing" in refusal(load_scene, tmp_path)

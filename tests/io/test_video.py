@@ -1,0 +1,201 @@
+"""Videos: what is written reads back, in the right colours and at the right times; what cannot
+be written or read is one line."""
+
+import gc
+from contextlib import nullcontext
+
+import av
+import numpy as np
+import pytest
+from PIL import Image, ImageSequence
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.media import video as module
+from hardsplat.io.media.video import CODECS, VideoWriter, frames
+
+BARS = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0), (0, 255, 255), (255, 0, 255)]
+BARS = np.array([*BARS, (255, 255, 255), (20, 90, 160)], np.uint8)
+
+
+def ramp(width, height, i) -> np.ndarray:
+    y, x = np.mgrid[:height, :width]
+    return np.stack([x * 255 // width, y * 255 // height, np.full_like(x, 36 * i)], axis=2).astype(
+        np.uint8
+    )
+
+
+def written(path, pictures, fps=12.5):
+    video = VideoWriter(path, *pictures[0].shape[1::-1], fps)
+    for picture in pictures:
+        video.write(picture)
+    video.close()
+    video.close()
+    return path
+
+
+def shown(path) -> list[np.ndarray]:
+    if path.suffix == ".mp4":
+        return [image for _, image in frames(path)]
+    with Image.open(path) as image:
+        return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(image)]
+
+
+@pytest.mark.parametrize("size", [(64, 48), (61, 47)])
+@pytest.mark.parametrize("ending", CODECS)
+def test_videos_read_back(tmp_path, ending, size):
+    width, height = size
+    pictures = [ramp(*size, i) for i in range(7)]
+    path = written(tmp_path / f"a b%d{ending}", pictures)
+    assert list(tmp_path.iterdir()) == [path]
+    found = shown(path)
+    wanted = (height + height % 2, width + width % 2) if ending == ".mp4" else (height, width)
+    assert len(found) == 7 and {f.shape for f in found} == {(*wanted, 3)}
+    for a, b in zip(found, pictures):
+        # Of 255: GIF's 256 colours, halved chroma.
+        assert np.abs(a[:height, :width].astype(int) - b).mean() < 8
+    if ending == ".mp4" and width % 2:  # the last column again
+        assert np.abs(found[3][:height, -1].astype(int) - found[3][:height, -2]).mean() < 6
+
+
+@pytest.mark.parametrize("ending", CODECS)
+def test_a_video_of_one_frame(tmp_path, ending):
+    assert len(shown(written(tmp_path / f"a{ending}", [ramp(32, 24, 0)]))) == 1
+
+
+def test_mp4_says_which_colours_it_has_and_has_them(tmp_path):
+    """Rec. 709, in tags and in pixels; the index first, so that it plays while it is loaded."""
+    path = written(tmp_path / "a.mp4", [np.kron(BARS[None], np.ones((64, 32, 1), np.uint8))] * 3)
+    data = path.read_bytes()
+    assert 0 < data.index(b"moov") < data.index(b"mdat")
+    with av.open(str(path)) as container:
+        frame = next(container.decode(video=0))
+    tags = (frame.colorspace, frame.color_primaries, frame.color_trc, frame.color_range)
+    assert tags == (1, 1, 1, 1) and frame.format.name == "yuv420p"
+    luma = frame.to_ndarray(format="yuv420p")[32, 16:256:32]
+    wanted = 16 + 219 / 255 * (BARS @ [0.2126, 0.7152, 0.0722])
+    np.testing.assert_allclose(luma, wanted, atol=1.5)  # rounding, and crf 17
+    rgb = frame.reformat(format="rgb24", src_colorspace=1).to_ndarray()[32, 16::32]
+    assert np.abs(rgb.astype(int) - BARS).max() <= 5
+
+
+@pytest.mark.parametrize("ending", CODECS)
+@pytest.mark.parametrize("fps", [7, 30, 29.97])
+def test_the_pace_is_kept(tmp_path, ending, fps):
+    """GIF counts in hundredths of a second, WebP in thousandths: none of it adds up."""
+    path = written(tmp_path / f"a{ending}", [ramp(32, 24, i % 7) for i in range(60)], fps)
+    if ending == ".mp4":
+        times = [seconds for seconds, _ in frames(path)]
+        np.testing.assert_allclose(times, np.arange(60) / fps, atol=2e-3)
+        return
+    with Image.open(path) as image:
+        frames_of = ImageSequence.Iterator(image)
+        milliseconds = sum((frame.load(), frame.info["duration"])[1] for frame in frames_of)
+    assert abs(milliseconds - 60_000 / fps) < 11
+
+
+def test_a_video_that_cannot_be_written(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        UserError, match="file/a.mp4: cannot be written: (File exists|Not a directory)"
+    ):
+        VideoWriter(tmp_path / "file/a.mp4", 64, 48, 30)
+    (tmp_path / "folder.mp4").mkdir()
+    video = VideoWriter(tmp_path / "folder.mp4", 64, 48, 30)
+    video.write(ramp(64, 48, 0))
+    with pytest.raises(UserError, match="folder.mp4: cannot be written: Is a directory"):
+        video.close()
+    with pytest.raises(ValueError, match="is \\(48, 64, 3\\) uint8"):
+        VideoWriter(tmp_path / "a.gif", 64, 48, 30).write(np.zeros((47, 64, 3), np.uint8))
+    with pytest.raises(UserError, match="a.mp4: cannot be written: "):
+        VideoWriter(tmp_path / "a.mp4", 0, 0, 30).write(np.zeros((0, 0, 3), np.uint8))
+
+    def missing(handle, fps):
+        raise ValueError("no encoder\nmore")
+
+    monkeypatch.setitem(CODECS, ".mp4", module.Codec(missing, CODECS[".mp4"].write))
+    with pytest.raises(UserError, match="a.mp4: cannot be written: no encoder$"):
+        VideoWriter(tmp_path / "a.mp4", 64, 48, 30)
+    assert not [p for p in tmp_path.iterdir() if p.suffix == ".part" and ".gif" not in p.name]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("ending", CODECS)
+def test_a_full_disk_is_one_line(tmp_path, ending, monkeypatch):
+    """Whether it is met on the way or at the end; nothing is tried again when the memory is
+    freed."""
+    (tmp_path / "full").symlink_to("/dev/full")
+    monkeypatch.setattr(module, "replacing", lambda path, durable: nullcontext(tmp_path / "full"))
+    video = VideoWriter(tmp_path / f"a{ending}", 320, 240, 30)
+    noise = np.random.default_rng(0).integers(0, 256, (240, 320, 3), np.uint8)
+    with pytest.raises(UserError, match=f"a{ending}: cannot be written: No space left on device$"):
+        for _ in range(20):
+            video.write(noise)
+        video.close()
+    video.close()
+    del video
+    gc.collect()
+
+
+def test_the_old_video_stays_until_the_new_one_is_whole(tmp_path):
+    path = written(tmp_path / "a.mp4", [ramp(32, 24, 0)])
+    before = path.read_bytes()
+    video = VideoWriter(path, 32, 24, 30)
+    video.write(ramp(32, 24, 1))
+    assert path.read_bytes() == before
+    video.close()
+    assert path.read_bytes() != before
+    VideoWriter(path, 32, 24, 30).close()  # without frames there is no new one
+    assert len(shown(path)) == 1 and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_gif_takes_no_more_memory_than_it_may(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "MOST_HELD", 3 * 32 * 24)
+    video = VideoWriter(tmp_path / "a.gif", 32, 24, 30)
+    words = "a GIF of more frames takes more than 0 GiB before it is written; write .mp4"
+    with pytest.raises(UserError, match=f"a.gif: {words}"):
+        for i in range(9):
+            video.write(ramp(32, 24, i % 7))
+    video.close()
+    assert len(shown(tmp_path / "a.gif")) == 4  # those up to there
+
+
+def test_frames_come_one_by_one_with_their_times(tmp_path):
+    ramps = [ramp(64, 48, i) for i in range(7)]
+    mp4, gif = (written(tmp_path / name, ramps, 10) for name in ("a.mp4", "a.gif"))
+    found = frames(mp4)
+    seconds, first = next(found)
+    assert seconds == 0 and first.shape == (48, 64, 3) and first.dtype == np.uint8
+    found.close()
+    for path in (mp4, gif):
+        assert [round(s, 3) for s, _ in frames(path)] == [i / 10 for i in range(7)]
+    assert [round(s, 3) for s, _ in frames(mp4, apart=0.25)] == [0.0, 0.3, 0.6]
+
+
+@pytest.mark.parametrize("turn", [90, 180, -90])
+def test_a_video_of_a_phone_held_upright_is_turned(tmp_path, turn):
+    """As phones do it: the pixels lie, and the file says how to show them."""
+    source = written(tmp_path / "a.mp4", [ramp(64, 48, 3)])
+    data = bytearray(source.read_bytes())
+    at = data.index(b"tkhd") + 4 + 40  # the matrix of the track, 3x3 of 16.16 and 2.30
+    c, s = round(np.cos(np.radians(turn))), round(np.sin(np.radians(turn)))
+    matrix = np.array([c, s, 0, -s, c, 0, 0, 0, 1 << 14], ">i4") << np.array(16, ">i4")
+    data[at : at + 36] = matrix.astype(">i4").tobytes()
+    (tmp_path / "b.mp4").write_bytes(data)
+    ((_, lying),), ((_, upright),) = list(frames(source)), list(frames(tmp_path / "b.mp4"))
+    np.testing.assert_array_equal(
+        upright, np.rot90(lying, -turn // 90)
+    )  # the matrix turns clockwise
+
+
+def test_what_is_no_video(tmp_path):
+    path = written(tmp_path / "a.mp4", [ramp(64, 48, i) for i in range(7)])
+    whole = path.read_bytes()
+    for content in (b"", b"text", whole[: whole.index(b"mdat") - 4]):
+        (tmp_path / "b.mp4").write_bytes(content)
+        words = "" if len(content) > 4 else "not a readable video"
+        with pytest.raises(UserError, match=f"b.mp4: .*{words}") as caught:
+            list(frames(tmp_path / "b.mp4"))
+        assert "\n" not in str(caught.value)
+    for name in ("none.mp4", "."):
+        with pytest.raises(UserError, match="not a readable video: (No such file|Is a dir)"):
+            list(frames(tmp_path / name))

@@ -1,0 +1,484 @@
+"""Meshes: rasterized IDs and UVs, the stochastic estimator, its Adam step, subdivision, files,
+fits, and what is refused."""
+
+import json
+import os
+import shutil
+import signal
+
+import numpy as np
+import pytest
+import trimesh
+from plyfile import PlyData
+from scipy.spatial import cKDTree
+from scipy.spatial.transform import Rotation
+
+from hardsplat import contract
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.io.scenes.colmap import ColmapCamera, ColmapImage, ColmapPoints, write_model
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.mesh.checks import checked
+from hardsplat.mesh.config import MeshConfig
+from hardsplat.mesh.files import load_mesh, save_mesh
+from hardsplat.mesh.fit import MeshRun, fit_mesh, measured
+from hardsplat.mesh.session import MeshSession, Scale
+from hardsplat.mesh.start import bounding_sphere, icosphere
+from tests.helpers.drawing import fresh_seed
+from tests.helpers.meshing import (
+    HEIGHT,
+    NEAR,
+    PIXEL,
+    SEED,
+    WIDTH,
+    ball,
+    convergence,
+    errors_by_samples,
+    gather_once,
+    opened,
+    posed,
+    sheet,
+    sums_of,
+)
+from tests.helpers.tables import argv
+from tests.oracle import mesh as oracle
+from tests.oracle.adam import adam_step
+from tools.make_mesh_scene import cameras, make_mesh_scene
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pebble") / "pebble"
+    make_mesh_scene(folder, views=10, width=48, height=48, supersample=1)
+    return folder
+
+
+@pytest.fixture
+def fits(session_device, monkeypatch):
+    """Fits take the session's device, whose pipelines are built already."""
+    monkeypatch.setattr("hardsplat.mesh.fit.open_device", lambda wanted: session_device)
+
+
+def small(data_dir, result_dir, **changes) -> MeshConfig:
+    options = dict(max_steps=1, quiet=True, texture_size=32, init_levels=2) | changes
+    return MeshConfig(data_dir=data_dir, result_dir=result_dir, **options)
+
+
+def hardsplat_mesh(*words) -> int:
+    """Runs the command; strings may hold several words."""
+    return main(["mesh", *argv(*words)])
+
+
+def painted(rng):
+    """Returns a ball, a camera, a texture and a photograph, all random."""
+    mesh, camera, texture = ball(rng), cameras(5, WIDTH, HEIGHT)[2], rng.random((24, 40, 3))
+    return mesh, camera, texture, rng.integers(0, 256, (HEIGHT, WIDTH, 4)).astype(np.uint8)
+
+
+def test_ids_and_uvs_are_those_of_a_plain_rasterizer(device):
+    rng = np.random.default_rng(seed := fresh_seed())
+    mesh, camera = ball(rng), cameras(5, WIDTH, HEIGHT)[int(rng.integers(5))]
+    session = opened(device, mesh, camera)
+    session.picture(camera)
+    found = session.resources["ids"].download()
+    session.destroy()
+    vertices = mesh.vertices.astype(np.float64)
+    ids, edge = oracle.rasterize(vertices, mesh.faces, camera.w2c, camera.K, WIDTH, HEIGHT, NEAR)
+    same = found[..., 3] == ids
+    # The rasterizer snaps corners to 1/256 px: a pixel that close to an edge may fall on either
+    # side of it; triangles are 3 px or larger.
+    what = f"seed {seed}: {(~same).sum()} pixels have another triangle"
+    assert (edge[~same] < 0.01).all() and same.mean() > 0.98, what
+    assert (ids > 0).mean() > 0.1 and (ids == 0).any()
+    weights, depth = oracle.barycentrics(vertices, mesh.faces, ids, camera.w2c, camera.K)
+    at = same & (ids > 0)
+    uv = oracle.uv_at(mesh.uvs.astype(np.float64), mesh.uv_faces, ids, weights)
+    assert np.abs(found[..., 2] - depth)[at].max() < 1e-2, f"seed {seed}"
+    off = np.abs(found[..., :2] - uv)[at]
+    assert off.max() < 5e-3 and off.mean() < 5e-4, f"seed {seed}"
+
+
+def test_what_is_nearer_than_the_near_plane_is_cut_off(device):
+    mesh, camera = sheet(np.random.default_rng(0))
+    session = opened(device, mesh, camera)
+    whole = session.picture(camera)[..., 3]
+    session.scale = Scale(PIXEL, 1.0, 4.0)
+    session.set_step(0)
+    cut = session.picture(camera)[..., 3]
+    session.destroy()
+    assert whole.min() == 1 and cut.max() == 0
+
+
+def test_a_small_view_on_a_large_canvas(device):
+    """Views of several sizes share a canvas: the upper left corner has the picture that a canvas
+    of their own would have."""
+    rng = np.random.default_rng(3)
+    mesh, texture, view = ball(rng), rng.random((16, 16, 3)), cameras(5, 40, 30)[1]
+    own = opened(device, mesh, view, texture=texture, size=(40, 30))
+    shared = opened(device, mesh, view, texture=texture)
+    a, b = own.picture(view), shared.picture(view)
+    own.destroy()
+    shared.destroy()
+    # Snapping to 1/256 px may round differently, by where a corner lies in NDC.
+    assert a.shape == b.shape == (30, 40, 4) and (np.abs(a - b).max(axis=-1) > 0.05).mean() < 0.01
+
+
+@pytest.mark.parametrize("loss", ["l2", "l1"])
+@pytest.mark.parametrize("atomics", ["auto", "cas"])
+def test_each_pixel_adds_once_to_what_it_saw(device, loss, atomics):
+    rng = np.random.default_rng(seed := fresh_seed())
+    mesh, camera, texture, photo = painted(rng)
+    options = dict(loss=loss, atomics=atomics, perturb_vertices=1.5, alpha_weight=0.7)
+    session = opened(device, mesh, camera, photo, texture, **options)
+    posed(session, camera, step := int(rng.integers(500)))
+    gather_once(session)
+    read = session.resources
+    plus, minus = (read[name].download().astype(np.float64) for name in ("ids", "ids_minus"))
+    of_vertices, of_texels = sums_of(session)
+    record = read["mesh_history"].array(contract.dtype("MeshRecord"))[step].copy()
+    session.destroy()
+    size, n = 0.15 * 0.3 ** (step / 1000), len(mesh.vertices)
+    scene = photo / 255.0, texture, mesh.faces
+    wanted = oracle.gathered(plus, minus, *scene, size, SEED, step, n, 0.7, loss == "l2")
+    # Else the perturbation is too small to test.
+    assert (plus[..., 3] != minus[..., 3]).sum() > 20
+    for found, exact in zip((of_vertices, of_texels), wanted):
+        assert np.abs(found - exact).max() < 1e-4 * np.abs(exact).max(), f"seed {seed}"
+    inside, covered = photo[..., 3] > 127, plus[..., 3] > 0
+    assert abs(record["iou"] - (inside & covered).sum() / (inside | covered).sum()) < 1e-6
+
+
+def test_the_estimates_converge_to_the_gradient(device):
+    """Unbiased: the error of the mean of n estimates falls as 1 / sqrt(n), and is what the
+    spread of the estimates explains."""
+    samples = 512
+    rng = np.random.default_rng(seed := fresh_seed())
+    for name, (found, wanted) in convergence(device, rng, samples).items():
+        _, errors, slope = errors_by_samples(found, wanted)
+        what = f"seed {seed}: error of {name} falls as n^{slope:.3f}: {np.round(errors, 3)}"
+        assert -0.6 < slope < -0.4, what
+        seen = found.std(axis=0) > 0
+        assert np.abs(wanted[~seen]).max(initial=0) < 1e-9, f"seed {seed}: {name} are missed"
+        z = (found.mean(axis=0) - wanted)[seen] / (found.std(axis=0)[seen] / np.sqrt(samples))
+        # 1 for an unbiased estimator, 0.6 to 1.4 by chance (they are not independent); twice or
+        # half the right size would give 9 and more.
+        assert (z**2).mean() < 2.2, f"seed {seed}: {name} are {z.std():.2f} standard errors off"
+
+
+def test_adam_and_smoothing(device):
+    rng = np.random.default_rng(seed := fresh_seed())
+    mesh, camera, texture, photo = painted(rng)
+    session = opened(device, mesh, camera, photo, texture, last_lr=1.0, last_perturb=1.0)
+    posed(session, camera, 0)
+    gather_once(session)
+    of_vertices, of_texels = sums_of(session)
+    session.run(1)
+    vertices, found_texture = session.download().vertices, session.texture()
+    session.run(1)
+    assert not session.resources["mesh_sums"].download(np.float32)[: len(mesh.vertices)].any()
+    session.destroy()
+
+    def stepped(values, gradient, lr):
+        zero = np.zeros_like(values)
+        betas = dict(beta1=0.9, beta2=0.99, eps=1e-15)
+        return adam_step(values, gradient, zero, zero, 1, lr=lr, **betas)[0]
+
+    before = mesh.vertices.astype(np.float64)
+    signs = oracle.signs(SEED, 0, len(before), oracle.VERTEX)
+    moved = stepped(before, of_vertices[:, None] * signs / (2 * 0.5 * PIXEL), 4e-3)
+    starts, neighbours = mesh.neighbours()
+    L = np.eye(len(before))
+    for v in range(len(before)):
+        near = neighbours[starts[v] : starts[v + 1]]
+        L[v, near] = -1 / len(near)
+    moved -= 0.02 * L.T @ L @ before
+    assert np.abs(vertices - moved).max() < 1e-5, f"seed {seed}"
+    flat = texture.reshape(-1, 3)
+    gradient = of_texels * oracle.signs(SEED, 0, len(flat), oracle.TEXEL) / (2 * 0.15)
+    kept = (of_texels == 0).all(axis=1, keepdims=True)
+    wanted = np.where(kept, flat, np.clip(stepped(flat, gradient, 0.02), 0, 1))
+    assert np.abs(found_texture.reshape(-1, 3) - wanted).max() < 1e-5, f"seed {seed}"
+
+
+def test_loop_subdivision_is_that_of_trimesh():
+    rng = np.random.default_rng(seed := fresh_seed())
+    whole = ball(rng, 1)
+    kept = (whole.faces != 0).all(axis=1)
+    border, _ = checked(whole.vertices, whole.faces[kept], whole.uvs, whole.uv_faces[kept])
+    for mesh in (whole, border):
+        fine, along = mesh.subdivided(smooth=True)
+        wanted, faces = trimesh.remesh.subdivide_loop(
+            mesh.vertices.astype(np.float64), mesh.faces, 1
+        )
+        assert len(fine.faces) == len(faces) == 4 * len(mesh.faces)
+        centres = fine.vertices[fine.faces].mean(axis=1), wanted[faces].mean(axis=1)
+        for ours, theirs in ((fine.vertices, wanted), centres):
+            distance, partner = cKDTree(theirs).query(ours)
+            assert distance.max() < 1e-5, f"seed {seed}"
+            assert len(set(partner)) == len(ours) == len(theirs), f"seed {seed}"
+        assert np.allclose(along.sum(axis=1), 1)
+        assert along.shape == (len(fine.vertices), len(mesh.vertices))
+
+
+def test_midpoints_leave_the_surface_and_its_texture_alone():
+    mesh = ball(np.random.default_rng(1))
+    fine, _ = mesh.subdivided(smooth=False)
+    corners = [(m.vertices[m.faces], m.uvs[m.uv_faces]) for m in (fine, mesh)]
+    for found, coarse in zip(*corners):
+        quarters = found.reshape(len(mesh.faces), 4, 3, -1)
+        assert np.allclose(quarters.mean(axis=(1, 2)), coarse.mean(axis=1), atol=1e-6)
+        edges, whole = (np.diff(c[..., :2, :], axis=-2) for c in (quarters[:, :3], coarse[:, None]))
+        assert np.allclose(edges, whole / 2, atol=1e-6)
+    checked(fine.vertices, fine.faces, fine.uvs, fine.uv_faces)
+
+
+def test_files_come_back(tmp_path):
+    rng = np.random.default_rng(2)
+    mesh, texture = ball(rng), rng.random((48, 48, 3))
+    save_mesh(tmp_path, mesh, texture)
+    for name in ("mesh.obj", "mesh.ply"):
+        found, image, notes = load_mesh(tmp_path / name, 48)
+        assert np.abs(image - texture).max() < 0.003
+        assert not notes and len(found.vertices) == len(mesh.vertices)
+        assert np.allclose(found.vertices[found.faces], mesh.vertices[mesh.faces], atol=1e-6)
+        assert np.allclose(found.uvs[found.uv_faces], mesh.uvs[mesh.uv_faces], atol=1e-6)
+    vertices = PlyData.read(tmp_path / "mesh.ply")["vertex"]
+    at = 48 * np.stack([1 - vertices["t"], vertices["s"]], axis=1)
+    clear = (np.abs(at - np.rint(at)) > 1e-3).all(axis=1)  # not between two texels
+    off = np.abs(vertices["red"] / 255 - texture[*at.astype(int).T, 0])[clear]
+    assert off.max() < 0.003 and clear.mean() > 0.5
+
+
+def test_texture_coordinates_are_made_where_there_are_none(tmp_path):
+    sphere, path = icosphere(2, (0, 0, 0), 1.0, 64), tmp_path / "bare.obj"
+    vertices, faces = sphere.vertices, sphere.faces
+    lines = [f"v {x} {y} {z}\n" for x, y, z in vertices]
+    path.write_text("".join([*lines, *(f"f {a} {b} {c}\n" for a, b, c in faces + 1)]))
+    size = int(np.random.default_rng(fresh_seed()).integers(52, 300))
+    mesh, texture, notes = load_mesh(path, size)
+    assert texture is None and len(notes) == 1 and "texture coordinates are made anew" in notes[0]
+    assert np.allclose(mesh.vertices[mesh.faces], vertices[faces], atol=1e-6)
+    assert mesh.uvs.min() >= 0 and mesh.uvs.max() <= 1
+    weights = np.random.default_rng(fresh_seed()).dirichlet([0.3, 0.3, 0.3], (len(faces), 200))
+    at = (mesh.uvs[mesh.uv_faces][:, None] * weights[..., None]).sum(axis=2)
+    texels, _ = oracle.taps(at, (size, size))
+    pairs = np.unique(np.c_[np.repeat(np.arange(len(faces)), 800), texels.ravel()], axis=0)
+    assert len(np.unique(pairs[:, 1])) == len(pairs), "a texel is seen through two triangles"
+    words = "320 triangles have no room in a texture of 51x51 texels: raise --texture-size to 52"
+    with pytest.raises(UserError, match=words):
+        load_mesh(path, 51)
+
+
+FAN = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 0], [0, 1, 0], [-1, 0, 0]], float)
+ONE = [[0, 1, 2]]
+REFUSED = [
+    (
+        FAN,
+        [*ONE, [0, 1, 3], [0, 1, 4]],
+        "not a manifold: 1 of 7 edges have more than two triangles",
+    ),
+    (np.where(FAN == -1, np.nan, FAN), ONE, "1 of 5 vertices have a NaN or infinite coordinate"),
+    (FAN * 1e39, ONE, "coordinates are beyond what 32-bit floats hold"),
+    (FAN, [], "has no triangles"),
+    (FAN, [[0, 1, 5]], "a triangle names vertex 5 of 5"),
+    (FAN, [[0, 1, -1]], "a triangle names vertex -1 of 5"),
+    (FAN, [[0, 2, 4], [1, 1, 3]], "none of its 2 triangles has an area"),
+]
+
+
+@pytest.mark.parametrize("vertices, faces, message", REFUSED)
+def test_what_cannot_be_fitted_is_refused_in_a_line(vertices, faces, message):
+    with pytest.raises(UserError) as error:
+        checked(vertices, faces)
+    assert str(error.value).startswith(f"mesh: {message}") and "\n" not in str(error.value)
+
+
+def test_what_can_be_repaired_is():
+    twice = np.concatenate([FAN, FAN])  # every vertex twice: a seam of the file, not of the surface
+    faces, uvs = [*ONE, [5, 8, 6], [0, 2, 4], [9, 9, 1]], np.random.default_rng(0).random((12, 2))
+    mesh, notes = checked(twice, faces, uvs, np.arange(12).reshape(4, 3))
+    assert len(mesh.vertices) == 4 and len(mesh.faces) == 2 and len(mesh.uvs) == 6
+    assert notes == ["mesh: 2 triangles without an area are left out"]
+    _, notes = checked(FAN, ONE, [[0, 0], [3, 0], [0, 3]], ONE)
+    assert "texture coordinates are made anew" in notes[0]
+
+
+DAMAGED = [
+    ("a.stl", "", "a mesh is an .obj or .ply file"),
+    ("a.obj", "", "a.obj: "),
+    ("a.obj", "v 0 0 0\nv 1 0 0\n", "a.obj: "),
+    ("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 9\n", "a.obj: "),
+    ("a.obj", "v 0 0 zero\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "a.obj: "),
+    ("a.obj", "v 0 0 nan\nv 1 0 0\nv 0 1 0\nf 1 2 3\n", "a.obj: "),
+    ("a.ply", "ply\nformat ascii 1.0\nelement vertex 3\n", "a.ply: "),
+    ("a.ply", "\x00\x01\x02", "a.ply: "),
+    (None, "", "mesh not found"),
+]
+
+
+@pytest.mark.parametrize("name, content, message", DAMAGED)
+def test_damaged_files_say_so_in_a_line(tmp_path, name, content, message):
+    path = tmp_path / (name or "none.obj")
+    if name:
+        path.write_text(content)
+    with pytest.raises(UserError) as error:
+        load_mesh(path)
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_the_first_sphere_is_where_the_silhouettes_say():
+    views = cameras(8, 64, 64)
+    centre, radius = np.array([0.2, -0.1, 0.15]), 0.7
+    y, x = np.mgrid[0:64, 0:64] + 0.5
+    coverages = []
+    for view in views:
+        rays = np.stack([x, y, np.ones_like(x)], -1) @ np.linalg.inv(view.K).T
+        rays /= np.linalg.norm(rays, axis=-1, keepdims=True)
+        at = view.w2c[:3] @ np.append(centre, 1)
+        coverages.append(((at - (rays @ at)[..., None] * rays) ** 2).sum(-1) < radius**2)
+    found, size = bounding_sphere(views, coverages)
+    assert np.linalg.norm(found - centre) < 0.03 and abs(size - radius) < 0.05
+    with pytest.raises(UserError, match="fewer than two directions"):
+        bounding_sphere(views[:1], coverages[:1])
+
+
+def test_a_short_fit_improves(scene, tmp_path, fits, capsys):
+    common = argv(scene, "--quiet --init-levels 2 --texture-size 64 --test-every 5 --result-dir")
+    assert hardsplat_mesh(*common, tmp_path / "first", "--max-steps 1") == 0
+    assert hardsplat_mesh(*common, tmp_path / "fit", "--max-steps 400 --subdivide-steps 250") == 0
+    init = argv("--init", tmp_path / "fit/mesh.obj", "--result-dir", tmp_path / "again")
+    words = "--max-steps 1 --vertices-lr 1e-9 --texels-lr 0 --smoothing 0 --config"
+    assert hardsplat_mesh(*init, words, tmp_path / "fit/config.toml") == 0
+    folders = (tmp_path / name / "metrics.json" for name in ("first", "fit", "again"))
+    first, fit, kept = (json.loads(file.read_text()) for file in folders)
+    assert fit["held_out"]["iou"] > first["held_out"]["iou"] + 0.02
+    assert fit["held_out"]["psnr"] > first["held_out"]["psnr"] + 2
+    assert fit["triangles"] == 4 * first["triangles"] == kept["triangles"]
+    assert fit["steps"] == 400 == fit["curve"]["step"][-1]
+    files = "config.toml metrics.json loss.png mesh.obj mesh.mtl mesh.ply texture.png renders"
+    assert {p.name for p in (tmp_path / "fit").iterdir()} == {*files.split()}
+    assert len(list((tmp_path / "fit/renders").rglob("*.png"))) == 2 * len(fit["views"]) == 4
+    assert abs(kept["held_out"]["iou"] - fit["held_out"]["iou"]) < 1e-3
+    assert abs(kept["held_out"]["psnr"] - fit["held_out"]["psnr"]) < 0.1
+    assert "IoU" in capsys.readouterr().out
+
+
+def test_transparent_photographs_are_silhouettes_too(tmp_path, fits):
+    folder = tmp_path / "scene"
+    make_mesh_scene(folder, views=6, width=32, height=32, supersample=2, silhouettes="alpha")
+    metrics = fit_mesh(small(folder, tmp_path / "out", max_steps=10, test_every=3))
+    assert metrics["held_out"]["iou"] > 0.6
+
+
+def test_a_colmap_scene_with_masks(scene, tmp_path, fits):
+    """The same photographs, masks and cameras as a COLMAP model start from the same sphere."""
+    views = load_scene(scene).views
+    model = tmp_path / "colmap"
+    for name in ("images", "masks"):
+        shutil.copytree(scene / name, model / name)
+    K, images = views[0].camera.K, {}
+    for i, view in enumerate(views, 1):
+        w2c = view.camera.w2c
+        qvec = np.roll(Rotation.from_matrix(w2c[:3, :3]).as_quat(), 1)
+        images[i] = ColmapImage(i, view.path.name, 1, qvec, w2c[:3, 3])
+    lens = ColmapCamera(1, "PINHOLE", 48, 48, np.array([K[0, 0], K[1, 1], K[0, 2], K[1, 2]]))
+    points = ColmapPoints(np.zeros((1, 3)), np.zeros((1, 3), np.uint8), np.zeros(1))
+    write_model(model / "sparse" / "0", {1: lens}, images, points)
+    a, b = (fit_mesh(small(s, tmp_path / s.name)) for s in (scene, model))
+    assert a["held_out"]["iou"] == pytest.approx(b["held_out"]["iou"], abs=5e-3)
+    assert len(a["views"]) == len(b["views"]) == 2
+
+
+def test_nothing_is_left_where_memory_gives_out(device, leaves_nothing):
+    assert leaves_nothing(lambda: opened(device, *sheet(np.random.default_rng(0)))) > 20
+
+
+def test_an_interrupted_fit_leaves_its_mesh(scene, tmp_path, fits, monkeypatch):
+    run, out = MeshSession.run, tmp_path / "out"
+
+    def interrupted(self, steps):
+        run(self, steps)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(MeshSession, "run", interrupted)
+    words = "--quiet --init-levels 1 --texture-size 32 --batch-steps 5 --result-dir"
+    assert hardsplat_mesh(scene, words, out) == 130
+    assert json.loads((out / "metrics.json").read_text())["steps"] == 5
+    assert load_mesh(out / "mesh.obj")[0].faces.shape == (80, 3)
+
+
+@pytest.mark.parametrize("seconds, step", [(0, 10), (3600, 5)])
+def test_a_lost_device_leaves_the_newest_mesh(
+    scene, tmp_path, fits, session_device, monkeypatch, capsys, seconds, step
+):
+    """After a subdivision too; from it a fit can go on."""
+    run, out = MeshSession.run, tmp_path / "out"
+
+    def lost(self, steps):
+        if self.step == 10:
+            monkeypatch.setattr(MeshSession, "download", lost)
+            raise DeviceLost("the GPU stopped answering")
+        run(self, steps)
+
+    monkeypatch.setattr("hardsplat.mesh.fit.SNAPSHOT_SECONDS", seconds)
+    monkeypatch.setattr(MeshSession, "run", lost)
+    words = "--quiet --init-levels 1 --texture-size 32 --batch-steps 5 --subdivide-steps 5"
+    assert hardsplat_mesh(scene, words, "--result-dir", out) == 2
+    remedy = f"the mesh of step {step} is saved: go on from it with --init {out / 'mesh.obj'}"
+    error = f"hardsplat: error: the GPU stopped answering (step 10); {remedy}\n"
+    assert capsys.readouterr().err == error
+    assert len(load_mesh(out / "mesh.obj")[0].faces) == (320 if step == 10 else 80)
+    assert (out / "texture.png").is_file()
+    session_device.wait_idle()
+
+
+def test_scenes_and_settings_that_cannot_be(scene, tmp_path, capsys):
+    bare, behind = tmp_path / "bare", tmp_path / "far.obj"
+    make_mesh_scene(bare, views=3, width=16, height=16, supersample=1)
+    shutil.rmtree(bare / "masks")
+    behind.write_text("v 0 0 0\nv 0 0 0\nv 1 1 1\nf 1 2 3\n")
+    out = argv("--quiet --result-dir", tmp_path / "out")
+    for words, message in (
+        ([], "no scene given"),
+        ([tmp_path / "nowhere"], "scene folder not found"),
+        ([scene, "--texture-size 4"], "--texture-size: expected a whole number of at least 16"),
+        (
+            [scene, "--textur-size 64"],
+            "unknown flag '--textur-size'; did you mean '--texture-size'?",
+        ),
+        ([bare, *out], "has no silhouette; put a mask beside it"),
+        ([scene, *out, "--init", behind], "none of its 1 triangles has an area"),
+    ):
+        assert hardsplat_mesh(*words) == 2
+        assert message in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_an_earlier_mesh_is_set_aside_and_the_folder_is_one_fits_at_a_time(
+    scene, tmp_path, fits, capsys
+):
+    config = small(scene, tmp_path)
+    fit_mesh(config)
+    before = (tmp_path / "mesh.ply").read_bytes()
+    run = MeshRun(config)
+    assert (tmp_path / "earlier_1/mesh.ply").read_bytes() == before
+    assert f"is now in {tmp_path / 'earlier_1'}" in capsys.readouterr().out
+    with pytest.raises(UserError, match="is in use by process"):
+        MeshRun(config)
+    run.run()
+    assert (tmp_path / "mesh.ply").is_file() and not (tmp_path / ".lock").exists()
+
+
+def test_subdivision_ends_where_triangles_cannot_be_told_apart(scene, tmp_path, fits, monkeypatch):
+    monkeypatch.setattr("hardsplat.mesh.files.MOST_TRIANGLES", 1000)
+    why = "--subdivide-steps: has 1280 triangles, 1000 can be told apart; "
+    remedy = "leave out the last of them .step 2.; the mesh of step 2 is saved"
+    with pytest.raises(UserError, match=why + remedy):
+        fit_mesh(small(scene, tmp_path, max_steps=4, subdivide_steps=(2,)))
+
+
+def test_measures():
+    photo, shown = np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4))
+    photo[:2], shown[:, :2] = 255, 1
+    m, psnr = measured(shown, photo), pytest.approx(-10 * np.log10(0.5))
+    assert m["iou"] == pytest.approx(1 / 3) and m["psnr"] == psnr and m["psnr_object"] == psnr

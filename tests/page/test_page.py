@@ -1,0 +1,428 @@
+"""hardsplat export: what packing loses, what a page holds, and what Chromium draws of it beside
+our own renderer."""
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from hardsplat.base.errors import UserError
+from hardsplat.base.paths import SHADERS
+from hardsplat.cli import main
+from hardsplat.export.page import light_degree
+from hardsplat.io.ply import save_ply
+from hardsplat.model import morton
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import SH_C0, Gaussians
+from hardsplat.page import choose, export, pack
+from hardsplat.page.export import Shown, small_viewer, write_page
+from hardsplat.raster.renderer import Renderer
+from tests.helpers.tables import argv, rows
+from tests.oracle import splat
+from tests.oracle.render import ALPHA_MAX
+from tools.devtools import Browser, chromium
+
+FOLDER = Path(export.__file__).parent
+STATE = "document.querySelector('.hs')?.dataset.state"
+SIZE = (320, 240)
+
+
+def splats(n=400, degree=1, seed=0, spread=1.0) -> Gaussians:
+    """In front of `camera()`, of all shapes and opacities."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(n, 3)) * [1, 0.7, 1] * spread
+    sh = rng.normal(size=(n, (degree + 1) ** 2, 3)) * 0.25
+    sh[:, 0] = (rng.uniform(0.1, 0.9, (n, 3)) - 0.5) / SH_C0
+    scales = np.exp(rng.uniform(-4.5, -1.5, (n, 3)))
+    return Gaussians(means, rng.normal(size=(n, 4)), scales, rng.uniform(0.02, 1, n), sh)
+
+
+def camera(x=0.0) -> Camera:
+    w2c = np.eye(4)
+    w2c[0, 3], w2c[2, 3] = x, 4
+    return Camera(w2c, [[300, 0, 165], [0, 290, 118], [0, 0, 1]], *SIZE)
+
+
+def covariances(g: Gaussians) -> np.ndarray:
+    axes = Rotation.from_quat(g.quats, scalar_first=True).as_matrix() * g.scales[:, None]
+    return axes @ axes.transpose(0, 2, 1)
+
+
+def psnr(a, b) -> float:
+    return float(-10 * np.log10(np.mean((np.asarray(a, np.float64) - b) ** 2)))
+
+
+def hardsplat_export(*words) -> int:
+    return main(["export", *argv(*words)])
+
+
+@pytest.mark.parametrize("degree", range(4))
+def test_what_packing_loses(degree):
+    g = splats(700, degree, seed=degree)
+    packed = pack.pack(g)
+    back, g = pack.unpack(packed), g[morton.order(g.means)]
+    nbytes = 24 * 3 + 700 * (16 + 3 * ((degree + 1) ** 2 - 1))
+    assert len(packed.data) < len(zlib.decompress(packed.data)) == packed.header["bytes"] == nbytes
+    np.testing.assert_allclose(back.means, g.means, atol=1.01 * 0.5 * np.ptp(g.means) / (2**14 - 1))
+    np.testing.assert_allclose(back.opacities, g.opacities, atol=0.502 / 255)
+    np.testing.assert_allclose(0.5 + SH_C0 * back.sh[:, 0], 0.5 + SH_C0 * g.sh[:, 0], atol=0.005)
+    step = max([pack.SH_STEP, *packed.header["sh"]])
+    np.testing.assert_allclose(back.sh[:, 1:], g.sh[:, 1:], atol=0.502 * step)
+    size = g.scales.max(axis=1) ** 2
+    error = np.abs(covariances(back) - covariances(g)).max(axis=(1, 2)) / size
+    assert error.max() < 0.03, error.max()  # scales in steps of 1.2 %, rotations of 0.3 degrees
+
+
+def test_rotations_by_another_name():
+    g = splats(5000, seed=3)
+    quats, scales = pack.smallest_rotations(g.quats, g.scales)
+    np.testing.assert_allclose(np.linalg.norm(quats, axis=1), 1)
+    assert np.abs(quats[:, 1:]).max() <= pack.LARGEST + 1e-9 and quats[:, 0].min() > 0.84
+    renamed = Gaussians(g.means, quats, scales, g.opacities, g.sh)
+    np.testing.assert_allclose(covariances(renamed), covariances(g), rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("change", ["one", "points", "far", "together", "huge"])
+def test_splats_at_the_ends(change):
+    g = splats(1 if change == "one" else 300)
+    if change == "points":
+        g.scales[:] = 0
+    elif change == "far":
+        g.means[0] = [3e38, -3e38, 1e30]
+    elif change == "together":
+        g.means[:] = [0.1, 0.2, 0.3]
+    elif change == "huge":
+        g.scales[7], g.sh[9, 2], g.sh[11, 0] = 1e20, 1e3, -1e4
+    back = pack.unpack(pack.pack(g))
+    order = morton.order(g.means)
+    if change == "far":
+        assert np.isfinite(back.means).all()
+        np.testing.assert_allclose(back.means[order == 0], g.means[:1], rtol=1e-6)
+    else:
+        np.testing.assert_allclose(back.means, g.means[order], atol=1e-3)
+    if change == "huge":
+        np.testing.assert_allclose(back.scales[order == 7], 1e20, rtol=1e-5)
+        np.testing.assert_allclose(back.sh[order == 9, 2], 1e3, rtol=0.01)
+    if change == "points":
+        assert back.scales.max() < 1e-9
+
+
+def test_no_splats_and_too_many(monkeypatch):
+    monkeypatch.setattr(pack, "MOST_SPLATS", 9)
+    for n in (0, 10):
+        with pytest.raises(ValueError, match=f"a page holds 1 to 9 splats, got {n}"):
+            pack.pack(splats(10)[np.arange(n)])
+
+
+def test_splats_that_cannot_be_seen_are_left_out():
+    g = splats(50)
+    g.means[3, 1], g.sh[4, 0, 0], g.scales[7, 2] = np.nan, np.inf, np.inf
+    g.quats[5], g.opacities[6] = 0, 0.004
+    left = choose.kept(g, min_opacity=0.005)
+    assert len(left) == 45 and left.sh_degree == 1 and choose.kept(g, sh_degree=0).sh_degree == 0
+    np.testing.assert_array_equal(left.means, np.delete(g.means, [3, 4, 5, 6, 7], axis=0))
+    with pytest.raises(
+        UserError, match=r"none of 50 splats is left: all are fainter than --min-opacity 1 or hold"
+    ):
+        choose.kept(g, min_opacity=1.0)
+
+
+def test_merged_splats_have_the_mean_and_covariance_of_their_group():
+    g = splats(9, seed=5)
+    one = choose.merged(g, np.array([0, 1]))
+    # The first one is alone in its group.
+    np.testing.assert_allclose(covariances(one)[0], covariances(g)[0], rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose([one.means[0], one.sh[0, 1]], [g.means[0], g.sh[0, 1]], rtol=1e-6)
+    assert one.opacities[0] == pytest.approx(min(g.opacities[0], 0.99))
+    rng, rest = np.random.default_rng(6), g[1:9]
+    a, b, c = (rest.scales.astype(float) ** 2).T
+    share = rest.opacities * np.sqrt(a * b + b * c + c * a)
+    which = rng.choice(8, size=400_000, p=share / share.sum())
+    axes = np.linalg.cholesky(covariances(rest))[which]
+    points = rest.means[which] + (axes @ rng.normal(size=(len(which), 3, 1)))[..., 0]
+    np.testing.assert_allclose(one.means[1], points.mean(axis=0), atol=0.01)
+    np.testing.assert_allclose(covariances(one)[1], np.cov(points.T), atol=0.01)
+
+
+def test_fewer_splats_keep_the_image(device):
+    """Of 2000 splats of a wall a tenth: merged ones close its holes, which the most important
+    ones alone leave open."""
+    rng, n = np.random.default_rng(1), 2000
+    means = np.column_stack([rng.uniform(-1, 1, (n, 2)), np.zeros(n)])
+    quats, scales = np.tile([1, 0, 0, 0], (n, 1)), np.exp(rng.normal(-3.3, 0.4, (n, 3)))
+    g = Gaussians(means, quats, scales, np.full(n, 0.7), np.zeros((n, 1, 3)))
+    few = choose.kept(g, [camera()], max_splats=200)
+    first = np.argsort(-choose.importance(g.means, g.scales, g.opacities, [camera()]))[:200]
+    assert len(few) == 200 and len(choose.kept(g, [camera()], max_splats=2000)) == 2000
+    with Renderer(device, "tiled") as renderer:
+        whole, merged, pruned = (renderer.forward(part, camera())[0] for part in (g, few, g[first]))
+    assert psnr(merged, whole) > psnr(pruned, whole) + 3
+
+
+def test_importance_is_of_what_cameras_see():
+    g = splats(3)
+    g.means[:] = [
+        [0, 0, 0],
+        [0, 0, -9],
+        [50, 0, 0],
+    ]  # before the camera, behind it, beside its image
+    g.opacities[:], g.scales[:] = 0.5, 0.1
+    weight = choose.importance(g.means, g.scales, g.opacities, [camera()])
+    assert weight[0] > 1000 * weight[1:].max() and weight[1:].min() > 0
+    g.means[:] = [[0, 0, 0], [0.1, 0, 0], [0, 0.1, 0]]
+    g.scales[1] *= 4
+    g.opacities[2] /= 4
+    weight = choose.importance(g.means, g.scales, g.opacities, [camera()])
+    np.testing.assert_allclose(weight / weight[0], [1, 4, 0.25], rtol=1e-3)
+
+
+def header_of(text: str) -> dict:
+    return json.loads(re.search(r'class="hs-header">(.*?)</script>', text)[1])
+
+
+ABROAD = (
+    r"https?:|url\(|@import|<link|<iframe|fetch\(|XMLHttp|importScripts|import\(|eval\(|innerHTML"
+)
+
+
+def test_a_page_holds_all_it_needs(tmp_path):
+    g, picture = splats(), np.zeros((24, 32, 3), np.uint8)
+    names = ["</script><b>.jpg", 'rig/"b".jpg']
+    views = {name: camera(i) for i, name in enumerate(names)}
+    shown = Shown("<b>title</b>", views, background=(1, 1, 1), picture=picture)
+    written = write_page(tmp_path / "page.html", g, shown)
+    text = (tmp_path / "page.html").read_text()
+    header = header_of(text)
+    assert written.bytes == len(text.encode()) and written.splats == 400 and text.isascii()
+    assert "<b>" not in text and [c["name"] for c in header["cameras"]] == names
+    assert not re.search(ABROAD, text)
+    (source,) = re.findall(r'\b(?:src|href)="([^"]*)"', text)
+    assert source.startswith("data:image/webp;base64,")
+    data = base64.b64decode(re.search(r'class="hs-data">([^<]*)<', text)[1])
+    assert pack.unpack(pack.Packed(header, data)).sh.shape == (400, 4, 3)
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)[1]
+    policy = policy.replace("&#39;", "'")
+    for tag, directive in (("style", "style-src"), ("script", "script-src")):
+        inline = re.search(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; img-src data:;") and "unsafe" not in policy
+    assert write_page(tmp_path / "again.html", g, shown) == written
+    assert (tmp_path / "again.html").read_text() == text and len(list(tmp_path.iterdir())) == 2
+
+
+def test_sources_can_stand_in_a_page():
+    for path in FOLDER.iterdir():
+        if path.suffix in (".js", ".css", ".frag", ".vert"):
+            text = path.read_text()
+            assert text.isascii() and not re.search("<!--|</script|</style", text, re.IGNORECASE), (
+                path
+            )
+
+
+def test_a_viewer_fits_its_budget():
+    g, views = splats(9000, degree=3), Shown(cameras={f"{i}": camera(i) for i in range(200)})
+    fragment = small_viewer(g, views, budget_bytes=100_000)
+    header = header_of(fragment)
+    assert 80_000 < len(fragment) <= 100_000 and 500 < header["splats"] < 9000
+    assert header["degree"] == 1 and len(header["cameras"]) == export.FEW_CAMERAS
+    assert header_of(small_viewer(g, Shown(), budget_bytes=400_000))["splats"] == 9000
+
+
+def test_shaders_have_the_numbers_of_the_project():
+    text = (FOLDER / "project.frag").read_text()
+    for name, value in (("DILATION", splat.DILATION), ("FRUSTUM_SLACK", splat.FOV_MARGIN)):
+        assert float(re.search(rf"{name} = ([0-9.]+);", text)[1]) == value
+    assert splat.ALPHA_MIN == 1 / 255 and "ALPHA_MIN = 1.0 / 255.0;" in text
+    assert f"min(alpha, {ALPHA_MAX})" in (FOLDER / "splat.frag").read_text()
+    basis = (SHADERS / "include/sh.glsl").read_text()
+    assert all(digits in basis for digits in re.findall(r"[0-9]\.[0-9]{10,}", text))
+    decode = (FOLDER / "decode.js").read_text()
+    numbers = f"CHUNK = {pack.CHUNK}, POSITION_STEPS = 2 ** {pack.POSITION_BITS} - 1, WIDTH = 2048;"
+    assert numbers in decode and pack.MOST_SPLATS == 2048 * 2048
+
+
+def test_the_command(tmp_path, capsys, scene, device, monkeypatch):
+    own = lambda _, *args, **options: Renderer(device, *args, **options)
+    monkeypatch.setattr("hardsplat.export.page.Renderer", own)
+    ply = tmp_path / "splats.ply"
+    save_ply(ply, splats(60, degree=2), antialiased=True)
+    words = "--max-splats 50 --sh_degree 1 --title T --data-dir"
+    assert hardsplat_export(ply, words, scene) == 0
+    text = (tmp_path / "splats.html").read_text()
+    header = header_of(text)
+    assert header["splats"] == 50 and header["degree"] == 1 and header["antialiased"]
+    assert "<title>T</title>" in text and "data:image/webp" in text and len(header["cameras"]) == 7
+    assert "splats.html: 0.0" in capsys.readouterr().out
+    assert hardsplat_export(ply, tmp_path / "alone.html", "--up=z") == 0
+    header = header_of((tmp_path / "alone.html").read_text())
+    assert [c["name"] for c in header["cameras"]] == ["start"] and header["up"] == [0, 0, 1]
+    assert header["degree"] == 2 and "SH degree" not in capsys.readouterr().out
+    counts = (100_000, 600_000, 1_000_000, 4_000_000)
+    assert [light_degree(n, 3) for n in counts] == [3, 2, 1, 1] and light_degree(4_000_000, 0) == 0
+    monkeypatch.setattr("hardsplat.export.page.LIGHT", 1000)
+    assert hardsplat_export(ply, tmp_path / "light.html") == 0
+    assert header_of((tmp_path / "light.html").read_text())["degree"] == 1
+    assert "(--sh-degree 2 keeps all)" in capsys.readouterr().out
+
+
+def test_a_page_is_not_replaced_unasked(tmp_path, capsys):
+    ply, page = tmp_path / "splats.ply", tmp_path / "splats.html"
+    save_ply(ply, splats(5))
+    page.write_text("mine")
+    assert hardsplat_export(ply) == 2 and page.read_text() == "mine"
+    error = f"hardsplat: error: {page}: exists; add --overwrite to replace it\n"
+    assert capsys.readouterr().err == error
+    assert hardsplat_export(ply, "--overwrite") == 0 and header_of(page.read_text())["splats"] == 5
+    assert hardsplat_export(tmp_path) == 0 and (tmp_path / "page.html").exists()
+
+
+REFUSED = rows(
+    """
+    none.ply | none.ply: no such file
+    splats.ply page.pdf | page.pdf: a page ends in .html
+    splats.ply --max-splats 0 | --max-splats 0: expected a number of 1 to 4194304
+    splats.ply --sh-degree 4 | --sh-degree 4: expected a number of 0 to 3
+    splats.ply --min-opacity nan | --min-opacity nan: expected a number of 0 to 1
+    splats.ply --min-opacity 1 | none of 5 splats is left
+    splats.ply --data-dir nowhere | nowhere: scene folder not found
+    splats.ply splats.ply/page.html | cannot write splats.ply/page.html:
+    """
+)
+
+
+@pytest.mark.parametrize("words, message", REFUSED)
+def test_what_the_command_refuses(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    save_ply("splats.ply", splats(5))
+    assert hardsplat_export(words) == 2
+    assert message in capsys.readouterr().err and not list(tmp_path.glob("*.html*"))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    if not chromium():
+        pytest.skip("no Chromium on this machine to open pages in (apt-get install chromium)")
+    with Browser(tmp_path_factory.mktemp("browser"), SIZE) as opened:
+        yield opened
+
+
+def ready(browser: Browser) -> None:
+    browser.wait(f"{STATE} == 'ready'")
+
+
+def shot(browser: Browser) -> np.ndarray:
+    return np.asarray(browser.screenshot()) / 255
+
+
+@pytest.mark.parametrize("degree, antialiased", [(0, False), (1, True), (2, False), (3, False)])
+def test_it_draws_what_the_renderer_draws(browser, device, tmp_path, degree, antialiased):
+    g, background = splats(900, degree, seed=degree), (0.2, 0.4, 0.1)
+    shown = Shown(
+        cameras={"a": camera(), "b": camera(0.7)}, antialiased=antialiased, background=background
+    )
+    write_page(tmp_path / "page.html", g, shown)
+    browser.requests.clear()
+    browser.open((tmp_path / "page.html").as_uri() + "#camera=1&still")
+    ready(browser)
+    image = shot(browser)
+    with Renderer(device, "tiled", antialiased=antialiased) as renderer:
+        frames = [renderer.forward(g, camera(x), background=background, near=0.2) for x in (0.7, 0)]
+        wanted, other = (np.clip(frame[0], 0, 1) for frame in frames)
+    assert psnr(image, wanted) > 42 > 25 > psnr(other, wanted)
+    assert browser.complaints == []
+    assert all(url.startswith(("file:///", "data:", "blob:")) for url in browser.requests)
+
+
+def test_mouse_and_keys(browser, tmp_path):
+    views = {f"{i}.jpg": camera(0.2 * i) for i in range(4)}
+    picture = np.zeros((24, 32, 3), np.uint8)
+    write_page(tmp_path / "page.html", splats(), Shown(cameras=views, picture=picture))
+    browser.open("about:blank")
+    browser.open((tmp_path / "page.html").as_uri())
+    ready(browser)
+    browser.wait("!document.querySelector('.hs-first')")
+    stats = browser.run("document.querySelector('.hs-stats').textContent")
+    assert re.match(r"3\d\d of 400 splats, 3 draw calls, sort \d", stats)
+    drawn, shots = "document.querySelector('.hs').dataset.pictures", [shot(browser)]
+    size = dict(height=SIZE[1], deviceScaleFactor=1, mobile=False)
+    wheel = dict(type="mouseWheel", x=160, y=120, deltaX=0, deltaY=-300)
+
+    def changed(act, *given, **named) -> None:
+        """Does something, after which the page comes to rest with another picture."""
+        before = browser.run(drawn)
+        act(*given, **named)
+        browser.wait(f"{STATE} == 'ready' && {drawn} > {before}")
+        shots.append(shot(browser))
+        assert shots[-1].size != shots[-2].size or psnr(shots[-1], shots[-2]) < 40
+
+    changed(browser.drag, (160, 120), (200, 130))
+    changed(browser.drag, (160, 120), (180, 130), "right")
+    changed(browser.drag, (160, 120), (180, 130), "middle")
+    changed(browser.ask, "Input.dispatchMouseEvent", **wheel)
+    changed(browser.key, "ArrowLeft")
+    assert browser.run("document.querySelector('.hs-list').selectedOptions[0].text") == "3.jpg"
+    changed(browser.key, "Home")
+    assert psnr(shots[-1][60:180], shots[0][60:180] + 1e-6) > 60  # all the way back
+    changed(browser.run, "location.hash = '#camera=2'")
+    assert browser.run("document.querySelector('.hs-list').value") == "2"
+    changed(browser.ask, "Emulation.setDeviceMetricsOverride", width=240, **size)
+    browser.ask("Emulation.setDeviceMetricsOverride", width=SIZE[0], **size)
+    browser.key("KeyH")
+    assert browser.run("document.querySelector('.hs-help').checkVisibility()")
+    assert browser.complaints == []
+
+
+def replaced(nbytes: int) -> str:
+    """Data of another length, behind what announces it."""
+    return r"\1" + base64.b64encode(zlib.compress(bytes(nbytes))).decode()
+
+
+DAMAGE = [  # what is replaced, by what, and what the page says then
+    ('"splats": 400', '"splats": 4000000000', "damaged: number of splats"),
+    (r'"bytes": (\d+)', r'"bytes": 1\1', "damaged: number of bytes"),
+    (r'(hs-data">)[^<]*', replaced(10**7), "damaged: more data than announced"),
+    (r'(hs-data">)[^<]*', replaced(10), "damaged: less data than announced"),
+    ("", "", "this browser offers no WebGL2"),
+]
+
+
+@pytest.mark.parametrize("what, by, message", DAMAGE, ids=[row[2] for row in DAMAGE])
+def test_it_says_why_it_shows_nothing(browser, tmp_path, what, by, message):
+    page = tmp_path / "page.html"
+    write_page(page, splats(), Shown())
+    if what:
+        page.write_text(re.sub(what, by, page.read_text()))
+    script = "0" if what else "HTMLCanvasElement.prototype.getContext = () => null"
+    added = browser.ask("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+    browser.open(page.as_uri())
+    browser.wait(f"{STATE} == 'failed'")
+    browser.ask("Page.removeScriptToEvaluateOnNewDocument", identifier=added)
+    assert message in browser.run("document.querySelector('.hs-message').innerText")
+
+
+POLICY = (
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; worker-src blob:"
+)
+
+
+def test_a_viewer_within_another_page(browser, tmp_path):
+    head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+    body = f"<body>{small_viewer(splats(), Shown(cameras={'a': camera()}))}</body>"
+    (tmp_path / "report.html").write_text(f"{head}<style>{export.style()}</style>{body}")
+    browser.complaints.clear()
+    browser.open((tmp_path / "report.html").as_uri())
+    browser.wait("document.querySelector('.hs-start')?.checkVisibility()")
+    assert browser.run(STATE) == "loading"
+    assert not browser.run("document.querySelector('.hs-bar').checkVisibility()")
+    browser.run("document.querySelector('.hs-start').click()")
+    ready(browser)
+    assert browser.run("document.activeElement.className") == "hs-canvas"
+    assert browser.complaints == []

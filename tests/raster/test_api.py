@@ -1,0 +1,233 @@
+"""The Python API at its edges: arguments, extreme values, reuse. What it computes is tested in
+test_hardware.py."""
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.gpu.commands.barriers import Barriers
+from hardsplat.gpu.device.context import Device, ValidationError
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.raster.renderer import Camera, Gaussians, Renderer
+from tests.helpers.goldens import random_scene, relative_l2
+from tests.oracle import render
+
+PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
+
+
+@pytest.fixture
+def renderer(device):
+    renderer = Renderer(device, format="float32")
+    yield renderer
+    renderer.close()
+
+
+def scene_of(n=20, size=(32, 32), sh_degree=1) -> tuple[Gaussians, Camera, np.ndarray]:
+    scene = random_scene(1, n, *size, sh_degree)
+    gaussians = Gaussians(*(scene[p].copy() for p in PARAMETERS))
+    return gaussians, Camera(scene["w2c"], scene["K"], *size), scene["weight"]
+
+
+def exact(g: Gaussians, camera: Camera, sh_degree=1):
+    """The oracle's frame."""
+    view = camera.w2c, camera.K, camera.width, camera.height
+    return render(*(getattr(g, p) for p in PARAMETERS), *view, sh_degree, termination="none")
+
+
+@pytest.mark.filterwarnings("error")
+def test_opacities_and_scales_at_their_limits(renderer):
+    """An opacity of exactly 1 has the gradient of its neighbours; 0 is not drawn; a scale of 0 is a
+    flat splat."""
+    gaussians, camera, weight = scene_of()
+    gaussians.opacities[3:6] = 1, 0, 0.999999
+    gaussians.scales[6, 1] = 0
+    image, _ = renderer.forward(gaussians, camera)
+    gradients, frame = renderer.backward(weight), exact(gaussians, camera)
+    wanted = frame.backward(weight.astype(np.float64))
+    assert relative_l2(image, frame.image) < 1e-4
+    for name in PARAMETERS:
+        assert relative_l2(gradients[name], wanted[name]) < 1e-3, name
+    assert gradients["opacities"][4] == 0 and gradients["scales"][6, 1] == 0
+
+
+def test_sizes_and_degrees_may_change_between_calls(renderer):
+    sizes = ((1, 1), 0, 0), ((40, 1), 3, 1), ((1, 40), 1, 1), ((33, 17), 3, 3), ((33, 17), 2, 0)
+    for size, degree, used in sizes:
+        gaussians, camera, weight = scene_of(7, size, degree)
+        image, _ = renderer.forward(gaussians, camera, sh_degree=used)
+        assert image.shape == (*size[::-1], 3)
+        assert np.abs(image - exact(gaussians, camera, used).image).max() < 1e-3, size
+        d_sh = renderer.backward(weight)["sh"]
+        assert d_sh.shape == gaussians.sh.shape and not d_sh[:, (used + 1) ** 2 :].any()
+
+
+def test_a_principal_point_outside_the_image(renderer):
+    gaussians, camera, _ = scene_of(60)
+    camera.K[:2, 2] = 120, -40
+    image, _ = renderer.forward(gaussians, camera)
+    assert np.abs(image - exact(gaussians, camera).image).max() < 1e-3
+
+
+def test_images_larger_than_one_staging_buffer(renderer, device):
+    """Also larger than a storage buffer may be."""
+    height = device.max_buffer // (1024 * 16) + 1 if device.max_buffer < 1 << 28 else 4096
+    gaussians, camera, _ = scene_of()
+    image, T = renderer.forward(gaussians, Camera(camera.w2c, camera.K, 1024, height))
+    small, _ = renderer.forward(gaussians, Camera(camera.w2c, camera.K, 1024, 32))
+    # Where the Jacobian is clamped depends on the image's size.
+    assert np.abs(image[:32] - small).max() < 0.05 and (T[-1] == 1).all()
+
+
+def test_two_renderers_and_repeated_calls(renderer, device):
+    gaussians, camera, weight = scene_of()
+    other = Renderer(device, format="float32", reduction="atomic")
+    image, _ = renderer.forward(gaussians, camera)
+    assert np.array_equal(other.forward(gaussians, camera)[0], image)
+    first = renderer.backward(weight)
+    for again, limit in ((other.backward(weight), 1e-4), (renderer.backward(weight), 1e-5)):
+        assert all(relative_l2(again[p], first[p]) < limit for p in PARAMETERS)
+    other.close()
+    other.close()
+    assert np.array_equal(other.forward(gaussians, camera)[0], image)
+    other.close()
+
+
+def test_times_are_of_what_was_run(renderer, device):
+    assert renderer.times() == {}
+    gaussians, camera, weight = scene_of()
+    for _ in range(2):
+        renderer.forward(gaussians, camera)
+        assert "draw backward" not in renderer.times()
+        renderer.backward(weight)
+        assert {"draw", "draw backward"} <= set(renderer.times()) or not device.timestamp_ns
+
+
+OUT_OF_RANGE = [
+    (dict(background=(1, 2)), "background .* is not three finite numbers"),
+    (dict(near=0), "near 0 is not a positive distance"),
+    (dict(near=float("nan")), "near nan is not a positive distance"),
+    (dict(sh_degree=2), r"sh_degree 2 is not in 0\.\.1"),
+    (dict(sh_degree=0.5), r"sh_degree 0.5 is not in 0\.\.1"),
+]
+
+
+@pytest.mark.parametrize("change, words", OUT_OF_RANGE)
+def test_arguments_out_of_range(renderer, change, words):
+    with pytest.raises(ValueError, match=words):
+        renderer.forward(*scene_of()[:2], **change)
+
+
+NO_CAMERA = [
+    (dict(K=[[-30, 0, 16], [0, 30, 16], [0, 0, 1]]), "positive focal lengths, got -30 and 30"),
+    (dict(K=[[30, 2, 16], [0, 30, 16], [0, 0, 1]]), "without skew"),
+    (dict(w2c=np.diag([2.0, 2, 2, 1])), "rotation scaled by 2"),
+    (dict(w2c=np.diag([1.0, 1, -1, 1])), "reflection"),
+    (dict(w2c=np.diag([1.0, 2, 3, 1])), "stretches by 3, 2 and 1"),
+    (dict(w2c=np.eye(4) + np.eye(4)[3][:, None] * [1, 2, 3, 0]), "last row is .* looks transposed"),
+    (dict(height=32.0), r"camera height 32\.0 is not an integer"),
+]
+
+
+@pytest.mark.parametrize("change, words", NO_CAMERA)
+def test_cameras_that_are_none(change, words):
+    good = dict(w2c=np.eye(4) * (1 + 4e-4), K=np.eye(3), width=np.int64(32), height=32)
+    Camera(**good)
+    with pytest.raises(ValueError, match=words):
+        Camera(**good | change)
+
+
+NO_SPLATS = [
+    ("opacities", 2, 1.5, r"opacities\[2\] = 1.5 is not in 0..1; .* \(1 such"),
+    ("opacities", slice(1, 3), -0.1, r"opacities\[1\] = -0.1 is not in 0..1; .* \(2 such"),
+    ("scales", (3, 1), -2, r"scales\[3, 1\] = -2 is negative"),
+    ("means", 4, np.nan, r"means\[4, 0\] = nan is NaN or infinite \(1 such"),
+    ("sh", (1, 0, 2), 1e39, r"sh\[1, 0, 2\] = inf is NaN"),
+]
+
+
+@pytest.mark.parametrize("name, place, value, words", NO_SPLATS)
+@pytest.mark.filterwarnings("error")
+def test_splats_that_are_none(name, place, value, words):
+    arrays = {p: getattr(scene_of()[0], p).astype(np.float64) for p in PARAMETERS}
+    arrays[name][place] = value
+    with pytest.raises(ValueError, match=words):
+        Gaussians(**arrays)
+    with pytest.raises(ValueError, match=r"means has shape \(1,\), expected \(1, 3\)"):
+        Gaussians(**{**arrays, "means": 3})
+
+
+def test_swapped_arguments(renderer):
+    gaussians, camera, _ = scene_of()
+    words = "takes Gaussians, then a Camera or a sequence of them, got Camera and Gaussians"
+    with pytest.raises(ValueError, match=words):
+        renderer.forward(camera, gaussians)
+
+
+def test_backward_says_what_it_needs(renderer):
+    with pytest.raises(RuntimeError, match=r"needs a forward\(\)"):
+        renderer.backward(np.ones((32, 32, 3)))
+    renderer.forward(*scene_of()[:2])
+    with pytest.raises(ValueError, match=r"d_image has shape \(3,\), expected \(32, 32, 3\)"):
+        renderer.backward(np.ones(3))
+
+
+def test_what_does_not_fit_leaves_the_renderer_usable(renderer, device):
+    gaussians, camera, weight = scene_of()
+    image, _ = renderer.forward(gaussians, camera)
+    with pytest.raises(OutOfMemory, match="larger than .* allows"):
+        renderer.forward(gaussians, Camera(camera.w2c, camera.K, device.max_image + 1, 1))
+    with pytest.raises(RuntimeError):
+        renderer.backward(weight)
+    assert np.array_equal(renderer.forward(gaussians, camera)[0], image)
+
+
+def test_a_renderer_closes_the_device_that_it_opened(monkeypatch):
+    """The validation layer names whatever was not destroyed before its device."""
+    monkeypatch.setenv("HARDSPLAT_VALIDATION", "1")
+    gaussians, camera, weight = scene_of()
+    with Renderer() as renderer:
+        renderer.forward(gaussians, camera)
+        renderer.backward(weight)
+    renderer.close()
+    with pytest.raises(RuntimeError, match="this Renderer was closed"):
+        renderer.forward(gaussians, camera)
+
+
+def test_devices_report_what_outlives_them():
+    device = Device(validation="1")
+    Buffer(device, 64, "keys")
+    with pytest.raises(ValidationError, match="keys"):
+        device.close()
+    device.close()
+
+
+@pytest.mark.parametrize("blending", ["fixed", "programmable"])
+def test_no_hazards_between_passes(monkeypatch, blending):
+    """What synchronization validation says of a frame, and that it would have found a missing
+    barrier."""
+    device = Device(validation="sync")
+    gaussians, camera, weight = scene_of()
+    renderer = Renderer(device, blending=blending)
+    renderer.forward(gaussians, camera)
+    renderer.backward(weight)
+    renderer.close()
+    if device.physical.kind != "CPU":
+        device.close()
+        pytest.skip("newer layers report at submission, and a GPU without barriers may not end")
+    monkeypatch.setattr(Barriers, "order", lambda self, *accesses, **kind: None)
+    with pytest.raises(ValidationError, match="SYNC-HAZARD-READ-AFTER-WRITE"):
+        renderer.forward(gaussians, camera)
+    device.close()
+
+
+NO_CHOICE = [
+    (("nothing",), {}, "rasterizer nothing: there is no such one; choose from hardware"),
+    ((), {"format": "nothing"}, "--format nothing: there is no such target format; choose from"),
+    ((), {"formats": "float32"}, "formats: Renderer has no such option; there are format, state"),
+]
+
+
+@pytest.mark.parametrize("rasterizer, options, words", NO_CHOICE)
+def test_choices_that_are_none(device, rasterizer, options, words):
+    with pytest.raises(UserError, match=words):
+        Renderer(device, *rasterizer, **options)

@@ -1,0 +1,402 @@
+"""What `auto` chooses, by made-up times; what it remembers; and once for real, on this device."""
+
+import json
+import logging
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.cli import main
+from hardsplat.gpu.device.context import DeviceLost
+from hardsplat.gpu.passes.shader import Source
+from hardsplat.raster.core import choose as module
+from hardsplat.raster.core import trial
+from hardsplat.raster.core.choose import BUDGET, choose, greedy, lines, remembered
+from hardsplat.raster.core.trial import SIZES, Trial
+from hardsplat.raster.core.trial import scene as trial_scene
+from hardsplat.raster.hardware.rasterizer import rows_of, sources
+from hardsplat.raster.hardware.rows import SEGMENTS, HardwareOptions, Rows
+from hardsplat.raster.renderer import Renderer
+
+SOURCES = set()
+KNOBS = {"shape": ["quad", "triangle", "geometry"], "block": ["2x2", "1x1"], "atomics": ["native"]}
+FIRST = {"shape": "quad", "block": "2x2", "atomics": "native", "reduction": "hybrid"}
+START = {knob: FIRST[knob] for knob in KNOBS}
+
+
+def first(options) -> dict:
+    """FIRST, where the options leave it open."""
+    given = {knob: getattr(options, knob) for knob in FIRST}
+    return {knob: FIRST[knob] if row == "auto" else row for knob, row in given.items()}
+
+
+class Clock:
+    """A Trial whose times are given: "shape block" -> ms, or a list of them in turn, or None for
+    what does not run. Its frames take `seconds` each."""
+
+    def __init__(self, times, seconds=0.0):
+        self.times, self.seconds, self.spent, self.asked = times, seconds, 0.0, []
+
+    def prepare(self, candidates):
+        assert all(isinstance(options, HardwareOptions) for options in candidates)
+
+    def attempt(self, options, best=float("inf")):
+        self.asked.append(name := f"{options.shape} {options.block}")
+        self.spent += self.seconds
+        ms = self.times.get(name, 100.0)
+        ms = ms.pop(0) if isinstance(ms, list) else ms
+        return (ms, "") if ms is not None else (None, "no pipeline")
+
+    def destroy(self):
+        self.asked.append("destroyed")
+
+
+def timed(seconds=0.0, **times):
+    """What the search finds and its times: of blocks of 2x2 by shape, of quads in 1x1 as
+    `small`."""
+    names = {"small": "quad 1x1", "triangle_small": "triangle 1x1"}
+    clock = Clock({names.get(name, f"{name} 2x2"): ms for name, ms in times.items()}, seconds)
+    return greedy(clock, HardwareOptions(), first, KNOBS)
+
+
+def test_the_fastest_is_chosen_knob_by_knob():
+    found, ms = timed(quad=10.0, triangle=8.0, geometry=9.0, triangle_small=5.0, small=1.0)
+    assert found == {"shape": "triangle", "block": "1x1", "atomics": "native"}
+    shapes = {"quad": 10.0, "triangle": 8.0, "geometry": 9.0}
+    assert ms == {"shape": shapes, "block": {"2x2": 8.0, "1x1": 5.0}}
+
+
+def test_knobs_to_come_have_the_rows_that_suit_what_is_timed():
+    """Triangles begin with blocks of 1x1. The geometry shader is refused, so it is not timed."""
+
+    def first_with(options):
+        if options.shape == "geometry":
+            raise UserError("no such shape")
+        if options.shape == "triangle" and options.block == "auto":
+            options = replace(options, block="1x1")
+        return first(options)
+
+    clock = Clock({"quad 2x2": 10.0, "triangle 1x1": 8.0, "triangle 2x2": 7.9})
+    found, _ = greedy(clock, HardwareOptions(), first_with, KNOBS)
+    assert found == {"shape": "triangle", "block": "1x1", "atomics": "native"}
+    assert not {"triangle 2x2", "geometry 2x2"} & set(clock.asked[:-1])
+
+
+def test_a_knob_of_which_no_other_row_goes_is_remembered_too():
+    def no_other(options):
+        if options.shape not in ("auto", "quad") or options.block not in ("auto", "2x2"):
+            raise UserError("no such")
+        return first(options)
+
+    found = greedy(Clock({"quad 2x2": 10.0}), HardwareOptions(), no_other, KNOBS)
+    assert found == (START, {"shape": {"quad": 10.0}, "block": {"2x2": 10.0}})
+
+
+@pytest.mark.parametrize("ms, chosen", [(9.8, "quad"), (9.6, "triangle")])
+def test_the_first_stays_unless_another_is_three_percent_faster(ms, chosen):
+    assert timed(quad=10.0, triangle=ms)[0]["shape"] == chosen
+
+
+def test_the_best_is_timed_again_before_it_is_replaced():
+    """Clocks rise with work: the first time of all is too long."""
+    found, ms = timed(quad=[10.0, 7.9], triangle=8.0)
+    assert found["shape"] == "quad"
+    assert ms["shape"] == {"quad": 7.9, "triangle": 8.0, "geometry": 100.0}
+
+
+def test_luck_does_not_win():
+    """The second time it is no faster than the first row."""
+    found, ms = timed(quad=10.0, geometry=[5.0, 9.9])
+    assert found == START and ms["shape"] == {"quad": 10.0, "triangle": 100.0, "geometry": 9.9}
+
+
+def test_what_does_not_run_is_left_out(caplog):
+    caplog.set_level(logging.DEBUG, "hardsplat")
+    found, ms = timed(quad=10.0, triangle=None, geometry=5.0)
+    assert found["shape"] == "geometry" and "triangle" not in ms["shape"]
+    assert "  shape triangle left out: no pipeline" in caplog.messages
+    assert timed(quad=None, geometry=5.0) == (START, {})
+
+
+def test_time_ends_the_search():
+    found, ms = timed(BUDGET / 2, quad=10.0, triangle=9.9, geometry=1.0, small=1.0)
+    assert found == START
+    assert ms == {"shape": {"quad": 10.0, "triangle": 9.9}, "block": {"2x2": 10.0}}
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def ask(cache, monkeypatch):
+    """ask(times, device, options): the options chosen, and whether they were timed for it."""
+
+    def ask(times, device=None, knobs=KNOBS, **options):
+        clock, device = Clock(times), device or machine()
+        monkeypatch.setattr(module.Trial, "fitting", lambda *given: clock)
+        options = HardwareOptions(**options)
+        free = {knob: names for knob, names in knobs.items() if getattr(options, knob) == "auto"}
+        sources = lambda options: SOURCES
+        found = choose(device, "hardware", options, first, free, None, sources)
+        return found, bool(clock.asked)
+
+    return ask
+
+
+def machine(driver="1.0", timestamp_ns=1.0):
+    kept = {}
+    shared = lambda name, make: kept.setdefault(name, make())
+    physical = SimpleNamespace(driver=driver, kind="discrete GPU")
+    named = dict(name="Some GPU", physical=physical, timestamp_ns=timestamp_ns)
+    return SimpleNamespace(**named, shared=shared)
+
+
+TRIANGLE = {"quad 2x2": 10.0, "triangle 2x2": 8.0}
+STRIP = {"quad 2x2": 10.0, "geometry 2x2": 8.0}
+
+
+def test_one_that_is_faster_but_not_by_enough_is_named_as_such(ask, caplog):
+    caplog.set_level(logging.DEBUG, "hardsplat")
+    assert ask({"quad 2x2": 10.0, "triangle 2x2": 9.8})[0].shape == "quad"
+    words = "  shape quad: 10 ms, next triangle: 9.8 ms, less than 3 % faster"
+    assert words in caplog.messages
+
+
+def test_a_choice_is_remembered(ask, caplog):
+    caplog.set_level(logging.DEBUG, "hardsplat")
+    first, timed = ask(TRIANGLE)
+    found = first.shape, first.block, first.atomics, first.reduction
+    assert timed and found == ("triangle", "2x2", "native", "auto")
+    assert caplog.messages == [
+        "choosing variants for Some GPU, once ...",
+        "  shape triangle: 8 ms, next quad: 10 ms",
+        "  block 2x2: 8 ms, next 1x1: 100 ms",
+        "  atomics native: the only one that runs",
+    ]
+    kept = caplog.messages[1]
+    caplog.clear()
+    assert ask(STRIP) == (first, False)
+    assert caplog.messages[0].startswith("variants for Some GPU, remembered from 20")
+    assert caplog.messages[1] == kept
+
+
+def test_another_driver_device_shader_row_or_scene_is_timed_anew(ask, monkeypatch, tmp_path):
+    ask(TRIANGLE)
+    assert ask(STRIP, machine(driver="1.1"))[0].shape == "geometry"
+    more = ask(
+        STRIP, knobs={**KNOBS, "shape": ["quad", "geometry"]}
+    )  # one that ran does not any more
+    assert more[1] and more[0].shape == "geometry"
+    assert ask(TRIANGLE)[1]
+    (tmp_path / "new.comp").write_text("// one")
+    monkeypatch.setattr(module.shader, "SHADERS", tmp_path)
+    monkeypatch.setattr(sys.modules[__name__], "SOURCES", {Source.of("new.comp")})
+    assert ask(STRIP)[0].shape == "geometry" and not ask(TRIANGLE)[1]
+    (tmp_path / "other.comp").write_text("// of no candidate")
+    assert not ask(TRIANGLE)[1]
+    (tmp_path / "new.comp").write_text("// changed")
+    assert ask(TRIANGLE)[1]
+    monkeypatch.setitem(FIRST, "block", "1x1")
+    assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
+    monkeypatch.setattr(trial, "scene", lambda width, height: trial_scene(width, height + 1))
+    assert ask(TRIANGLE)[1] and not ask(TRIANGLE)[1]
+
+
+def test_what_is_named_stays_and_has_its_own_choice(ask):
+    assert ask(TRIANGLE)[0].shape == "triangle"
+    strip = dict(shape="geometry")
+    named, timed = ask({"geometry 2x2": 10.0, "geometry 1x1": 5.0}, **strip)
+    assert timed and (named.shape, named.block) == ("geometry", "1x1")
+    assert ask({}, **strip) == (named, False)
+    other, timed = ask(STRIP, format="unorm8")
+    assert timed and (other.format, other.shape) == ("unorm8", "geometry")
+    assert ask({})[0].shape == "triangle"
+    all_named = HardwareOptions(**strip, block="1x1", atomics="native")
+    assert ask({}, **strip, block="1x1") == (all_named, False)
+
+
+DAMAGE = ["", "{", "[]", '{"choices": []}', '{"choices": {"hardware": {"rows": {}}}}']
+
+
+@pytest.mark.parametrize("damage", [*DAMAGE, "no row", "no time", "no date"])
+def test_a_damaged_file_is_ignored_and_rewritten(ask, cache, damage):
+    ask(TRIANGLE)
+    path = next(cache.rglob("variants/*.json"))
+    whole = json.loads(path.read_text())
+    found = next(iter(whole["choices"].values()))
+    if damage == "no row":
+        found["rows"]["shape"] = "dodecahedron"
+    elif damage == "no time":
+        del found["ms"]["shape"]["triangle"]
+    elif damage == "no date":
+        found["date"] = None
+    path.write_text(json.dumps(whole) if damage.startswith("no ") else damage)
+    assert ask(STRIP)[0].shape == "geometry"
+    assert ask({}) == (ask(TRIANGLE)[0], False) and ask({})[0].shape == "geometry"
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(ask, cache):
+    cache.touch()  # a file where the folder would be: root may write anywhere else
+    device = machine()
+    assert ask(TRIANGLE, device)[0].shape == "triangle"
+    assert ask(STRIP, device) == (ask(TRIANGLE, device)[0], False)  # known to the process
+    assert ask(STRIP)[0].shape == "geometry"
+
+
+@pytest.mark.parametrize(
+    "device, auto", [(machine(timestamp_ns=0.0), "time"), (machine(), "first")]
+)
+def test_without_timing_the_first_are_taken(ask, cache, monkeypatch, device, auto):
+    monkeypatch.setenv("HARDSPLAT_AUTO", auto)
+    assert ask(STRIP, device) == (HardwareOptions(**START), False) and not cache.exists()
+
+
+def test_an_environment_that_means_nothing(ask, monkeypatch):
+    monkeypatch.setenv("HARDSPLAT_AUTO", "fast")
+    with pytest.raises(UserError, match="HARDSPLAT_AUTO is fast: choose time or first"):
+        ask(STRIP)
+
+
+def test_no_memory_for_a_trial_leaves_the_first_and_is_not_remembered(ask, cache, monkeypatch):
+    ask(TRIANGLE, machine("other"))  # replaces Trial.fitting, which is replaced again:
+
+    def full(*given):
+        raise OutOfMemory("full")
+
+    monkeypatch.setattr(module.Trial, "fitting", full)
+    free = {knob: KNOBS[knob] for knob in START}
+    given = machine(), "hardware", HardwareOptions(), first, free, None, lambda options: set()
+    assert choose(*given) == HardwareOptions(**START)
+    assert len(list(cache.rglob("variants/*.json"))) == 1
+
+
+# ---- on this device
+
+
+SHAPES_ONLY = dict(block="1x1", reduction="atomic", atomics="cas", segments=1)
+
+
+@pytest.fixture
+def forgetful(device, monkeypatch):
+    """The device without what it remembers."""
+
+    def forget():
+        monkeypatch.setitem(device._shared, "choices", {})
+
+    forget()
+    return forget
+
+
+def test_on_this_device(device, cache, forgetful, capsys, monkeypatch):
+    """Whatever is the fastest here: it was timed, beats or equals all that were, is drawn with, and
+    the doctor shows it."""
+    monkeypatch.setattr(module, "BUDGET", float("inf"))  # whatever else the machine does
+    with Renderer(device, **SHAPES_ONLY) as renderer:
+        renderer.forward(*trial_scene(32, 24))
+        shape = renderer.raster.rows.names["shape"]
+    ((given, found),) = remembered(device).items()
+    assert given.startswith("hardware, format float16") and "block 1x1" in given
+    knobs = [knob for knob in ("ordering", "shape") if knob in found["candidates"]]
+    assert list(found["rows"]) == knobs
+    ms = found["ms"]["shape"]
+    assert found["rows"]["shape"] == shape and len(ms) > 1
+    assert ms[shape] <= min(ms.values()) / (1 - module.MARGIN)
+    assert main(["doctor"]) == 0
+    assert lines(found)[0] in capsys.readouterr().out
+
+
+LEVELS = {"--verbose": {"INFO", "DEBUG"}, "--no-verbose": {"INFO"}, "--quiet": set()}
+
+
+@pytest.mark.parametrize("flag", LEVELS)
+def test_the_program_says_it(
+    scene, on_device, cache, forgetful, capsys, monkeypatch, tmp_path, flag
+):
+    words = "--rasterizer hardware --block 1x1 --reduction atomic --atomics cas --segments 1"
+    flags = [*words.split(), "--max-steps", "2", "--result-dir", str(tmp_path / "run"), flag]
+    assert main(["train", str(scene), *flags]) == 0
+    said = capsys.readouterr().err
+    chooses = f"choosing variants for {on_device.name}, once ..."
+    assert (chooses in said) == ("INFO" in LEVELS[flag])
+    (found,) = remembered(on_device).values()
+    assert (lines(found)[0] in said) == ("DEBUG" in LEVELS[flag])
+    saved = json.loads((tmp_path / "run" / "metrics.json").read_text())["variants"]
+    assert saved["shape"] == found["rows"]["shape"] and saved["atomics"] == "cas"
+
+
+def test_a_candidate_that_fails_and_a_device_that_is_lost(device):
+    ordering = Rows.first(device, HardwareOptions()).names["ordering"]
+    options = HardwareOptions(**SHAPES_ONLY, shape="quad", ordering=ordering)
+
+    def trial(error):
+        def make(*given, **named):
+            raise error
+
+        return Trial(device, make, lambda o: sources(device, o))
+
+    for error, why in (
+        (OutOfMemory("full"), "OutOfMemory: full"),
+        (RuntimeError("driver\nlines"), "RuntimeError: driver"),
+    ):
+        one = trial(error)
+        one.prepare([options, replace(options, shape="no such")])
+        assert one.attempt(options) == (None, why) and one.spent == 0
+        one.destroy()
+    one = trial(DeviceLost("gone"))
+    with pytest.raises(DeviceLost):
+        one.attempt(options)
+    one.destroy()
+
+
+def test_the_scene_looks_as_it_says():
+    width, height = SIZES[0]
+    g, camera = trial_scene(width, height)
+    depth, focal = g.means[:, 2], camera.K[0, 0]
+    half = g.scales * (np.sqrt(2 * np.log(255 * g.opacities)) * focal / depth)[:, None]
+    # the median of 150 000 is that of the distribution to 1 %
+    np.testing.assert_allclose(np.median(half, axis=0), (3.7, 1.8, 1.8), rtol=0.05)
+    assert len(g) == width * height // 2
+    assert 80 < (np.pi * half[:, 0] * half[:, 1]).sum() / (width * height) < 100
+    x, y = (g.means[:, i] / depth * focal + camera.K[i, 2] for i in (0, 1))
+    assert x.min() >= 0 and x.max() <= width and y.min() >= 0 and y.max() <= height
+
+
+QUICK = [("CPU", None, SIZES[-1:]), ("discrete GPU", SIZES[0], SIZES[:1])]
+QUICK += [("integrated GPU", SIZES[1], SIZES[:2]), ("other", None, SIZES)]
+
+
+@pytest.mark.parametrize("kind, quick, sizes", QUICK)
+def test_a_slow_device_gets_a_smaller_scene(device, monkeypatch, kind, quick, sizes):
+    """Never the largest on a CPU; elsewhere the first that is drawn in time, or the last."""
+    asked = []
+
+    def attempt(self, options, best):
+        asked.append((self.camera.width, self.camera.height))
+        return 5.0 if asked[-1] == quick else 50.0, ""
+
+    monkeypatch.setattr(Trial, "attempt", attempt)
+    monkeypatch.setattr(device, "physical", replace(device.physical, kind=kind))
+    Trial.fitting(device, None, lambda options: set(), None).destroy()
+    assert tuple(asked) == tuple(sizes)
+
+
+def test_numbers_of_segments_are_timed_and_remembered(device, cache, forgetful, monkeypatch):
+    """A number is one again when the file is read."""
+    monkeypatch.setattr(module, "BUDGET", float("inf"))
+    ordering = Rows.first(device, HardwareOptions()).names["ordering"]
+    named = dict(block="2x2", reduction="atomic", atomics="native", shape="quad", ordering=ordering)
+    found = []
+    for _ in range(2):
+        forgetful()
+        found.append(rows_of(device, HardwareOptions(**named)).segments)
+    (kept,) = remembered(device).values()
+    assert found[0] == found[1] == kept["rows"]["segments"]
+    assert set(kept["ms"]["segments"]) == {str(n) for n in SEGMENTS}

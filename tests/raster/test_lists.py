@@ -1,0 +1,203 @@
+"""Fragments that a draw lists in any order give the gradients of fragments that wait for each
+other."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.raster.hardware import listed
+from hardsplat.raster.hardware.rasterizer import rows_of
+from hardsplat.raster.hardware.rows import HardwareOptions, Rows
+from hardsplat.raster.renderer import Renderer
+from hardsplat.settings.raster import Stochastic
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.hardware import BLOCKS
+from tests.helpers.drawing import PARAMETERS, compare, gaussians_of
+from tests.helpers.goldens import random_scene, relative_l2
+from tests.helpers.training import open_session, settings
+from tests.raster.test_hardware import TOLERANCE, in_range
+
+SIZE = (61, 47)  # no multiple of a block
+NONE = 0xFFFFFFFF
+FROM_LISTS = dict(format="float32", ordering="lists")
+
+
+WAYS = {
+    "fixed": (dict(), dict(segments=4), dict(segments=3, block="1x1"), dict(reduction="atomic")),
+    "lists": (dict(), dict(block="1x1"), dict(reduction="atomic")),
+}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("blending", WAYS)
+def test_lists_agree_with_the_oracle(device, blending, format):
+    """Where lists make the image, nothing is blended in the format, so float16 has the errors of
+    float32, and the others that of one rounding."""
+    scene = in_range(random_scene(5, 300, *SIZE, 1, overlap=12))
+    whole = blending == "lists" and FORMATS[format].resolved
+    image_limit, gradient_limit = TOLERANCE["float32" if whole else format]
+    for options in WAYS[blending]:
+        options = dict(format=format, ordering="lists", blending=blending, **options)
+        with Renderer(device, **options) as renderer:
+            image, gradients = compare(renderer, scene)
+        assert image <= image_limit and max(gradients.values()) <= gradient_limit, options
+
+
+SCENES = [dict(n=30, overlap=150), dict(n=60, anisotropy=200), dict(n=400, overlap=0.5)]
+SCENES += [dict(n=1, overlap=2)]
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("blending, segments", [("fixed", 2), ("lists", 1)])
+def test_splats_of_all_sizes(device, block, blending, segments):
+    options = dict(**FROM_LISTS, blending=blending, block=block, segments=segments)
+    for scene in SCENES:
+        with Renderer(device, **options) as renderer:
+            drawn = random_scene(5, width=SIZE[0], height=SIZE[1], sh_degree=1, **scene)
+            image, gradients = compare(renderer, drawn)
+        assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (scene, image, gradients)
+
+
+def chained(lists: np.ndarray, fragments: np.ndarray) -> list[list[int]]:
+    """The fragments of each list, the one that came last first."""
+    chains = []
+    for at in lists[:, 0].tolist():
+        chain = []
+        while at != NONE:
+            chain.append(at)
+            at = int(fragments[at, 1])
+        chains.append(chain)
+    return chains
+
+
+@pytest.mark.parametrize("arrival", ["reversed", "shuffled"])
+def test_fragments_may_come_in_any_order(device, arrival):
+    """The lists are linked anew, as if their fragments had come in another order, and sorted
+    again."""
+    rng, scene = np.random.default_rng(7), random_scene(7, 400, *SIZE, 0, overlap=40)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, **FROM_LISTS, segments=2) as renderer:
+        renderer.forward(gaussians, camera)
+        wanted = renderer.backward(scene["weight"])
+        renderer.forward(gaussians, camera)
+        raster, resources = renderer.raster, renderer.resources
+        used = int(renderer.parameters.counts["pairs_wanted"])
+        lists = resources["fragment_lists"].download(np.uint32).reshape(-1, 2)
+        fragments = resources["fragments"].download(np.uint32, 2 * used).reshape(-1, 2)
+        chains = chained(lists, fragments)
+        assert sorted(itertools.chain(*chains)) == list(range(used)) and max(map(len, chains)) > 20
+        for number, chain in enumerate(chains):
+            chain = chain[::-1] if arrival == "reversed" else rng.permutation(chain).tolist()
+            for at, behind in zip(chain, [*chain[1:], NONE]):
+                fragments[at, 1] = behind
+            lists[number, 0] = chain[0] if chain else NONE
+        resources["fragment_lists"].upload(lists)
+        resources["fragments"].upload(fragments)
+        recorder, (across, down) = Recorder(device, resources), raster.lists.blocks
+        recorder.run(raster.pipelines["list sort"], threads=(across, down * raster.segments))
+        recorder.end().run_once()
+        recorder.destroy()
+        found = renderer.backward(scene["weight"])
+    for name in PARAMETERS:  # the same sums in another order
+        assert relative_l2(found[name], wanted[name]) < 1e-5, name
+
+
+def test_room_is_made_and_fragments_without_it_are_left_out(device, monkeypatch, caplog):
+    scene = random_scene(3, 300, *SIZE, 0, overlap=60)
+    gaussians, camera = gaussians_of(scene)
+    monkeypatch.setattr(listed, "FIRST_ROOM", 1)
+    asked = lambda renderer: int(renderer.parameters.counts["pairs_wanted"])
+    for blending in ("fixed", "lists"):
+        with Renderer(device, **FROM_LISTS, blending=blending) as renderer:
+            image, gradients = compare(renderer, scene)  # forward() makes room
+            assert renderer.raster.room >= asked(renderer) > 5_000
+            assert image <= 1e-4 and max(gradients.values()) <= 1e-3, (blending, gradients)
+    monkeypatch.setattr(device, "max_buffer", 100_000)
+    for blending in ("fixed", "lists"):
+        with Renderer(device, **FROM_LISTS, blending=blending) as renderer:
+            for _ in range(2):
+                found, T = renderer.forward(gaussians, camera)
+                cut = renderer.backward(scene["weight"])
+            assert renderer.raster.room == 12_500 < asked(renderer)
+        assert np.isfinite(found).all() and T.min() >= 0 and T.max() <= 1
+        for name in PARAMETERS:
+            assert np.isfinite(cut[name]).all() and np.abs(cut[name]).max() > 0
+    note = f", 12500 have room on {device.name}: the others are not drawn"
+    assert len(caplog.messages) == 2 and all(m.endswith(note) for m in caplog.messages)
+
+
+def test_what_lists_do_not_go_with(device):
+    waiting = "interlock or raster_order, not with lists"
+    other = "--blending lists goes with --ordering lists, not with interlock"
+    for message, options in (
+        (f"--blending programmable goes with --ordering {waiting}", ("lists", "programmable")),
+        (other, ("interlock", "lists")),
+    ):
+        with pytest.raises(UserError, match=message):
+            Renderer(device, ordering=options[0], blending=options[1])
+    exact = "goes with exact gradients: leave --gradient stochastic out, or use --blending fixed"
+    with pytest.raises(UserError, match=f"--blending lists {exact}"):
+        rows_of(device, HardwareOptions(stochastic=Stochastic(), blending="lists"))
+
+
+def test_what_makes_images_where_nobody_says(device, waiting):
+    """Lists where gradients go by them; the blending unit where it is asked for, for canvases of
+    depth segments, and where fragments wait."""
+    by_unit = {"by_unit": True}
+    fixed, lists, waits = {"blending": "fixed"}, {"blending": "lists"}, {"ordering": waiting}
+    for options, how, ordering, blending in (
+        ({}, {}, "lists", "lists"),
+        ({"ordering": "lists"}, {}, "lists", "lists"),
+        (lists, {}, "lists", "lists"),
+        ({}, by_unit, "lists", "fixed"),
+        ({"segments": 4}, {}, "lists", "fixed"),
+        (fixed, {}, "lists", "fixed"),
+        (waits, {}, waiting, "fixed"),
+        ({"blending": "programmable"}, {}, waiting, "programmable"),
+    ):
+        names = Rows.first(device, HardwareOptions(**options), **how).names
+        assert (names["ordering"], names["blending"]) == (ordering, blending)
+    for options, block, reduction in ((lists, "4x2", "atomic"), (fixed, "2x2", "hybrid")):
+        names = Rows.first(device, HardwareOptions(**options)).names
+        assert (names["block"], names["reduction"]) == (block, reduction)
+
+
+class Unordered:
+    """Capabilities without any order of fragments."""
+
+    def __init__(self, real):
+        self.real = real
+
+    def __contains__(self, name):
+        return name not in ("interlock", "raster_order") and name in self.real
+
+    def missing(self, needs):
+        return [n for n in needs if n not in self]
+
+
+def trained(device, config, steps):
+    """(mean squared error of the last steps, rows) of a training."""
+    batches = []
+    session = open_session(device, config, batches)
+    session.run(steps)
+    session.drain()
+    names = dict(session.raster.rows.names)
+    session.destroy()
+    squared = np.concatenate([batch.records["mse"] for batch in batches])
+    return squared[-16:].mean(), names
+
+
+def test_a_device_that_orders_nothing_trains(device, scene, monkeypatch):
+    """By exact gradients from lists; the error comes down as far as with those of fragments that
+    wait."""
+    run = dict(rasterizer="hardware", sh_degree=1, strategy="mcmc", init_opa=0.5)
+    config = settings(scene, **run)
+    by_order, _ = trained(device, config, 100)
+    monkeypatch.setattr(device, "capabilities", Unordered(device.capabilities))
+    by_lists, names = trained(device, config, 100)
+    assert names["ordering"] == "lists"
+    first, _ = trained(device, config, 1)
+    assert abs(by_lists - by_order) < 0.02 * (first - by_order), (first, by_order, by_lists)

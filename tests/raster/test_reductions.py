@@ -1,0 +1,140 @@
+"""Reductions alone, in a compute shader whose subgroups hold what fragment shaders' may: one
+splat or several, lanes that hold nothing, lanes asleep."""
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.passes import shader
+from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.gpu.passes.pipelines import build
+from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
+from tests.helpers.drawing import fresh_seed
+
+LANES = 256 * contract.CONSTANTS["GROUP"]
+GRADIENTS, STRIDE = contract.CONSTANTS["GRADIENTS"], contract.CONSTANTS["GRADIENT_STRIDE"]
+SPLATS = 500
+ASLEEP, IDLE, CONTRIBUTING = range(3)
+
+# A lane's key: 4 * splat + its state. Its moments are small integers, so that sums are exact in
+# every order.
+KERNEL = """
+#include "common.glsl"
+#include "contract/sort.glsl"
+#include <atomics>
+#include <reduce>
+layout(local_size_x = GROUP) in;
+BUFFER_keys(readonly)
+void main() {
+    uint lane = gl_GlobalInvocationID.x, key = keys[lane], state = key & 3u;
+    if (state == 0u) return;
+    float m[GRADIENTS];
+    for (uint i = 0u; i < GRADIENTS; ++i)
+        m[i] = state == 2u ? float((7u * lane + 3u * i) % 16u) : 0.0;
+    reduce_gradients(key >> 2u, state == 2u, m);
+}
+"""
+
+RUNS = [
+    (name, threshold)
+    for name, row in REDUCTIONS.items()
+    for threshold in ((1, 2, 5, 33) if row.spec else (0,))
+]
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    for folder in shader.SHADERS.iterdir():
+        (tmp_path / folder.name).symlink_to(folder)
+    (tmp_path / "kernel.comp").write_text(KERNEL)
+    monkeypatch.setattr(shader, "SHADERS", tmp_path)
+    return "kernel.comp"
+
+
+def lanes(rng) -> tuple[np.ndarray, np.ndarray]:
+    """Splats and states: a quad has one splat, as in a draw; from one splat in 64 lanes to one a
+    quad, from no lane contributing to all."""
+    quads = LANES // 4
+    # Quads in a row that share a splat, per 64 lanes.
+    run = rng.choice([1, 2, 4, 16], quads // 16, p=[0.5, 0.2, 0.1, 0.2]).repeat(16)
+    first = np.arange(quads) // run * run
+    # Out of few, so that a splat also comes back in its subgroup, after another one.
+    splat = rng.integers(0, SPLATS - 3, quads // 16).repeat(16) + rng.integers(0, 3, quads)[first]
+    busy, awake = (rng.choice([0, 0.1, 0.5, 0.9, 1], LANES // 64).repeat(64) for _ in range(2))
+    idle = np.where(rng.random(LANES) < awake, IDLE, ASLEEP)
+    return splat.repeat(4), np.where(rng.random(LANES) < busy, CONTRIBUTING, idle)
+
+
+# In the place of <atomics>: every addition is one, at the first number.
+COUNTED = """
+#include "contract/splats.glsl"
+#extension GL_EXT_shader_atomic_float : require
+BUFFER_d_splats2d(restrict)
+void add_gradient(uint index, float value) { atomicAdd(d_splats2d[0], 1.0); }
+"""
+
+
+def reduced(
+    device, kernel, reduction: str, threshold: int, atomics: str, splat, state
+) -> np.ndarray:
+    """(SPLATS, STRIDE) what a reduction leaves. atomics: file that fills the slot of that name."""
+    row = REDUCTIONS[reduction]
+    keys = Buffer(device, 4 * LANES, "keys")
+    keys.upload((4 * splat + state).astype(np.uint32))
+    sums = Buffer(device, 4 * STRIDE * SPLATS, "d_splats2d")
+    sums.fill(0)
+    slots = {"reduce": row.slot, "atomics": atomics} | (
+        {"quads": "reduce/quads_plain.glsl"} if row.quads else {}
+    )
+    spec = {"THRESHOLD": threshold} if row.spec else {}
+    recorder = Recorder(device, {"keys": keys, "d_splats2d": sums})
+    names = ("keys", "d_splats2d"), ("d_splats2d",)
+    owner = ComputePass("reduce", kernel, *names, spec, slots)
+    recorder.run(build(device, owner), threads=(LANES,))
+    recorder.end().run_once()
+    got = sums.download(np.float32).reshape(SPLATS, STRIDE)
+    recorder.destroy()
+    keys.destroy()
+    sums.destroy()
+    return got
+
+
+def skip_unless_it_runs(device, reduction: str, atomics: str) -> None:
+    if missing := device.capabilities.missing(
+        (*REDUCTIONS[reduction].needs, *ATOMICS[atomics].needs)
+    ):
+        pytest.skip(f"lacks {', '.join(missing)}")
+
+
+@pytest.mark.parametrize("atomics", ATOMICS)
+@pytest.mark.parametrize("reduction, threshold", RUNS)
+def test_sums_are_exact(device, kernel, reduction, threshold, atomics):
+    skip_unless_it_runs(device, reduction, atomics)
+    seed = fresh_seed()
+    splat, state = lanes(np.random.default_rng(seed))
+    got = reduced(device, kernel, reduction, threshold, ATOMICS[atomics].slot, splat, state)
+    expected = np.zeros((SPLATS, STRIDE))
+    lane = np.flatnonzero(state == CONTRIBUTING)
+    moment = np.arange(GRADIENTS)
+    np.add.at(expected[:, :GRADIENTS], splat[lane], (7 * lane[:, None] + 3 * moment) % 16)
+    np.testing.assert_array_equal(got, expected, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("reduction", [name for name, row in REDUCTIONS.items() if row.spec])
+def test_a_lower_threshold_takes_fewer_atomics(device, kernel, tmp_path, reduction):
+    skip_unless_it_runs(device, reduction, "native")
+    (tmp_path / "counted.glsl").write_text(COUNTED)
+    splat, state = lanes(np.random.default_rng(0))
+    given = "counted.glsl", splat, state
+    low, high = (reduced(device, kernel, reduction, n, *given)[0, 0] for n in (1, 33))
+    assert 0 < low < 0.9 * high
+
+
+def test_lanes_are_what_they_say():
+    splat, state = lanes(np.random.default_rng(0))
+    assert (splat.reshape(-1, 4) == splat[::4, None]).all() and splat.max() < SPLATS
+    many = np.array([len(set(group)) for group in splat.reshape(-1, 8)])
+    assert (many == 1).mean() > 0.2 and (many == 2).mean() > 0.2
+    assert all((state == s).mean() > 0.15 for s in (ASLEEP, IDLE, CONTRIBUTING))

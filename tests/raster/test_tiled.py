@@ -1,0 +1,593 @@
+"""The tiled rasterizer: its lists against a brute-force count, every backward row against the
+float64 oracle and an independent renderer."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.cli import main
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device.context import Device, ValidationError
+from hardsplat.gpu.memory.buffer import POISON
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.model.gaussians import SH_C0
+from hardsplat.raster.core.frame import camera_data
+from hardsplat.raster.core.parameters import pairs_wanted
+from hardsplat.raster.renderer import Camera, Gaussians, Renderer
+from hardsplat.raster.tiled import passes, rasterizer
+from hardsplat.study.bench.bench import Subject, Timing, bench
+from hardsplat.tables.reductions import ATOMICS
+from hardsplat.tables.tiles import TILE_BACKWARDS
+from tests.helpers.drawing import PARAMETERS, clear_scene, compare, fresh_seed, gaussians_of, runnable
+from tests.helpers.goldens import golden_names, load_golden, random_scene, relative_l2, scene_of
+from tests.helpers.tables import argv
+from tests.oracle import render
+from tests.oracle.render import ALPHA_MIN
+
+TILE = contract.CONSTANTS["TILE"]
+
+
+def check(
+    renderer: Renderer, scene: dict, what, image_limit=1e-4, gradient_limit=1e-3, **more
+) -> None:
+    """The limits of float32 in test_hardware.py, whose reasons hold here."""
+    image, gradients = compare(renderer, scene, **more)
+    assert image <= image_limit, (what, image)
+    assert max(gradients.values()) <= gradient_limit, (what, gradients)
+
+
+def listing(monkeypatch, local: bool) -> None:
+    """Lists of tiles are sorted by each tile, where `local`, or made in order."""
+    monkeypatch.setattr(passes, "is_local", lambda row, lanes: local)
+
+
+def little_room(monkeypatch, fewest: int, each: int, grows=True) -> None:
+    """Makes room for so many pairs at first; `each`: for a splat."""
+    monkeypatch.setattr(rasterizer, "FEWEST_PAIRS", fewest)
+    monkeypatch.setattr(rasterizer, "PAIRS_PER_SPLAT", each)
+    if not grows:
+        monkeypatch.setattr(rasterizer.TiledRasterizer, "make_room", lambda self: False)
+
+
+def poisoned_lists(renderer: Renderer, tiles: int = 0) -> list[np.ndarray]:
+    """The lists of a second run of the frame, which must not need what the first one left."""
+    names = "tile_starts tile_order tile_spans tile_reaches pair_sums pair_digits"
+    for name in f"{names} pair_tiles pair_tiles_alt pair_splats pair_splats_alt".split():
+        renderer.resources[name].fill(POISON)
+    renderer._forward.run_once()
+    return lists(renderer, tiles)
+
+
+def facing(mean, sigma, angle, opacity=0.8, size=(64, 64), focal=100.0) -> dict:
+    """Splats at these pixels, with these standard deviations along and across `angle`, 2 before
+    a camera without rotation."""
+    rng, z = np.random.default_rng(0), 2.0
+    mean, sigma, angle = (np.asarray(a, float) for a in (mean, sigma, angle))
+    n, (width, height), zero = len(angle), size, np.zeros(len(angle))
+    scene = dict(
+        means=np.c_[(mean - np.array([width, height]) / 2) * z / focal, np.full(n, z)],
+        quats=np.c_[np.cos(angle / 2), zero, zero, np.sin(angle / 2)],
+        scales=np.c_[sigma, sigma[:, 1]] * z / focal,
+        opacities=np.full(n, opacity),
+        sh=rng.normal(0, 1, (n, 1, 3)),
+        w2c=np.eye(4),
+        K=np.array([[focal, 0, width / 2], [0, focal, height / 2], [0, 0, 1]]),
+        weight=rng.normal(size=(height, width, 3)),
+    )
+    scene = {k: v.astype(np.float32) for k, v in scene.items()}
+    return scene | dict(width=width, height=height, sh_degree=0)
+
+
+def strewn(rng, mean, low, high, **options) -> dict:
+    """Splats at these pixels, of any angle; standard deviations of e^low to e^high px."""
+    n = len(mean)
+    return facing(mean, np.exp(rng.uniform(low, high, (n, 2))), rng.uniform(0, np.pi, n), **options)
+
+
+def test_antialiased(device):
+    with Renderer(device, "tiled", antialiased=True) as renderer:
+        check(
+            renderer,
+            clear_scene(300, 61, 47, 1, seed=2, overlap=3),
+            "antialiased",
+            antialiased=True,
+        )
+
+
+DEEP = dict(overlap=80, opacity=(0.6, 0.95))
+SCENES = [
+    (None, 200, (61, 47), dict(overlap=12)),
+    (1, 200, (61, 47), dict(overlap=12)),
+    (1, 100, (7, 5), DEEP),
+    (1, 150, (320, 272), dict(overlap=3)),
+    (1, 200, (64, 33), DEEP),
+    (1, 40, (64, 33), dict(anisotropy=200)),
+]
+
+
+@pytest.mark.parametrize("row", TILE_BACKWARDS)
+def test_every_row_agrees_with_the_oracle(device, row):
+    """On canvases that are no multiple of a tile, smaller than one, and with more tiles than one
+    digit sorts; with deep overlap that finishes pixels.
+
+    The first scene is fresh, and has room for one fragment that rounding moves across alpha =
+    1/255: 3e-3 of a gradient, in one scene of a hundred."""
+    if row not in runnable(device, TILE_BACKWARDS):
+        pytest.skip(f"lacks {device.capabilities.missing(TILE_BACKWARDS[row].needs)}")
+    for seed, n, size, options in SCENES:
+        for atomics in runnable(device, ATOMICS)[: 2 if size == (61, 47) else 1]:
+            with Renderer(device, "tiled", tile_backward=row, atomics=atomics) as renderer:
+                scene = clear_scene(n, *size, 2, seed=seed, **options)
+                what, limit = (row, size, atomics, scene["seed"]), 1e-3 if seed else 1e-2
+                check(renderer, scene, what, gradient_limit=limit)
+
+
+@pytest.mark.parametrize("threshold", [1, 32])
+@pytest.mark.parametrize(
+    "row", [name for name, r in TILE_BACKWARDS.items() if "THRESHOLD" in r.spec]
+)
+def test_thresholds(device, row, threshold):
+    scene = clear_scene(100, 40, 40, 0, seed=1, overlap=8)
+    with Renderer(device, "tiled", tile_backward=row, tile_threshold=threshold) as renderer:
+        check(renderer, scene, (row, threshold, scene["seed"]))
+
+
+@pytest.mark.parametrize("row", TILE_BACKWARDS)
+@pytest.mark.parametrize("name", golden_names())
+def test_goldens(device, row, name):
+    golden = load_golden(name)
+    with Renderer(device, "tiled", tile_backward=row) as renderer:
+        gaussians, camera = gaussians_of(golden)
+        image, _ = renderer.forward(gaussians, camera)
+        gradients = renderer.backward(golden["weight"])
+        assert relative_l2(image, golden["gsplat_image"]) <= 1e-4
+        errors = {p: relative_l2(gradients[p], golden[f"gsplat_d_{p}"]) for p in PARAMETERS}
+        assert max(errors.values()) <= 5e-3, errors
+        check(renderer, golden, name)
+
+
+@pytest.mark.parametrize("row", TILE_BACKWARDS)
+def test_shapes_of_splats(device, row):
+    """Long and thin ones (as in test_hardware.py), dots between pixel centres, and huge ones
+    whose centres are far outside."""
+    rng = np.random.default_rng(1)  # not fresh: here one such fragment weighs more
+    with Renderer(device, "tiled", tile_backward=row) as renderer:
+        for length in (100, 1000, 10000):
+            angle, away = rng.uniform(0, np.pi, 6), rng.uniform(-length, length, 6)
+            mean = np.c_[np.cos(angle), np.sin(angle)] * away[:, None] + 32
+            thin = facing(mean, np.tile([length, 1.0], (6, 1)), angle, focal=1000.0)
+            check(renderer, thin, length, 1e-3, 3e-3)  # float32 along 10 000 px, see there
+        angle, sigma = rng.uniform(0, np.pi, 200), np.tile([0.3, 0.1], (200, 1))
+        dots = facing(rng.uniform(0, 64, (200, 2)), sigma, angle, opacity=0.5)
+        check(renderer, dots, "dots")
+        sigma, angle = rng.uniform(100, 400, (12, 2)), rng.uniform(0, np.pi, 12)
+        huge = facing(rng.uniform(-300, 300, (12, 2)), sigma, angle, opacity=0.4)
+        check(renderer, huge, "huge")
+        one = facing([[32.0, 32.0]], [[500.0, 300.0]], [0.3], opacity=0.9)
+        check(renderer, one, "one over all tiles")
+        assert renderer.parameters.counts["pairs"] == 16
+
+
+def test_nothing_to_draw(device):
+    camera = Camera(np.eye(4), np.array([[40.0, 0, 16], [0, 40, 16], [0, 0, 1]]), 32, 32)
+    scene = gaussians_of(random_scene(0, 5, 32, 32, 1))[0]
+    empty = Gaussians(*(np.zeros((0, *v)) for v in ((3,), (4,), (3,), (), (1, 3))))
+    behind = replace(scene, means=np.tile([0, 0, -2.0], (5, 1)))
+    for row in runnable(device, TILE_BACKWARDS):
+        with Renderer(device, "tiled", tile_backward=row) as renderer:
+            for gaussians in (empty, behind):
+                image, T = renderer.forward(gaussians, camera, background=(0.25, 0.5, 1.0))
+                assert np.allclose(image, (0.25, 0.5, 1.0)) and np.all(T == 1)
+                assert all(not g.any() for g in renderer.backward(np.ones((32, 32, 3))).values())
+
+
+def lists(renderer: Renderer, tiles: int = 0) -> list[np.ndarray]:
+    """The splats of every tile as the GPU listed them. tiles: of the image, by default those of
+    the canvas."""
+    tiles = tiles or renderer.raster.tiles
+    starts = renderer.resources["tile_starts"].download(np.uint32, tiles + 1)
+    assert starts[0] == 0 and (np.diff(starts.astype(int)) >= 0).all()
+    assert starts[-1] == renderer.parameters.counts["pairs"]
+    splats = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))["splat"]
+    ranks = renderer.resources["pair_splats"].download(np.uint32, int(starts[-1]))
+    return [splats[ranks[a:b]] for a, b in itertools.pairwise(starts)]
+
+
+def test_workgroups_take_the_deepest_tiles_first(device):
+    """Every tile once, and none much deeper than the one before it: pairs are told apart by an
+    eighth, and so by their exact number below 16."""
+    rng = np.random.default_rng(fresh_seed())
+    n, size = 3000, (330, 300)
+    mean = np.array(size) / 2 + rng.normal(0, 40, (n, 2))
+    gaussians, camera = gaussians_of(strewn(rng, mean, -1, 2, size=size))
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        renderer.resources["tile_order"].fill(0xFFFFFFFF)
+        renderer.forward(gaussians, camera)
+        pairs = np.array([len(splats) for splats in lists(renderer)])
+        order = renderer.resources["tile_order"].download(np.uint32, renderer.raster.tiles)
+    assert len(order) > 256 and np.array_equal(np.sort(order), np.arange(len(order)))
+    taken = pairs[order]
+    assert taken.max() > 100 and taken.min() == 0
+    assert np.all(taken[1:] + 1 < 1.125 * (taken[:-1] + 1) + 1e-6)
+    assert np.all(np.diff(taken[taken < 15].astype(int)) <= 0)
+
+
+LISTS = [((61, 47), True), ((210, 70), True), ((210, 70), False), ((16, 16), False)]
+
+
+@pytest.mark.parametrize("size, local", LISTS)
+def test_tiles_list_exactly_the_splats_that_touch_them(device, monkeypatch, size, local):
+    """Who has a pixel in a tile is listed there; who is listed comes within the margin of its
+    pixel centres' rectangle; nearest first, each once."""
+    listing(monkeypatch, local)
+    rng = np.random.default_rng(seed := fresh_seed())
+    n = 300
+    mean = rng.uniform(-30, 30, (n, 2)) + rng.uniform(0, 1, (n, 2)) * size
+    scene = strewn(rng, mean, np.log(0.2), np.log(40), size=size)
+    scene["means"] *= rng.uniform(0.8, 1.25, (n, 1)).astype(np.float32)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        listed = lists(renderer)
+    p = render(**scene_of(scene), near=0.01).projection
+    visible, across = set(np.flatnonzero(p.visible)), -(-size[0] // TILE)
+
+    def alpha(i, x, y, scale=1.0):
+        dx, dy = x - p.mean2d[i, 0], y - p.mean2d[i, 1]
+        A, B, C = p.conic[i] * scale
+        falloff = np.exp(-0.5 * (A * dx * dx + C * dy * dy) - B * dx * dy)
+        return (scene["opacities"][i] * falloff).max()
+
+    for tile, splats in enumerate(listed):
+        corner = TILE * np.array([tile % across, tile // across]) + 0.5
+        x, y = np.meshgrid(*(np.arange(TILE) + corner[:, None]))
+        fine = np.meshgrid(*(np.linspace(-0.05, TILE - 0.95, 160) + corner[:, None]))
+        assert len(set(splats)) == len(splats)
+        assert (np.diff(p.depth[splats]) >= 0).all(), (tile, seed)
+        for i in visible - set(splats):
+            assert alpha(i, x, y) < ALPHA_MIN * 1.001, (tile, i, seed)
+        for i in splats:  # the fine raster may miss a thin ellipse by half its step
+            if min(p.extent[i]) > 2:
+                assert alpha(i, *fine, scale=0.97) >= ALPHA_MIN, (tile, i, seed)
+
+
+WIDE = (700, 210)  # px: more tiles across and down than a packed splat has, or one digit sorts
+
+
+def scattered(n: int, seed: int) -> dict:
+    """Splats of all sizes at any depth on the left half of an image of WIDE px and around it, of
+    which the first five touch more tiles than 16 bytes list, and some touch none."""
+    rng = np.random.default_rng(seed)
+    mean, sigma = rng.uniform(-40, (350, 250), (n, 2)), np.exp(rng.uniform(-1, 3, (n, 2)))
+    angle = rng.uniform(0, np.pi, n)
+    # Two with too many rows, one with too many columns, and two that begin too far to the right
+    # or left of the row before.
+    mean[:5], sigma[:5] = (350, 100), ((3, 200), (40, 60), (400, 3), (400, 0.5), (400, 0.5))
+    angle[:5] = 0, 0, 0, 0.05, -0.05
+    mean[5::7, 0], sigma[5::7] = TILE * rng.integers(1, 20, len(mean[5::7])), 0.1
+    scene = facing(mean, sigma, angle, size=WIDE)
+    scene["opacities"][5::7] = 1.1 * ALPHA_MIN  # between the pixel centres of two tiles
+    depths = rng.choice(rng.uniform(0.8, 1.25, n // 2), (n, 1))  # some equally far
+    scene["means"] *= depths.astype(np.float32)
+    return scene
+
+
+def spans(renderer: Renderer) -> dict[int, list[int] | None]:
+    """The tiles of every splat as packed, None where they do not fit."""
+    visible, across = renderer.parameters.counts["visible"], -(-WIDE[0] // TILE)
+    reaches = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))
+    packed = renderer.resources["tile_spans"].download(np.uint32, 4 * visible).reshape(-1, 4)
+    found: dict[int, list[int] | None] = {}
+    for splat, (at, *codes) in zip(reaches["splat"][:visible].tolist(), packed.tolist()):
+        x, tiles = at & 0xFFFF, []
+        for row in range(9):
+            code = codes[row // 3] >> 10 * (row % 3) & 1023
+            x += (code >> 5) - 16
+            tiles += [((at >> 16) + row) * across + x + i for i in range(code & 31)]
+            if code == 0:  # rows behind the last one
+                break
+        found[splat] = None if at == 0xFFFFFFFF else tiles
+    return found
+
+
+def test_lists_in_order_are_those_of_tiles_that_sort_their_own(device, monkeypatch):
+    """And splats are packed with the tiles that list them, or not at all. From one frame to the
+    next there are more splats or fewer, or none."""
+    seed = fresh_seed()
+    frames = [gaussians_of(scattered(n, seed + n)) for n in (3000, 40, 500)]
+    behind = replace(frames[0][0], means=-np.abs(frames[0][0].means))
+    frames[1:1] = [(behind, frames[0][1])]
+    frames.append(frames[0])
+    listed = {True: [], False: []}
+    for local, found in listed.items():
+        listing(monkeypatch, local)
+        with Renderer(device, "tiled") as renderer:
+            for i, (gaussians, camera) in enumerate(frames):
+                renderer.forward(gaussians, camera)
+                found.append(lists(renderer) if local else poisoned_lists(renderer))
+                if local or i == 1:
+                    continue
+                touched: dict[int, list[int]] = {}
+                for tile, splats in enumerate(found[-1]):
+                    for splat in splats.tolist():
+                        touched.setdefault(splat, []).append(tile)
+                packed = spans(renderer)
+                for splat, tiles in packed.items():
+                    assert tiles is None or tiles == touched.get(splat, []), seed
+                assert all(packed[splat] is None for splat in range(5)), seed
+                assert len([tiles for tiles in packed.values() if tiles]) > len(packed) / 2
+                assert [] in packed.values()
+    for i, (own, in_order) in enumerate(zip(*listed.values(), strict=True)):
+        for tile, pair in enumerate(zip(in_order, own, strict=True)):
+            np.testing.assert_array_equal(*pair, err_msg=f"frame {i}, tile {tile}, seed {seed}")
+    pairs = np.array([[len(splats) for splats in frame] for frame in listed[False]])
+    assert not pairs[1].any() and (pairs.min(1) == 0).all()  # tiles without pairs
+    assert pairs[0].sum() > 4 * 1024  # several blocks of the sort
+
+
+def test_lists_in_order_of_an_image_smaller_than_the_canvas(device, monkeypatch):
+    listing(monkeypatch, False)
+    gaussians, camera = gaussians_of(scattered(800, 1))
+    with Renderer(device, "tiled") as own, Renderer(device, "tiled") as larger:
+        own.forward(gaussians, camera)
+        larger.forward(gaussians, replace(camera, width=WIDE[0] + 100, height=WIDE[1] + 70))
+        larger.resources["camera"].upload(camera_data(camera))
+        for pair in zip(poisoned_lists(larger, own.raster.tiles), lists(own), strict=True):
+            np.testing.assert_array_equal(*pair)
+
+
+@pytest.mark.parametrize("room", [3 * 1024, 3 * 1024 + 1, 10_000])
+def test_tiles_of_dropped_pairs_start_where_they_should(device, monkeypatch, room):
+    """Whole blocks of pairs, one pair more, and any number: what is kept are the pairs of the
+    nearest splats."""
+    listing(monkeypatch, False)
+    gaussians, camera = gaussians_of(scattered(3000, 2))
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        full, visible = lists(renderer), renderer.parameters.counts["visible"]
+        order = renderer.resources["order"].download(np.uint32, visible)
+    little_room(monkeypatch, room, 0, grows=False)
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        kept, counts = poisoned_lists(renderer), renderer.parameters.counts
+    assert counts["pairs"] == room < counts["pairs_wanted"] == sum(map(len, full))
+    rank = np.empty(len(gaussians), int)
+    rank[order] = np.arange(len(order))
+    last = max(rank[few].max() for few in kept if len(few))
+    for few, all_of_them in zip(kept, full, strict=True):
+        np.testing.assert_array_equal(few, all_of_them[: len(few)])
+        assert (rank[all_of_them[len(few) :]] >= last).all()
+
+
+def test_splats_of_any_depth_are_in_order(device, monkeypatch):
+    """From the near plane to a hundred million times as far."""
+    listing(monkeypatch, False)
+    seed, n, size = fresh_seed(), 400, (64, 48)
+    rng = np.random.default_rng(seed)
+    scene = facing(rng.uniform(0, 1, (n, 2)) * size, np.full((n, 2), 2.0), np.zeros(n), size=size)
+    scene["means"] *= (10.0 ** rng.uniform(-2, 6, (n, 1))).astype(np.float32)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, "tiled") as renderer:
+        renderer.forward(gaussians, camera)
+        visible = renderer.parameters.counts["visible"]
+        order = renderer.resources["order"].download(np.uint32, visible)
+    p = render(**scene_of(scene), near=0.01).projection
+    assert len(order) == p.visible.sum() > n // 2
+    assert (np.diff(p.depth[order]) >= -1e-6 * p.depth[order[1:]]).all(), seed
+
+
+@pytest.mark.parametrize("row", ["reduce-scatter", "gather"])
+def test_pairs_that_do_not_fit(device, monkeypatch, row):
+    """They are counted and dropped without a write beyond the buffers: the farthest, or, where
+    tiles sort their own, whole tiles. Room for them is made."""
+    listing(monkeypatch, row != "gather")
+    scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
+    gaussians, camera = gaussians_of(scene)
+    with Renderer(device, "tiled", tile_backward=row) as renderer:
+        image, _ = renderer.forward(gaussians, camera)
+        wanted, full = int(renderer.parameters.counts["pairs_wanted"]), lists(renderer)
+    little_room(monkeypatch, 1, 1)
+    renderer = Renderer(device, "tiled", tile_backward=row)
+    with monkeypatch.context() as patch:
+        little_room(patch, 1, 1, grows=False)
+        renderer.forward(gaussians, camera)
+        assert all(np.isfinite(g).all() for g in renderer.backward(scene["weight"]).values())
+    counts, room = renderer.parameters.counts, renderer.raster.room
+    assert 0 < counts["pairs"] <= room < wanted == counts["pairs_wanted"], scene["seed"]
+    assert counts["pairs"] == room or row != "gather"
+    for few, all_of_them in zip(lists(renderer), full):
+        np.testing.assert_array_equal(few, all_of_them[: len(few)])
+        assert row == "gather" or len(few) in (0, len(all_of_them))
+    np.testing.assert_array_equal(renderer.forward(gaussians, camera)[0], image)
+    assert renderer.raster.room >= wanted
+    check(renderer, scene, ("after growth", scene["seed"]))
+    renderer.close()
+
+
+def test_deep_tiles_sort_their_own(device, monkeypatch):
+    """More splats of a tile than a workgroup holds, many of them equally far away: the same
+    image as from lists in order, bit for bit."""
+    rng = np.random.default_rng(5)
+    n, size = 6000, (40, 24)
+    scene = strewn(rng, rng.uniform(0, 1, (n, 2)) * size, 0, 1.5, opacity=0.02, size=size)
+    scene["means"] *= rng.choice(rng.uniform(0.8, 1.25, 300), (n, 1)).astype(np.float32)
+    images = []
+    for local in (True, False):
+        listing(monkeypatch, local)
+        with Renderer(device, "tiled") as renderer:
+            images.append(renderer.forward(*gaussians_of(scene))[0].copy())
+            assert max(map(len, lists(renderer))) > 2 * 1024
+    np.testing.assert_array_equal(*images)
+
+
+def test_workgroups_of_other_sizes(device, monkeypatch):
+    """More pixels a lane, or fewer: what a device may find faster."""
+    scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
+    for pixels, back in ((64, 64), (8, 8), (32, 64)):
+        monkeypatch.setattr(passes, "FORWARD_PIXELS", pixels)
+        monkeypatch.setattr(passes, "BACKWARD_PIXELS", back)
+        for row in ("reduce-scatter", "per-splat", "gather"):
+            with Renderer(device, "tiled", tile_backward=row) as renderer:
+                check(renderer, scene, (pixels, back, row, scene["seed"]))
+
+
+def test_an_image_smaller_than_the_canvas_costs_what_it_has(device):
+    """Tiles are those of the image: no splat is listed beyond it, and image and gradients are
+    those of a canvas of its size, bit for bit."""
+    scene = random_scene(5, 300, 61, 47, 1, overlap=30)
+    gaussians, camera = gaussians_of(scene)
+    own, larger = (Renderer(device, "tiled", tile_backward="gather") for _ in range(2))
+    with own, larger:
+        image, _ = own.forward(gaussians, camera)
+        wanted = own.backward(scene["weight"])
+        larger.forward(gaussians, replace(camera, width=120, height=80))
+        larger.resources["camera"].upload(camera_data(camera))
+        larger._forward.run_once()
+        found = larger.resources["target"].download()[: camera.height, : camera.width, :3]
+        np.testing.assert_array_equal(found, image)
+        canvas = np.zeros((larger.raster.height, larger.raster.width, 4), np.float32)
+        canvas[: camera.height, : camera.width, :3] = scene["weight"]
+        larger.resources["d_image"].upload(canvas)
+        larger._backward.run_once()
+        for name in ("means", "quats"):
+            gradients = larger.parameters.read(f"d_{name}", len(gaussians))[0]
+            np.testing.assert_array_equal(gradients, wanted[name], err_msg=name)
+        kind = contract.dtype("Counts")
+        a, b = (r.resources["counts"].download(kind)[0]["pairs"] for r in (own, larger))
+        assert a == b > 0
+
+
+@pytest.mark.parametrize("bucket", [32, 256])
+def test_buckets_of_splats(device, monkeypatch, bucket):
+    """Deep tiles in many buckets, of which finished pixels reach only the first: gradients are
+    those of the row that takes a tile at once.
+
+    Not against the oracle: with 1500 splats over 960 pixels, the few fragments that rounding
+    moves across alpha = 1/255 weigh more than 1e-4."""
+    row = replace(TILE_BACKWARDS["reduce-scatter"], bucket=bucket)
+    monkeypatch.setitem(TILE_BACKWARDS, "reduce-scatter", row)
+    for options in (dict(overlap=40), dict(overlap=400, opacity=(0.6, 0.95))):
+        seed = fresh_seed()
+        scene = random_scene(seed, 1500, 40, 24, 0, **options)
+        gradients = {}
+        for row in ("atomic", "reduce-scatter", "per-splat"):
+            with Renderer(device, "tiled", tile_backward=row) as renderer:
+                renderer.forward(*gaussians_of(scene))
+                gradients[row] = renderer.backward(scene["weight"])
+                assert max(map(len, lists(renderer))) > 2 * bucket
+        for row, name in itertools.product(("reduce-scatter", "per-splat"), PARAMETERS):
+            error = relative_l2(gradients[row][name], gradients["atomic"][name])
+            # Sums in another order, and of what is left after other subtractions.
+            assert error <= 1e-4, (row, name, error, options, seed)
+
+
+def test_gathered_gradients_repeat_to_the_last_bit(device, monkeypatch):
+    """With many splats a tile, several buckets of them, and many tiles a splat: more than a
+    subgroup has lanes, and fewer."""
+    monkeypatch.setitem(TILE_BACKWARDS, "gather", replace(TILE_BACKWARDS["gather"], bucket=64))
+    scene = clear_scene(400, 150, 110, 1, seed=1, overlap=60)
+    with Renderer(device, "tiled", tile_backward="gather") as renderer:
+        renderer.forward(*gaussians_of(scene))
+        first = renderer.backward(scene["weight"])
+        counts = renderer.parameters.counts
+        reaches = renderer.resources["tile_reaches"].download(contract.dtype("TileReach"))
+        firsts = reaches["first"][: counts["visible"]].astype(int)  # of one sort block
+        touched = np.diff(firsts, append=counts["pairs"])
+        assert touched.max() > device.subgroup_size >= touched.min()
+        assert max(map(len, lists(renderer))) > 128
+        for _ in range(19):
+            again = renderer.backward(scene["weight"])
+            for name in PARAMETERS:
+                assert first[name].any() and first[name].tobytes() == again[name].tobytes(), name
+        other = clear_scene(50, 150, 110, 1, seed=2)
+        check(renderer, other, "records of a frame before are not taken for its own")
+
+
+def test_more_pairs_than_32_bits_count(device, caplog, monkeypatch):
+    """Every splat touches every tile. The nearest have room, they are drawn, and the log says
+    that the others have not."""
+    n, side, room = 1 << 20, 1024, 1 << 17
+    monkeypatch.setattr(rasterizer, "most_pairs", lambda in_order, reach: room)
+    little_room(monkeypatch, room, 0)
+    means = np.column_stack([np.zeros((n, 2)), np.linspace(4, 5, n)])
+    rest = np.full((n, 3), 30.0), np.full(n, 0.9), np.ones((n, 1, 3))
+    gaussians = Gaussians(means, np.tile([1.0, 0, 0, 0], (n, 1)), *rest)
+    K = np.array([[side, 0, side / 2], [0, side, side / 2], [0, 0, 1.0]])
+    with Renderer(device, "tiled") as renderer:
+        image, T = renderer.forward(gaussians, Camera(np.eye(4), K, side, side))
+        wanted = pairs_wanted(renderer.parameters.counts)
+        assert wanted == n * (side // TILE) ** 2 == 1 << 32 > renderer.raster.room
+    np.testing.assert_allclose(image, 0.5 + SH_C0, atol=2e-4)
+    assert T.max() < 1e-4
+    assert "the farthest are not drawn" in caplog.text
+
+
+def test_gathered_pairs_that_do_not_fit(device, monkeypatch):
+    """Dropped pairs add nothing: gradients are those of atomics in as little room, zero for
+    splats without pairs."""
+    scene = clear_scene(200, 61, 47, 0, seed=1, overlap=12)
+    little_room(monkeypatch, 1, 1, grows=False)
+    listing(monkeypatch, False)
+    gradients = {}
+    for row in ("atomic", "gather"):
+        with Renderer(device, "tiled", tile_backward=row) as renderer:
+            renderer.forward(*gaussians_of(scene))
+            gradients[row] = renderer.backward(scene["weight"])
+            dropped = np.setdiff1d(np.arange(200), np.concatenate(lists(renderer)))
+            counts = renderer.parameters.counts
+            assert counts["pairs"] < counts["pairs_wanted"] and len(dropped)
+    for name in PARAMETERS:
+        assert relative_l2(gradients["gather"][name], gradients["atomic"][name]) <= 1e-4, name
+        assert not gradients["gather"][name][dropped].any(), name
+
+
+@pytest.mark.parametrize("row", ["reduce-scatter", "per-splat", "atomic", "gather"])
+def test_no_hazards_between_passes(monkeypatch, row):
+    """What synchronization validation says of a frame, and that it would have found a missing
+    barrier, as in test_api.py."""
+    device = Device(validation="sync")
+    scene = random_scene(0, 50, 40, 24, 0)
+    gaussians, camera = gaussians_of(scene)
+    renderer = Renderer(device, "tiled", tile_backward=row)
+    renderer.forward(gaussians, camera)
+    renderer.backward(scene["weight"])
+    renderer.close()
+    if device.physical.kind == "CPU":
+        monkeypatch.setattr(Recorder, "order", lambda self, *accesses, **kind: None)
+        with pytest.raises(ValidationError, match="SYNC-HAZARD"):
+            renderer.forward(gaussians, camera)
+    device.close()
+
+
+def test_training(on_device, scene, tmp_path, monkeypatch):
+    """The tiny scene, from so little room for pairs that the first batch is clipped: the run
+    makes room and says how many steps were."""
+    little_room(monkeypatch, 16, 1)
+    out = tmp_path / "out"
+    words = "--rasterizer tiled --strategy adaptive --max-steps 60 --batch-steps 5 --quiet"
+    words += " --refine-start-iter 20 --refine-every 20 --result-dir"
+    assert main(argv("train", scene, words, out)) == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["variants"]["tile_backward"] == next(iter(TILE_BACKWARDS))
+    assert metrics["clipped_steps"] in range(
+        1, 16
+    )  # two batches in flight, and what densifications add
+    assert metrics["curve"]["loss"][-1] < 0.8 * metrics["curve"]["loss"][0]
+
+
+def test_bench_of_both_rasterizers(on_device, scene, tmp_path):
+    loaded = load_scene(scene)
+    splats = Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5)
+    save_ply(tmp_path / "splats.ply", splats)
+    axes = dict(format=["float16", "float32"], tile_backward=["auto", "atomic"])
+    subject = Subject(str(tmp_path / "splats.ply"), str(scene), views=[1])
+    rows = bench(subject, Timing(repeats=1, errors=True), axes, ["hardware", "tiled"], quiet=True)
+    assert [r.options["rasterizer"] for r in rows] == ["hardware"] * 2 + ["tiled"] * 2
+    errors = [rows[2].errors[n] for n in ("means", "scales", "opacities", "sh")]
+    assert rows[2].stages["tiles"] > 0 and max(errors) < 1e-4  # round splats: no gradient of quats

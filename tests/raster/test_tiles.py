@@ -1,0 +1,94 @@
+"""Pairs of the canonical tile path against a count tile by tile, and the share of the sort."""
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.study.bench.tiles import ViewPairs, covariances, ellipse, rectangle, sort_memory
+
+WIDTH, HEIGHT = 150, 90  # neither a multiple of 16
+
+
+@pytest.fixture
+def splats():
+    """(200,) Splat2D structs, isotropic to needle-shaped, on and around the image, their
+    opacities, and their covariances (200, 2, 2)."""
+    rng = np.random.default_rng()
+    n = 200
+    sizes = np.exp(rng.uniform(np.log(0.5), np.log(40), (n, 2)))
+    angle = rng.uniform(0, np.pi, n)
+    R = np.stack([np.cos(angle), -np.sin(angle), np.sin(angle), np.cos(angle)], 1).reshape(n, 2, 2)
+    cov = R @ (sizes[:, :, None] ** 2 * np.eye(2)) @ R.transpose(0, 2, 1)
+    splats2d = np.zeros(n, contract.dtype("Splat2D"))
+    splats2d["mean"] = rng.uniform([-40, -40], [WIDTH + 40, HEIGHT + 40], (n, 2))
+    opacities = rng.uniform(1 / 255, 1, n).astype(np.float32)
+    xx, xy, yy = cov[:, 0, 0], cov[:, 0, 1], cov[:, 1, 1]
+    splats2d["conic"] = np.stack([yy / (xx * yy - xy * xy), -xy / yy, 1 / yy], 1)
+    return splats2d, opacities, cov
+
+
+def tiles():
+    return [(x, y) for y in range(-(-HEIGHT // 16)) for x in range(-(-WIDTH // 16))]
+
+
+def test_covariances(splats):
+    splats2d, _, cov = splats
+    assert np.allclose(covariances(splats2d), cov[:, [0, 0, 1], [0, 1, 1]], rtol=1e-3)
+
+
+def test_rectangle_is_that_of_the_canonical_code(splats):
+    """A tile is in when it has a column and a row of pixels at mean - r .. mean + r, where the
+    upper end reaches into a tile by a whole pixel."""
+    splats2d, opacities, _ = splats
+    found = rectangle(splats2d, opacities, WIDTH, HEIGHT)
+    for splat, cov, count in zip(splats2d, covariances(splats2d), found):
+        variance = np.linalg.eigvalsh([[cov[0], cov[1]], [cov[1], cov[2]]])[1]
+        if (cov[0] - cov[2]) ** 2 / 4 + cov[1] ** 2 < 0.1:  # its floor under the root
+            variance = (cov[0] + cov[2]) / 2 + np.sqrt(0.1)
+        r = np.ceil(3 * np.sqrt(variance))
+        low, high = (splat["mean"].astype(float) - 0.5 + reach for reach in (-r, r))
+        corners = 16 * np.array(tiles())
+        assert count == ((low < corners + 16) & (corners + 1 <= high)).all(axis=1).sum()
+
+
+def test_ellipse_is_the_box_of_what_is_drawn(splats):
+    """The tiles that the box of a sampled outline of alpha = 1/255 meets."""
+    splats2d, opacities, cov = splats
+    found = ellipse(splats2d, opacities, WIDTH, HEIGHT)
+    turn = np.linspace(0, 2 * np.pi, 20001)
+    for splat, opacity, c, count in zip(splats2d, opacities, cov, found):
+        circle = np.sqrt(2 * np.log(opacity * 255.0)) * np.array([np.cos(turn), np.sin(turn)])
+        outline = np.linalg.cholesky(c) @ circle + splat["mean"].astype(float)[:, None]
+        low, high = outline.min(1), outline.max(1)
+        near, corners = 1e-3 * (1 + high - low), 16 * np.array(tiles())  # sampling and float32
+
+        def inside(slack):
+            return ((low - slack < corners + 16) & (high + slack >= corners)).all(axis=1).sum()
+
+        assert inside(-near) <= count <= inside(near)
+
+
+def test_a_splat_in_the_middle_of_a_tile():
+    splat = np.zeros(1, contract.dtype("Splat2D"))
+    # Sigma 1 px: 4 px by 3 sigma, 1.8 px by alpha.
+    splat["mean"], splat["conic"], given = (40, 40), (1, 0, 1), (np.float32([0.02]), 64, 64)
+    assert rectangle(splat, *given) == ellipse(splat, *given) == 1
+    splat["mean"] = 45.6  # up to 49.1 with pixel centres at integers, and up to 47.4
+    assert rectangle(splat, *given) == 4 and ellipse(splat, *given) == 1
+
+
+def test_share_of_the_sort(splats):
+    splats2d, opacities = splats[0], splats[1].copy()
+    opacities[::2] = 0  # culled
+    view = ViewPairs.of(splats2d, opacities, WIDTH, HEIGHT)
+    seen = splats2d[1::2], opacities[1::2], WIDTH, HEIGHT
+    assert view.visible == 100
+    assert view.pairs == {"rectangle": rectangle(*seen).sum(), "ellipse": ellipse(*seen).sum()}
+    other = ViewPairs(5000, {"rectangle": 10_000, "ellipse": 0})
+    found = sort_memory([other, other], allocated=123_456)
+    # Keys and values twice, twice 256 counts a block of 1024, totals.
+    ours = 5000 * 16 + 5 * 2048 + 1024
+    assert found["bytes"] == ours
+    assert found["share"] == {"rectangle": ours / 360_000, "ellipse": None}
+    assert found["share_without_temporaries"]["rectangle"] == ours / 240_000
+    assert found["share_allocated"]["rectangle"] == 123_456 / 360_000

@@ -1,0 +1,676 @@
+"""Pictures of splats against the float64 oracle; camera paths; stills and videos; what
+`hardsplat render` answers to bad input."""
+
+import json
+import re
+import tracemalloc
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from matplotlib import colormaps
+from PIL import Image, ImageSequence
+from scipy.spatial.transform import Rotation
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.io.media.images import read_pixels, to_uint8
+from hardsplat.io.media.video import frames
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scenes.camera_path import read_camera_path
+from hardsplat.io.scenes.colmap import read_model, write_model
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.model.framing import look_at, setting_of
+from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.core.frame import frame_data
+from hardsplat.raster.renderer import Camera, Gaussians, Renderer
+from hardsplat.render import render as module
+from hardsplat.render.legend import UNITS, Legend
+from hardsplat.render.painter import Painter
+from hardsplat.render.paths import along, fitted, orbit, spiral
+from hardsplat.render.shots import AROUND, MOST_FRAMES, Framing, shots_of
+from hardsplat.render.sink import Stills, Videos
+from hardsplat.settings.presets import save_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables.pictures import PICTURES
+from tests.helpers.drawing import fresh_seed, gaussians_of
+from tests.helpers.goldens import random_scene, relative_l2, scene_of
+from tests.helpers.tables import rows
+from tests.oracle import pictures, project
+
+BACKGROUND, SIZE, NEAR = (0.2, 0.5, 0.8), (61, 47), 0.01
+DRAWS = [("hardware", {"format": "float32", "blending": "fixed"})]
+DRAWS += [("hardware", {"format": "float32", "blending": "programmable"}), ("tiled", {})]
+DRAWS += [("hardware", {"format": "float32", "blending": "fixed", "segments": 3})]
+
+
+def fresh() -> tuple[Gaussians, Camera]:
+    return gaussians_of(random_scene(fresh_seed(), 120, *SIZE, 1, overlap=10))
+
+
+@pytest.fixture
+def paint(device):
+    """paint(gaussians, size, modes, way, transparent) -> a Painter; way: of DRAWS."""
+    made = []
+
+    def make(gaussians, size=SIZE, modes=tuple(PICTURES), way=DRAWS[0], transparent=False):
+        backend = BACKENDS[way[0]]
+        frame, options = (
+            frame_data(gaussians.sh_degree, BACKGROUND, NEAR),
+            backend.options(**way[1]),
+        )
+        made.append(Painter(device, backend, options, gaussians, *size, modes, frame, transparent))
+        return made[-1]
+
+    yield make
+    for painter in made:
+        painter.destroy()
+
+
+@pytest.mark.parametrize("way", DRAWS, ids=str)
+def test_pictures_agree_with_the_oracle(device, paint, way):
+    scene = random_scene(5, 120, *SIZE, 1, overlap=10)
+    gaussians, camera = gaussians_of(scene)
+    painter = paint(gaussians, way=way)
+    p = project(**scene_of(scene), near=NEAR)
+    depth, weight = pictures.depth(p, *SIZE[::-1])
+    off = np.where(weight > 0.01, painter.values("depth", camera) - depth, 0)
+    assert np.abs(off).max() < 1e-3 and weight.max() > 0.5
+    # A fragment at the cut-off is a step of 1/255.
+    assert np.abs(painter.values("alpha", camera) - weight).max() < 5e-3
+    counted, exact = painter.values("count", camera), pictures.count(p, *SIZE[::-1])
+    assert exact.max() > 8 and np.abs(counted - exact).max() <= 1
+    assert (counted != exact).mean() < 5e-3
+    shown = painter.draw("outlines", camera)[..., :3] / 255
+    lines = np.clip(pictures.outlines(p, *SIZE[::-1], BACKGROUND), 0, 1)
+    assert relative_l2(shown, lines) < 5e-3  # 8 bits: 1/255/sqrt(12) of colours around 0.5
+
+
+@pytest.mark.parametrize("way", [("hardware", {"format": "float16"}), ("tiled", {})], ids=str)
+def test_the_image_is_that_of_the_api(device, paint, way):
+    gaussians, camera = fresh()
+    painter = paint(gaussians, way=way)
+    painter.draw("outlines", camera)
+    shown = painter.draw("image", camera)
+    with Renderer(device, way[0], **way[1]) as renderer:
+        image, T = renderer.forward(gaussians, camera, background=BACKGROUND, near=NEAR)
+    difference = np.abs(shown[..., :3].astype(int) - to_uint8(image))
+    assert difference.max() <= 1 and difference.mean() < 1e-3  # 1: ties of rounding
+    assert (shown[..., 3] == 255).all()
+    assert np.abs(painter.values("alpha", camera) - (1 - T)).max() == 0
+
+
+def test_other_pictures_leave_a_rasterizer_as_it_was(device):
+    """One that is there to train, too: image and gradients are the same bits afterwards."""
+    scene = random_scene(fresh_seed(), 120, *SIZE, 1, overlap=10)
+    gaussians, camera = gaussians_of(scene)
+    for rasterizer, options in DRAWS[1:]:
+        with Renderer(device, rasterizer, **options) as renderer:
+            image, _ = renderer.forward(gaussians, camera)
+            gradients = renderer.backward(scene["weight"])
+            for picture in PICTURES:
+                recorder = Recorder(device, renderer.resources)
+                renderer.raster.record_forward(recorder, picture)
+                recorder.end().run_once()
+                recorder.destroy()
+            assert np.array_equal(renderer.forward(gaussians, camera)[0], image)
+            again = renderer.backward(scene["weight"])["means"]
+            assert relative_l2(again, gradients["means"]) < 1e-5  # atomics
+
+
+def test_numbers_take_their_colours_from_the_palette(paint):
+    gaussians, camera = fresh()
+    painter = paint(gaussians, modes=("depth", "count", "alpha"))
+    for picture, span in (("depth", (2.5, 4.0)), ("count", (0.0, 12.0)), ("alpha", (0.0, 1.0))):
+        painter.span(picture, *span)
+        shown, values = (
+            painter.draw(picture, camera)[..., :3] / 255,
+            painter.values(picture, camera, drawn=True),
+        )
+        weight = painter.values("alpha", camera) if picture == "depth" else np.ones_like(values)
+        place = np.clip((values - span[0]) / (span[1] - span[0]), 0, 1)
+        colors = colormaps[PICTURES[picture].palette](np.floor(place * 255 + 0.5).astype(int))[
+            ..., :3
+        ]
+        wanted = weight[..., None] * colors + (1 - weight[..., None]) * BACKGROUND
+        # A value between two colours of the palette may take either.
+        assert np.quantile(np.abs(shown - wanted), 0.999) < 0.03, picture
+        assert len(np.unique(shown.reshape(-1, 3), axis=0)) > 8
+
+
+def test_where_there_is_nothing(paint):
+    gaussians, camera = fresh()
+    away = Camera(np.diag([-1.0, 1, -1, 1]) @ camera.w2c, camera.K, *SIZE)
+    painter = paint(gaussians)
+    for picture, row in PICTURES.items():
+        shown = painter.draw(picture, away)
+        wanted = BACKGROUND if not row.numbers or row.depth else colormaps[row.palette](0)[:3]
+        assert (np.abs(shown - [*(255 * np.array(wanted)), 255]) <= 1).all(), picture
+        assert not row.numbers or not painter.values(picture, away, drawn=True).any()
+
+
+def test_straight_alpha(paint):
+    """Over the background, what is transparent is what was opaque."""
+    gaussians, camera = fresh()
+    for picture in ("image", "outlines", "depth"):
+        opaque = paint(gaussians, modes=(picture,)).draw(picture, camera)[..., :3].astype(float)
+        shown = (
+            paint(gaussians, modes=(picture,), transparent=True).draw(picture, camera).astype(float)
+        )
+        alpha = shown[..., 3:] / 255
+        over = shown[..., :3] * alpha + (1 - alpha) * 255 * np.array(BACKGROUND)
+        held = shown[..., :3] < 255  # a colour above 1 is cut where it is not mixed with others
+        assert alpha.min() < 0.9 and held.mean() > 0.5 and np.abs(over - opaque)[held].max() <= 2, (
+            picture
+        )
+
+
+def test_views_smaller_than_the_canvas(paint):
+    gaussians, camera = fresh()
+    small, large = paint(gaussians), paint(gaussians, (SIZE[0] + 13, SIZE[1] + 30))
+    for picture in PICTURES:
+        assert (
+            np.abs(small.draw(picture, camera).astype(int) - large.draw(picture, camera)).max() <= 1
+        )
+        if PICTURES[picture].numbers:
+            a, b = (painter.values(picture, camera, drawn=True) for painter in (small, large))
+            assert np.allclose(a, b, atol=1e-4)
+
+
+def test_tiles_make_room(paint, monkeypatch):
+    monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.FEWEST_PAIRS", 8)
+    monkeypatch.setattr("hardsplat.raster.tiled.rasterizer.PAIRS_PER_SPLAT", 1)
+    gaussians, camera = fresh()
+    tiled, hardware = paint(gaussians, way=("tiled", {})), paint(gaussians).draw("image", camera)
+    room = tiled.raster.room
+    assert np.abs(tiled.draw("image", camera).astype(int) - hardware).max() <= 2
+    assert tiled.raster.room > room
+
+
+def test_a_rasterizer_without_a_sink_takes_less(device, paint):
+    painters = (paint(fresh()[0], way=way) for way in (DRAWS[0], ("tiled", {})))
+    names = {name for painter in painters for name in painter.raster.resources}
+    sinks = "d_splats2d directions d_colors seen state blocks d_image checkpoints"
+    assert not {*sinks.split()} & names
+
+
+def ring_of_cameras(up, centre, n=7, radius=3.0, height=1.2) -> list[Camera]:
+    rng = np.random.default_rng(n)
+    e1 = np.cross(up, [0.3, 0.5, 0.7])
+    e1 /= np.linalg.norm(e1)
+    angles = rng.uniform(0, 2 * np.pi, n)
+    at = [
+        centre + height * up + radius * (np.cos(a) * e1 + np.sin(a) * np.cross(up, e1))
+        for a in angles
+    ]
+    return [
+        Camera(look_at(p, centre, up), np.array([[50, 0, 32], [0, 50, 24], [0, 0, 1]]), 64, 48)
+        for p in at
+    ]
+
+
+def splats(n=200, at=(0, 0, 0), size=1.0) -> Gaussians:
+    rng = np.random.default_rng(n)
+    return Gaussians.from_points(
+        rng.normal(size=(n, 3)) * size + at, rng.integers(0, 256, (n, 3)), 1, opacity=0.5
+    )
+
+
+def axes_of(w2c):
+    return -np.einsum("nji,nj->ni", w2c[:, :3, :3], w2c[:, :3, 3]), w2c[:, 2, :3], w2c[:, 1, :3]
+
+
+def test_look_at():
+    w2c = look_at(np.array([1.0, 2, 3]), np.array([1.0, 2, 9]), np.array([0.0, -1, 0]))
+    np.testing.assert_allclose(
+        w2c, [[1, 0, 0, -1], [0, 1, 0, -2], [0, 0, 1, -3], [0, 0, 0, 1]], atol=1e-12
+    )
+    along_up = look_at(np.zeros(3), np.array([0.0, 5, 0]), np.array([0.0, 1, 0]))
+    Camera(along_up, np.eye(3), 4, 4)  # no error
+
+
+def test_orbit_goes_where_the_cameras_are():
+    up, centre = np.array([1.0, 2, 2]) / 3, np.array([4.0, -2, 7])
+    cameras = ring_of_cameras(up, centre, 400)
+    setting = setting_of(splats(at=(90, 0, 0)), cameras)
+    np.testing.assert_allclose(setting.centre, centre, atol=1e-6)
+    assert setting.up @ up > 0.999  # of 400 cameras at random places
+    positions, forwards, downs = axes_of(orbit(setting_of(splats(), cameras, up), 36, 1.0))
+    steps = np.linalg.norm(np.diff(positions, axis=0, append=positions[:1]), axis=1)
+    for found, wanted in (
+        ((positions - centre) @ up, 1.2),
+        (np.linalg.norm(positions - centre - 1.2 * up, axis=1), 3.0),
+        (positions[0], cameras[0].position),
+        (np.einsum("ni,ni->n", forwards, centre - positions), np.hypot(3, 1.2)),
+        (steps, steps[0]),  # also from the last to the first
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-6 * min(1, steps[0]))
+    assert (downs @ up < -0.9).all()
+
+
+def test_orbit_without_cameras_sees_the_splats():
+    gaussians = splats(at=(5, 6, 7), size=0.1)
+    gaussians.means[:20] *= 1000  # floaters
+    w2c = orbit(setting_of(gaussians, up=np.array([0.0, 0, 1])), 12, 0.5)
+    positions, _, downs = axes_of(w2c)
+    seen = np.einsum("nij,mj->nmi", w2c[:, :3, :3], gaussians.means[20:]) + w2c[:, None, :3, 3]
+    inside = (seen[..., 2] > 0) & (np.abs(seen[..., :2]) < 0.5 * seen[..., 2:]).all(axis=-1)
+    assert inside.mean() > 0.8 and (positions[:, 2] > 7).all() and (downs[:, 2] < -0.9).all()
+
+
+def test_cameras_side_by_side_look_at_the_splats():
+    """Parallel axes have no nearest point; the orbit is around what is in front."""
+    K = np.array([[50, 0, 32], [0, 50, 24], [0, 0, 1.0]])
+    ahead, up = np.array([0, 0, 1.0]), np.array([0.0, -1, 0])
+    poses = [look_at(at, at + ahead, up) for at in np.eye(3)[:1] * [[-1.0], [0], [1]]]
+    cameras = [Camera(w2c, K, 64, 48) for w2c in poses]
+    setting = setting_of(splats(at=(0, 0, 6), size=0.2), cameras)
+    assert np.abs(setting.centre - [0, 0, 6]).max() < 0.1
+    positions, forwards, _ = axes_of(spiral(setting, 40))
+    assert np.abs(positions[:, 2]).max() < 1e-6
+    assert 0.5 < np.abs(positions[:, 0]).max() < 1.01  # as far as the cameras go
+    focus = positions + forwards * (6 - positions[:, 2:]) / forwards[:, 2:]
+    assert np.abs(focus - [0, 0, 6]).max() < 0.1
+
+
+def test_spiral_in_a_ring_stays_near_one_camera():
+    cameras = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))
+    positions, forwards, _ = axes_of(spiral(setting_of(splats(), cameras), 30))
+    assert np.linalg.norm(positions - cameras[0].position, axis=1).max() < 1.0
+    assert (forwards @ cameras[0].w2c[2, :3] > 0.9).all()
+
+
+@pytest.mark.parametrize("where", [np.zeros((1, 3)), np.full((5, 3), 2.0)])
+def test_settings_that_hold_nothing(where):
+    """Cameras in one place, splats in one point: still cameras."""
+    gaussians = Gaussians.from_points(where, np.zeros((len(where), 3), np.uint8), 0)
+    camera = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))[0]
+    away = look_at(camera.position, 2 * camera.position, np.array([0.0, 0, -1]))
+    for cameras in ([], [camera], [camera] * 3, [camera, Camera(away, camera.K, 64, 48)]):
+        setting = setting_of(gaussians, cameras)
+        for w2c in (*orbit(setting, 5, 0.4), *(spiral(setting, 5) if cameras else [])):
+            Camera(w2c, np.eye(3), 2, 2)
+
+
+def test_another_size_keeps_pixels_square_and_the_view():
+    camera = Camera(np.eye(4), np.array([[100, 0, 30], [0, 110, 26], [0, 0, 1.0]]), 64, 48)
+    assert fitted(camera) is camera
+    double = fitted(camera, width=128)
+    assert (double.width, double.height) == (128, 96)
+    np.testing.assert_allclose(double.K, np.diag([2, 2, 1]) @ camera.K)
+    wide = fitted(camera, 200, 96)
+    np.testing.assert_allclose(
+        wide.K, [[200, 0, 96], [0, 220, 52], [0, 0, 1]]
+    )  # 4 px left of the middle, as before 2
+    assert (fitted(camera, height=1).width, fitted(camera, height=1).height) == (1, 1)
+
+
+def keyframes(n, rng) -> list[dict]:
+    c2w = np.tile(np.eye(4), (n, 1, 1))
+    c2w[:, :3, :3] = Rotation.random(n, random_state=int(rng.integers(1000))).as_matrix()
+    c2w[:, :3, 3] = rng.normal(size=(n, 3))
+    return [
+        {"c2w": m.tolist(), "fov": 40 + 5 * i, "time": float(i + 0.3 * (i % 2))}
+        for i, m in enumerate(c2w)
+    ]
+
+
+def saved(tmp_path, top) -> str:
+    (tmp_path / "path.json").write_text(json.dumps(top))
+    return str(tmp_path / "path.json")
+
+
+@pytest.mark.parametrize("path", AROUND)
+def test_paths_around_small_cameras_are_wide_enough_to_look_at(path):
+    cameras = ring_of_cameras(np.array([0.0, 0, 1]), np.zeros(3))  # of 64x48
+
+    def size(*given, width=64, **named):
+        views = [SimpleNamespace(camera=fitted(c, width)) for c in cameras]
+        scene = SimpleNamespace(views=views, train=range(len(views)))
+        camera = shots_of(Framing(path, 3, *given, **named), None, scene, splats())[0].camera
+        fov = 2 * np.degrees(np.arctan(camera.height / 2 / camera.K[1, 1]))
+        return camera.width, camera.height, round(fov)
+
+    assert size() == (960, 720, 51) and size(fov=30) == (960, 720, 30)
+    assert size(width=1600) == (1600, 1200, 51)
+    assert size(30, 32)[:2] == (32, 24) and size(30, None, 30)[:2] == (40, 30)
+
+
+@pytest.mark.parametrize("n, loop", [(1, False), (2, False), (5, False), (2, True), (5, True)])
+def test_keyframes_are_passed_smoothly(tmp_path, n, loop):
+    keys = keyframes(n, np.random.default_rng(fresh_seed()))
+    for key in keys[1::2]:  # both ways to say it
+        key["w2c"] = np.linalg.inv(key.pop("c2w")).tolist()
+    path = read_camera_path(saved(tmp_path, {"keyframes": keys, "loop": loop, "fps": 25}))
+    times = [k["time"] for k in keys]
+    end = times[-1] + (np.mean(np.diff(times)) if loop and n > 1 else 0)
+    steps = 1000
+    w2c, focal = along(path, steps + (not loop))
+    assert len(w2c) == steps + (not loop) and path.fps == 25
+    for key, time in zip(keys, times):
+        i = round((time - times[0]) / max(end - times[0], 1e-9) * steps) % len(w2c)
+        exact = np.linalg.inv(key["c2w"]) if "c2w" in key else np.array(key["w2c"])
+        assert np.abs(w2c[i] - exact).max() < 0.05
+        assert abs(2 * np.degrees(np.arctan(0.5 / focal[i, 0])) - key["fov"]) < 0.2
+    positions, _, _ = axes_of(w2c)
+    speed = np.diff(np.concatenate([positions, positions[:2]]) if loop else positions, axis=0)
+    length = np.linalg.norm(speed, axis=1).max()
+    if n > 1:  # no corner
+        assert np.linalg.norm(np.diff(speed, axis=0), axis=1).max() < 0.05 * length
+
+
+def test_the_path_of_nerfstudio(tmp_path):
+    """Frames in OpenGL's frame, as they are."""
+    turn = Rotation.from_euler("xyz", [10, 20, 30], degrees=True).as_matrix()
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = turn, [1, 2, 3]
+    frame = {"camera_to_world": pose.ravel().tolist(), "fov": 60, "aspect": 1.5}
+    top = dict(camera_type="perspective", render_height=40, render_width=60, fps=24, seconds=1)
+    path = read_camera_path(saved(tmp_path, {**top, "camera_path": [frame] * 3}))
+    assert (path.size, path.fps, path.frames, len(path.c2w)) == ((60, 40), 24, True, 3)
+    np.testing.assert_allclose(path.c2w[0], pose @ np.diag([1, -1, -1, 1]), atol=1e-12)
+    shots = shots_of(Framing("x"), path, None, splats())
+    camera = shots[0].camera
+    assert len(shots) == 3 and camera.width == 60
+    assert abs(camera.K[0, 0] - 20 / np.tan(np.radians(30))) < 1e-9
+
+
+POSE = np.eye(4).tolist()
+KEY = {"c2w": POSE, "fov": 50}
+TIMES = [{**KEY, "time": t} for t in (0, 1, 1)]
+EQUIRECTANGULAR = [{"camera_to_world": POSE, "fov": 50}]
+BAD_PATHS = [
+    ([], "holds no list of keyframes"),
+    ({"keyframes": []}, "the camera path is empty"),
+    ({"keyframes": [3]}, "no list of objects"),
+    ({"camera_path": []}, "the camera path is empty"),
+    ({"keyframes": [{"fov": 50}]}, "keyframe 0: has no c2w or w2c"),
+    ({"keyframes": [{"c2w": POSE}]}, "keyframe 0: has neither fov nor fx and fy"),
+    ({"keyframes": [{"c2w": POSE, "fx": 5, "fy": 5}]}, "are in pixels; add width and height"),
+    ({"keyframes": [{"c2w": POSE, "fov": 180}]}, "fov is 180, expected a number of 0.1 to 179"),
+    ({"keyframes": [{"c2w": POSE, "fov": float("nan")}]}, "fov is nan"),
+    ({"keyframes": [{"c2w": [[float("nan")] * 4] * 4, "fov": 50}]}, "NaN or infinite"),
+    ({"keyframes": [{"w2c": np.diag([1, 1, -1, 1]).tolist(), "fov": 50}]}, "reflection"),
+    ({"keyframes": [{"c2w": "here", "fov": 50}]}, "c2w is not a 4x4 matrix of numbers"),
+    ({"keyframes": TIMES}, "keyframe 2: time 1 is not after that of the one before, 1"),
+    ({"keyframes": [{**KEY, "time": "now"}]}, "time is now, expected a number"),
+    ({"keyframes": [KEY], "width": 0, "height": 5}, "width is 0, expected a number of 1 to"),
+    ({"keyframes": [KEY], "fps": "fast"}, "fps is fast"),
+    (
+        {"camera_type": "equirectangular", "camera_path": EQUIRECTANGULAR},
+        "camera_type equirectangular is not supported",
+    ),
+]
+
+
+@pytest.mark.parametrize("top, words", BAD_PATHS)
+def test_camera_paths_that_are_none(tmp_path, top, words):
+    with pytest.raises(UserError, match=re.escape(words)):
+        read_camera_path(saved(tmp_path, top))
+
+
+def test_a_path_that_would_take_days_is_refused_before_memory_is(tmp_path):
+    """Three hundred bytes once asked for 37 GiB."""
+    keys = [{**KEY, "time": t} for t in (-1e6, 1e6)]
+    path = read_camera_path(saved(tmp_path, {"keyframes": keys, "fps": 1000}))
+    tracemalloc.start()
+    words = "would be 2000000001 frames, 2e.06 s at 1000 a second; there may be 100000"
+    with pytest.raises(UserError, match="--path p.json: " + words):
+        shots_of(Framing("p.json"), path, None, splats())
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert len(shots_of(Framing("p.json", frames=7), path, None, splats())) == 7
+    frames = replace(path, frames=True, c2w=np.tile(path.c2w[:1], (MOST_FRAMES + 1, 1, 1)))
+    with pytest.raises(UserError, match="would be 100001 frames, which it lists"):
+        shots_of(Framing("p.json"), frames, None, splats())
+
+
+@pytest.mark.parametrize("picture", UNITS)
+@pytest.mark.parametrize("size", [(240, 120), (1280, 720), (400, 1000)])
+def test_a_legend_is_in_its_corner(picture, size):
+    width, height = size
+    image = np.zeros((height, width, 4), np.uint8)
+    for span in ((0.0, 1.0), (-1.2345e-12, 2.3456e-7), (0.0, 123456.0)):
+        shown = Legend(picture, span, width, height).put_on(image)
+        rows, columns = np.nonzero(shown[..., 3])
+        assert not image.any() and (shown[rows, columns, 3] == 255).all()
+        box = shown[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+        assert box[..., 3].all()
+        assert columns.min() < width / 20 and height - rows.max() < height / 8  # the lower left
+        assert box.shape[0] < height / 3 and box.shape[1] < width
+        text = (box[: box.shape[0] // 2, :, :3] > 128).any(axis=(0, 2))
+        assert text.any() and not text[:2].any() and not text[-2:].any()  # nothing is cut off
+        bar = box[round(0.75 * box.shape[0]), :, :3]
+        ends = np.flatnonzero((bar != 24).any(axis=1))[[0, -1]]
+        palette = colormaps[PICTURES[picture].palette]([0, 255], bytes=True)[:, :3]
+        np.testing.assert_array_equal(bar[ends], palette)
+
+
+def test_a_small_picture_has_no_legend():
+    image = np.zeros((119, 400, 3), np.uint8)
+    for size in ((400, 119), (239, 500)):
+        assert Legend("depth", (0, 1), *size).put_on(image) is image
+
+
+def test_pictures_of_numbers_say_their_range(result, tmp_path, capsys):
+    """In the picture, and in a line; without --legend the picture alone is what it was."""
+    options = "--frames 1 --width 320 --mode depth image --range 1 9".split()
+    for argv, folder in (((), "with"), (("--no-legend",), "without")):
+        run(result, *options, "--output", tmp_path / folder, *argv)
+    said = capsys.readouterr().out
+    assert said.count("\ncolours: depth from 1 to 9\n") == 2
+    for mode, differs in (("depth", True), ("image", False)):
+        a, b = (read_pixels(tmp_path / f / f"frame_00000.{mode}.png") for f in ("with", "without"))
+        assert np.array_equal(a, b) != differs
+        assert np.array_equal(a[:, 240:], b[:, 240:])  # the right side is free
+    run(result, "--path", "held-out", "--mode", "count", "--output", tmp_path / "c")
+    words = r"\ncolours: count from 0 to [\d.]+ \(--range LOW HIGH chooses others\)\n"
+    assert re.search(words, capsys.readouterr().out)
+
+
+def frames_of(path) -> list[np.ndarray]:
+    if path.suffix == ".mp4":
+        return [image for _, image in frames(path)]
+    with Image.open(path) as image:
+        return [np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(image)]
+
+
+def test_an_interrupt_leaves_what_was_drawn(tmp_path):
+    camera = Camera(np.eye(4), np.eye(3), 32, 24)
+    image = np.random.default_rng(0).integers(0, 256, (24, 32, 4), dtype=np.uint8)
+    for sink in (
+        Videos(tmp_path / "a.mp4", ["image"], camera, 10),
+        Stills(tmp_path / "s", ["image"], True),
+    ):
+        with pytest.raises(KeyboardInterrupt), sink:
+            for i in range(9):
+                sink.picture(f"{i}", "image", image)
+            raise KeyboardInterrupt
+    assert len(frames_of(tmp_path / "a.mp4")) == 9
+    assert len(list((tmp_path / "s").glob("*.png"))) == 9
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "s/3.png")), image)
+
+
+@pytest.fixture
+def result(scene, tmp_path, monkeypatch, device):
+    """A result folder of the tiny scene, whose splats are its points."""
+    monkeypatch.setattr(module, "open_device", lambda wanted: device)
+    folder = tmp_path / "result"
+    opened = load_scene(scene)
+    save_ply(
+        folder / "splats.ply", Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
+    )
+    save_config(TrainConfig(data_dir=scene, background="white"), folder / "config.toml")
+    return folder
+
+
+def run(*argv) -> None:
+    assert main(["render", *map(str, argv), "--quiet"]) == 0
+
+
+def test_stills_of_held_out_views(result, scene, device):
+    run(result, "--path", "held-out")
+    out = sorted((result / "held-out").iterdir())
+    opened = load_scene(scene)
+    assert [p.name for p in out] == [f"{opened.views[i].name}.png" for i in opened.test]
+    splats = Gaussians.from_points(opened.points, opened.colors, 1, opacity=0.9)
+    with Renderer(device) as renderer:
+        image, _ = renderer.forward(
+            splats, opened.views[opened.test[1]].camera, background=(1, 1, 1), near=0.2
+        )
+    assert np.abs(read_pixels(out[1]).astype(int) - to_uint8(image)).max() <= 1
+
+
+def test_views_whose_names_differ_in_folder_or_ending_alone(result, scene, tmp_path):
+    """They once shared one still."""
+    cameras, images, points = read_model(scene / "sparse/0")
+    renamed = ["a/b.jpg", "a_b.jpg", "a_b.png"]
+    few, folder = dict(list(images.items())[:3]), tmp_path / "s/images"
+    for image, name in zip(few.values(), renamed):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((scene / "images" / image.name).read_bytes())
+        image.name = name
+    write_model(tmp_path / "s/sparse/0", cameras, few, points)
+    where = ("--data-dir", tmp_path / "s", "--output", tmp_path / "o")
+    run(result, *where, "--path", "train", "--depth-raw")
+    found = {p.relative_to(tmp_path / "o").as_posix() for p in (tmp_path / "o").rglob("*.*")}
+    wanted = {f"a_b.{end}.{kind}" for end in ("jpg", "png") for kind in ("depth.npy", "png")}
+    assert found == wanted  # the third is held out
+    run(result, *where, "--path", "held-out")
+    assert (tmp_path / "o/a/b.jpg.png").is_file()
+
+
+def test_several_modes_sizes_and_raw_depth(result):
+    options = "--frames 3 --width 48 --mode image alpha count --depth-raw --background transparent"
+    run(result, "--path", "train", *options.split())
+    kinds = Counter(p.name.split(".jpg.")[1] for p in (result / "train").iterdir())
+    assert kinds == dict.fromkeys(("image.png", "alpha.png", "count.png", "depth.npy"), 3)
+    depth = np.load(next((result / "train").glob("*.depth.npy")))
+    image = read_pixels(next((result / "train").glob("*.image.png")))
+    assert depth.dtype == np.float32 and depth.shape == (36, 48) and depth.max() > 0
+    assert image.shape == (36, 48, 4)
+
+
+def test_videos_along_paths(result, tmp_path):
+    options = "--frames 5 --width 40 --mode image outlines --sh-degree 0".split()
+    run(result, *options, "--output", tmp_path / "new/o.mp4")
+    found = {p.name: len(frames_of(p)) for p in (tmp_path / "new").iterdir()}
+    assert found == {"o_image.mp4": 5, "o_outlines.mp4": 5}
+    options = "--path spiral --frames 4 --width 31 --height 23 --rasterizer tiled".split()
+    run(result, *options, "--output", tmp_path / "s.gif")
+    assert [f.shape for f in frames_of(tmp_path / "s.gif")] == [(23, 31, 3)] * 4
+    keys = keyframes(3, np.random.default_rng(1))
+    path = saved(tmp_path, {"keyframes": keys, "width": 32, "height": 24, "fps": 5})
+    run(result, "--path", path, "--output", tmp_path / "k.webp", "--mode", "depth")
+    assert len(frames_of(tmp_path / "k.webp")) == 11  # 2 s at 5 a second, both ends
+
+
+def test_a_run_of_another_device(result, tmp_path):
+    """Its variants are not needed here."""
+    small = ("--frames", 1, "--width", 32, "--output", tmp_path / "o")
+    save_config(TrainConfig(deterministic=True), result / "config.toml")
+    run(result, *small, "--rasterizer", "hardware")
+    save_config(TrainConfig(ordering="interlock", atomics="native"), result / "config.toml")
+    run(result, *small)
+
+
+def test_folders_with_a_dot_and_videos_that_are_folders(result, tmp_path, capfd):
+    for name in ("v1.0", "film.mp4"):
+        (tmp_path / name).mkdir()
+    run(result, "--frames", 1, "--width", 32, "--output", tmp_path / "v1.0")
+    assert (tmp_path / "v1.0" / "frame_00000.png").is_file()
+    assert main(["render", str(result), "--output", str(tmp_path / "film.mp4")]) == 2
+    assert "film.mp4: cannot be written" in capfd.readouterr().err
+
+
+def test_splats_alone(result, tmp_path):
+    """No scene, no settings; also as .npz."""
+    ply = tmp_path / "alone.ply"
+    ply.write_bytes((result / "splats.ply").read_bytes())
+    run(ply, "--frames", 2, "--width", 40, "--up=z")
+    assert [f.shape for f in frames_of(tmp_path / "alone_orbit.mp4")] == [(22, 40, 3)] * 2  # 16 : 9
+    g = splats(50)
+    rest = dict(opacities=g.logit_opacities, scales=g.log_scales, sh0=g.sh[:, :1])
+    np.savez(tmp_path / "a.npz", means=g.means, quats=g.quats, **rest)
+    options = "--frames 1 --width 32 --height 32 --fov 60".split()
+    run(tmp_path / "a.npz", *options, "--output", tmp_path / "npz")
+    assert len(np.unique(read_pixels(tmp_path / "npz/frame_00000.png"))) > 10
+
+
+def test_a_scene_that_moved(result, tmp_path, caplog):
+    save_config(TrainConfig(data_dir=tmp_path / "gone"), result / "config.toml")
+    run(result, "--frames", 1, "--output", tmp_path / "o", "--width", 32)
+    assert main(["render", str(result), "--path", "held-out"]) == 2
+
+
+def test_ctrl_c_in_the_command(result, tmp_path, monkeypatch, capfd):
+    draw, drawn = Painter.draw, []
+
+    def interrupted(self, *given):
+        drawn.append(given)
+        if len(drawn) > 3:
+            raise KeyboardInterrupt
+        return draw(self, *given)
+
+    monkeypatch.setattr(Painter, "draw", interrupted)
+    film = tmp_path / "o.mp4"
+    assert main(["render", str(result), "--width", "32", "--output", str(film)]) == 130
+    assert len(frames_of(film)) == 3
+    assert "stopped: 3 of 120 frames are in" in capfd.readouterr().err
+
+
+BAD_ARGUMENTS = rows(
+    """
+    --mode normals | there is no such one; choose from image, depth, alpha, count, outlines
+    --path circle | --path circle: neither a file nor one of held-out, train, orbit, spiral
+    --output film.avi | film.avi: expected an ending of .mp4, .gif, .webp, or a folder for PNG
+    --output /dev/null/new/film.mp4 | film.mp4: cannot be written: Not a directory
+    --output film.mp4 --background transparent | --background transparent is for stills
+    --output film.mp4 --depth-raw | --depth-raw is for stills
+    --background greenish | --background greenish: expected a colour by name or as #rrggbb
+    --mode depth --format unorm8 | unorm8 cannot hold --mode depth; use float32 or float16
+    --mode count --format float16 | --format float16 cannot hold --mode count; use float32
+    --range 1 2 | --range 1 2: expected a --mode with a palette
+    --range 2 1 --mode depth | --range 2 1: expected LOW below HIGH
+    --range nan 1 --mode depth | --range nan 1: expected LOW below HIGH
+    --range 1 2 --mode depth count | expected one --mode with a palette, not depth and count
+    --frames 0 | --frames 0: expected a number of 1 to
+    --frames many | argument --frames: invalid int value: 'many'
+    --width -4 | --width -4: expected a number of 1 to
+    --fps nan | --fps nan: expected a number of 0.01 to 1000
+    --fov 190 | --fov 190.0: expected a number of 0.1 to 179
+    --sh-degree 3 | --sh-degree 3: expected a degree of 0 to 1
+    --width 60000 --height 60000 | lower --width
+    --moed image | unknown flag '--moed'; did you mean '--mode'?
+    """
+)
+
+
+@pytest.mark.parametrize("argv, words", BAD_ARGUMENTS)
+def test_bad_input(result, capfd, argv, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Painter, "draw", lambda *given: pytest.fail("too late"))
+    assert main(["render", str(result), *argv.split(), "--quiet"]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and err.startswith("hardsplat: error: ") and err.count("\n") == 1
+    assert words in err
+
+
+def test_models_that_are_none(result, capfd, tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"PK")
+    (tmp_path / "b.npz").write_bytes(b"junk that numpy takes for a pickle")
+    (tmp_path / "alone.ply").write_bytes((result / "splats.ply").read_bytes())
+    for name, words in rows(
+        """
+        none.ply | no such file
+        . | splats.ply: no such file; give a run folder
+        a.npz | not readable splats
+        b.npz | b.npz: not readable splats: not an .npz, or cut short
+        alone.ply | add --data-dir SCENE, or use --path orbit
+        """
+    ):
+        assert main(["render", str(tmp_path / name), "--path", "spiral"]) == 2
+        assert words in capfd.readouterr().err

@@ -1,0 +1,373 @@
+"""report.html of a run: complete, self-contained, small, readable in grey and without script; a
+run that it fails for loses nothing."""
+
+import itertools
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from hardsplat.base.errors import UserError
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.page.export import Shown
+from hardsplat.report.apart import Apart
+from hardsplat.report.maker import Maker
+from hardsplat.report.page import PARTS, comparison, comparison_name, pictures, plot, spread, view_of, write_comparison
+from hardsplat.report.run import _speed, write_report
+from hardsplat.report.stages import by_stage
+from hardsplat.settings.presets import save_config
+from hardsplat.train.run.trainer import Run, train
+from hardsplat.train.watchers.log import Log
+from tests.helpers.browser import luminances, open_page, parts
+from tests.helpers.tables import rows
+from tests.helpers.training import settings
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Plots too, which the other tests leave out."""
+    monkeypatch.setattr("hardsplat.report.run.plot", plot)
+
+
+def picture(seed: int, size=(48, 64)) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (*size, 3), np.uint8)
+
+
+DEVICE = {
+    "name": "GPU of the test",
+    "driver": "driver 1.2.3",
+    "kind": "discrete GPU",
+    "host": "Linux",
+}
+METRICS = {
+    "hardsplat": "0.1.0",
+    "device": DEVICE,
+    "variants": {"format": "float16", "reduction": "hybrid"},
+    "steps": 40,
+    "splats": 345,
+    "seconds": {"startup": 1.0, "training": 5.0},
+    "steps_per_second": 8.0,
+    "clipped_steps": 0,
+    "gpu_idle": 0.01,
+    "stage_ms": {"begin step": 0.1, "project": 1.0, "sort count 0": 0.5, "draw": 3.0}
+    | {"draw backward": 5.0, "project backward sink": 2.0},
+    "step_ms": 11.6,
+    "memory_bytes": {"parameters": 3 << 20, "optimizer": 6 << 20, "tiles": 0},
+    "curve": {"step": [10, 20, 40], "loss": [0.4, 0.3, 0.2], "psnr": [15.0, 18.0, 21.0]}
+    | {"splats": [300, 320, 345], "seconds": [None, 2.5, 5.0]},
+}
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """finished(names of views, **changes of metrics.json) -> the folder of a run of 40 steps."""
+
+    def make(names=("a.jpg", "rig/b.jpg"), folder="a scene", **changes):
+        path = tmp_path / folder
+        (path / "renders").mkdir(parents=True)
+        save_config(settings(tmp_path / "scene", path, max_steps=40, seed=7), path / "config.toml")
+        views = [{"name": name, "psnr": 20.0 + i, "ssim": 0.5} for i, name in enumerate(names)]
+        same = {"splats": 300, "ssim": 0.5, "views": views}
+        at = [{"step": n, "training_seconds": n / 8, "psnr": 18 + n / 20} | same for n in (20, 40)]
+        metrics = METRICS | {"scene": str(path), "evaluations": at} | changes
+        (path / "metrics.json").write_text(json.dumps(metrics))
+        for i, name in enumerate(names):
+            write_comparison(path / "renders", name, picture(i), picture(100 + i))
+        return path
+
+    return make
+
+
+def test_it_holds_all_of_a_run(finished, drawn):
+    path = write_report(finished())
+    text, (embedded, plots) = path.read_text(), parts(path)
+    words = "a scene,GPU of the test,driver 1.2.3,21.00 dB,>345<,rig/b.jpg,11.6 ms on,forward draw,"
+    for word in f"{words}9.0 MiB,float16,project backward sink".split(","):
+        assert word in text or word in "".join(plots), word
+    changed = 'class="changed" title="seed of view order, random start and splits"'
+    assert f"{changed}><td>seed</td><td>7" in text
+    assert "Interrupted" not in text and "more in" not in text
+    for got, seed in zip(embedded, (0, 100, 1, 101), strict=True):
+        assert np.array_equal(
+            np.asarray(got.convert("RGB")), picture(seed)
+        )  # small: nothing is lost
+    assert len(plots) == 6 and path.stat().st_size < 400_000
+
+
+PLOTS = rows(
+    """
+    Loss | step
+    PSNR [dB] | held-out views | training views
+    splats [thousands] | step
+    steps per second | training time [s]
+    5 ms (43%) | 11.6 ms
+    6 MiB (67%) | optimizer
+    """
+)
+
+
+def test_plots_have_titles_units_and_colours_that_a_grey_print_tells_apart(finished, drawn):
+    _, plots = parts(write_report(finished()))
+    for svg, words in zip(plots, PLOTS, strict=True):
+        shown = luminances(svg)
+        assert all(w in svg for w in words) and 1 <= len(shown) <= 2
+        assert all(b - a > 0.25 for a, b in itertools.pairwise(shown))
+        assert all(l < 0.75 for l in shown)  # on white
+    assert sum("Number of splats" in svg for svg in plots) == 1
+    assert luminances("#ffffff #000000 #ff0000 #ff0000") == [0.2126]
+
+
+def test_pictures_come_first_and_nothing_twice(finished, drawn):
+    text = write_report(finished()).read_text()
+    heads = re.findall("<h2>(.*)</h2>", text)
+    assert heads == ["Held-out views", "Curves", "Time and memory", "Variants and settings"]
+    assert text.count("driver 1.2.3") == 1 and text.count("discrete GPU") == 1
+    assert "All 2 views" not in text  # the pictures' captions have them
+    many = write_report(finished([f"{i}.jpg" for i in range(11)], folder="b")).read_text()
+    assert "All 11 views" in many
+    for name in ("max_steps", "seed", "sh_degree"):
+        assert text.count(f"<td>{name}</td>") == 1
+    assert "True" not in text and "False" not in text and "[]" not in text
+
+
+@pytest.mark.parametrize(
+    "kind, word, other", [("CPU", "CPU", "GPU"), ("integrated GPU", "GPU", "CPU")]
+)
+def test_a_processor_is_called_what_it_is(finished, drawn, kind, word, other):
+    path = write_report(finished(device={**DEVICE, "name": "llvmpipe", "kind": kind}))
+    said = path.read_text().replace("cpus", "") + "".join(parts(path)[1])
+    said = re.sub(r'title="[^"]*"|base64,[\w+/=]*', "", said)  # help of settings, pictures
+    assert f"ms on the {word}" in said and f"memory of the {word}" in said and other not in said
+
+
+def test_names_are_text(finished):
+    name = "<img src=x onerror=alert(1)>&.jpg"
+    text = write_report(finished(names=(name,), folder="<b>scene")).read_text()
+    assert "&lt;img src=x onerror=alert(1)&gt;&amp;.jpg" in text
+    assert "<img src=x" not in text and "<b>scene" not in text
+
+
+def test_it_says_how_many_views_it_leaves_out(finished):
+    names = [f"view_{i:02}.jpg" for i in range(11)]
+    path = write_report(finished(names=names))
+    assert "8 of 11 views, 3 more in" in path.read_text() and len(parts(path)[0]) == 16
+    assert spread(names) == [names[i] for i in (0, 1, 2, 4, 5, 6, 8, 9)]
+    assert spread(names[:3]) == names[:3] and spread([]) == []
+
+
+def test_an_interrupted_run_says_so_and_shows_no_older_renders(finished):
+    path = write_report(finished(steps=30))
+    text = path.read_text()
+    assert "Interrupted at step 30 of 40" in text and parts(path)[0] == []
+    assert "None were measured at the last step" in text
+    nothing = dict(steps=0, evaluations=[], stage_ms={})
+    nothing["curve"] = {name: [] for name in ("step", "loss", "psnr", "splats")}
+    assert "No step was made" in write_report(finished(folder="nothing", **nothing)).read_text()
+
+
+def test_damaged_and_missing_renders_are_left_out(finished):
+    folder = finished(names=("a.jpg", "b.jpg", "c.jpg"))
+    damaged = folder / "renders/a.jpg.render.png"
+    damaged.write_bytes(damaged.read_bytes()[:200])
+    (folder / "renders/b.jpg.photo.png").unlink()
+    assert comparison(folder, "a.jpg") is None is comparison(folder, "b.jpg")
+    assert len(parts(write_report(folder))[0]) == 2
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=9),
+        unique=True,
+        min_size=2,
+        max_size=5,
+    )
+)
+@example(["a/b.jpg", "a_b.jpg", "a_b.png", "a/b", "a_b", "a/b.jpg.png", "a.render.png"])
+def test_no_two_views_share_a_file(views):
+    names = [(view, part) for view in views for part in PARTS]
+    files = [comparison_name(*name) for name in names]
+    assert len(set(files)) == len(names) and [view_of(file) for file in files] == names
+    for other in ("a.png", "a.render.jpg", "a", "render.png"):
+        with pytest.raises(ValueError):
+            view_of(other)
+
+
+def test_views_of_several_folders_keep_their_pictures(tmp_path):
+    names = ["a/b.jpg", "a_b.jpg", "a_b.png", "a/b.png"]
+    for i, name in enumerate(names):
+        write_comparison(tmp_path / "renders", name, picture(i), picture(i + 9))
+    for i, name in enumerate(names):
+        render, photo = comparison(tmp_path, name)
+        assert np.array_equal(render, picture(i)) and np.array_equal(photo, picture(i + 9))
+
+
+def test_pictures_fit_their_budget():
+    large = [picture(i, (500, 900)) for i in range(3)]  # noise, which no compression makes small
+    fitting = pictures(large, budget=60_000)
+    assert sum(len(p.uri) for p in fitting) * 3 / 4 < 60_000 + 300 and 100 < fitting[0].width < 900
+    assert pictures(large[:1])[0].width == 900 and pictures([]) == []
+    assert len({(p.width, p.height) for p in fitting}) == 1
+    assert pictures([large[0][..., 0]])[0].height == 500  # grey
+
+
+def test_stages_of_a_step():
+    steps = {"begin step": 1.0, "sort count 0": 2.0, "sort scan 0": 3.0, "draw": 4.0}
+    found = by_stage({**steps, "draw backward": 5.0, "tile sort 1": 6.0})
+    wanted = {"sort": 5.0, "tiles": 6.0, "forward draw": 4.0, "backward draw": 5.0, "other": 1.0}
+    assert found == wanted
+
+
+SCRIPT = """
+  const pair = document.querySelector(".pair"), slider = document.querySelector(".slider");
+  slider.focus({preventScroll: true}); slider.value = 30; slider.dispatchEvent(new Event("input"));
+  document.body.dataset.cut = pair.style.getPropertyValue("--cut") + " "
+    + getComputedStyle(pair.children[0]).clipPath + " " + (document.activeElement === slider);
+"""
+
+
+def test_it_opens_in_chromium(finished, drawn, tmp_path):
+    dom, shot = open_page(write_report(finished()), tmp_path, SCRIPT)
+    assert "broken 0 of 10, wide false" in dom
+    assert 'data-cut="30% inset(0px 70% 0px 0px) true"' in dom
+    assert len(shot.getcolors(1 << 24)) > 20
+    assert shot.getpixel((2, 2)) in ((255, 255, 255), (22, 23, 26))
+
+
+def test_a_run_that_no_report_can_be_written_of_loses_nothing(
+    on_device, scene, tmp_path, monkeypatch, capsys
+):
+    def fail(folder, values, viewer):
+        raise RuntimeError("no fonts")
+
+    monkeypatch.setattr("hardsplat.report.run.write_values", fail)
+    metrics = train(settings(scene, tmp_path, max_steps=2))
+    assert (
+        f"note: {tmp_path / 'report.html'} was not written: no fonts\n" in capsys.readouterr().out
+    )
+    assert metrics["steps"] == 2 and (tmp_path / "ckpts").is_dir()
+    assert (tmp_path / "splats.ply").is_file() and (tmp_path / "metrics.json").is_file()
+
+
+def test_interrupted_and_resumed_runs_have_one_too(on_device, scene, tmp_path, monkeypatch):
+    config = settings(scene, tmp_path, max_steps=20, batch_steps=5)
+    run = Run(config)
+
+    def stop(result, on_batch=run.session.on_batch):
+        on_batch(result)
+        run.stopping.asked = 2
+
+    run.session.on_batch = stop
+    with pytest.raises(KeyboardInterrupt):
+        run.train()
+    steps = json.loads((tmp_path / "metrics.json").read_text())["steps"]
+    page = tmp_path / "report.html"
+    assert 0 < steps < 20 and f"Interrupted at step {steps} of 20" in page.read_text()
+    metrics = train(settings(scene, tmp_path, max_steps=20, batch_steps=5, resume=True))
+    seconds = metrics["curve"]["seconds"]
+    assert len(seconds) == len(metrics["curve"]["step"]) and seconds == sorted(seconds)
+    assert seconds[0] > 0 and seconds[-1] <= metrics["seconds"]["training"]
+    text = page.read_text()
+    assert "Interrupted" not in text and "view_0008.jpg" in text
+    assert text.count('class="hs-data"') == 1 and "worker-src blob:" in text and parts(page)
+    (tmp_path / "splats.ply").write_bytes(b"ply, or what is left of it")
+    assert "hs-data" not in write_report(tmp_path).read_text()  # a report all the same
+
+
+def test_runs_of_older_checkpoints_have_no_times():
+    log = Log()
+    log.restore({"steps": [5, 10], "losses": [1.0, 0.5], "training_seconds": 2.0})
+    assert log.seconds == [None, None] and set(log.history()) >= {"seconds", "splats"}
+
+
+def test_speed_has_no_spikes_where_batches_are_read_together():
+    steps, seconds = np.arange(50, 1050, 50), np.repeat(np.arange(1.0, 11.0), 2)
+    seconds[1::2] += 1e-5  # the second of each two, read with the first
+    times, speed = _speed(steps, seconds)
+    np.testing.assert_allclose(times, np.arange(2.0, 11.0))
+    np.testing.assert_allclose(speed, 100)
+    late = np.where(steps < 500, np.nan, seconds)  # times are kept since step 500
+    times, speed = _speed(steps, late)
+    assert np.isfinite(speed).all() and 5 <= len(times) <= 6
+    assert len(_speed(steps, np.full(20, np.nan))[0]) == 0
+
+
+SHOWN = Shown(
+    "a scene", {"a.jpg": Camera(np.eye(4), [[60, 0, 32], [0, 60, 24], [0, 0, 1]], 64, 48)}
+)
+
+
+def planes():
+    rng, n = np.random.default_rng(5), 300
+    means, quats = rng.normal(0, 0.3, (n, 3)) + [0, 0, 3], rng.normal(size=(n, 4))
+    shape = rng.uniform(0.05, 0.2, (n, 3)), rng.uniform(0.2, 0.9, n)
+    return Gaussians(means, quats, *shape, rng.normal(0, 0.2, (n, 4, 3))).planes(1)
+
+
+def handed_over(maker, folder):
+    """The report of a run of 40 steps with one held-out view and a few splats, by a Maker or
+    Apart: what it answers."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    maker.viewer(planes(), SHOWN)
+    maker.plots(metrics)
+    maker.picture(picture(3))
+    try:
+        return maker.report(folder, metrics, {"a.jpg": (picture(1), picture(2))})
+    finally:
+        maker.close()
+
+
+def test_other_processes_make_the_same_report(finished, drawn):
+    """Processes have no fixtures, so this one draws its plots too."""
+    files = []
+    for n, make in enumerate((Apart, Maker)):
+        folder = finished(names=("a.jpg",), folder=f"run_{n}")
+        assert handed_over(make(), folder) is None
+        assert (folder / "loss.png").stat().st_size > 5_000
+        text = (folder / "report.html").read_text()
+        files.append(text.replace(str(folder), "FOLDER").replace(folder.name, "FOLDER"))
+    assert files[0].count('class="hs-data"') == 1
+    assert len(files[0]) == len(files[1])
+
+
+@pytest.mark.parametrize("program", ["/nonexistent", "/bin/false", "/bin/true"])
+def test_without_those_processes_the_report_is_made_here(finished, monkeypatch, program):
+    monkeypatch.setattr("hardsplat.report.apart.sys.executable", program)
+    folder = finished(names=("a.jpg",))
+    assert handed_over(Apart(), folder) is None
+    assert 'class="hs-data"' in (folder / "report.html").read_text()
+    assert (folder / "loss.png").is_file()
+
+
+def test_those_processes_tell_what_cannot_be_written(finished):
+    folder = finished(names=("a.jpg",))
+    (folder / "loss.png").mkdir()
+    with pytest.raises(UserError, match=r"cannot write .*loss\.png"):
+        handed_over(Apart(), folder)
+
+
+@pytest.mark.parametrize("which", ["viewer", "plots"])
+def test_a_process_that_dies_leaves_its_work_to_this_one(finished, which):
+    folder, apart = finished(names=("a.jpg",)), Apart()
+    apart._processes[which].kill()
+    assert handed_over(apart, folder) is None
+    assert 'class="hs-data"' in (folder / "report.html").read_text()
+
+
+def test_a_run_that_fails_while_it_measures_waits_for_no_picture():
+    maker, begun = Maker(), time.perf_counter()
+    maker.viewer(planes(), SHOWN)
+    maker.close()
+    assert time.perf_counter() - begun < 30
+
+
+def test_those_processes_end_with_their_parent():
+    """However it ends: what it waits for ends with it."""
+    for process in Apart()._processes.values():
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+        process.stdout.close()

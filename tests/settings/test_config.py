@@ -1,0 +1,325 @@
+"""Settings: limits, presets and their precedence, and the saved file."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.raster.backends import BACKENDS
+from hardsplat.settings.option import checked, kind
+from hardsplat.settings.presets import PRESETS, SAVED_NAME, config_from_file, for_photographs, load_config, save_config
+from hardsplat.settings.raster import Stochastic
+from hardsplat.settings.train import DETERMINISTIC, FIELDS, NAMES, RASTERIZERS, TrainConfig
+from hardsplat.tables.formats import FORMATS
+from tests.helpers.tables import rows
+
+
+def other_value(f):
+    """A valid value that is not the field's default."""
+    m = f.metadata
+    if m["choices"]:
+        return next(c for c in m["choices"] if c != f.default)
+    return {
+        bool: lambda: not f.default,
+        int: lambda: f.default + 1 if f.default < m["max"] else f.default - 1,
+        float: lambda: f.default * 0.97 + 0.003 * (f.default == 0),
+        str: lambda: 'NVIDIA "H200" \\ é\n\x7f😀',
+        Path: lambda: Path('some dir/ünï"\\x'),
+        tuple[int, ...]: lambda: (1, 2, 30_001),
+    }[kind(f)]()
+
+
+@pytest.fixture
+def toml(tmp_path):
+    def write(text):
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+PUBLISHED = """
+    max_steps 30000, ssim_lambda 0.2, sh_degree 3, opacities_lr 0.05, shN_every 1, grow_grad2d 2e-4
+    grow_scale3d 0.01, prune_opa 0.005, prune_screen 0, refine_start_iter 500, reset_every 3000
+    refine_stop_iter 15000, refine_every 100
+"""
+
+
+def test_published_values():
+    """Kerbl et al. 2023, and the arguments of their trainer."""
+    config = load_config("published")
+    for line in PUBLISHED.strip().replace("\n", ",").split(","):
+        name, value = line.split()
+        assert getattr(config, name) == float(value), name
+    assert config.sh0_lr / config.shN_lr == pytest.approx(20)
+    assert config.means_lr / config.means_lr_final == pytest.approx(100)
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_every_field_explains_itself_and_holds_its_own_default(name):
+    f = FIELDS[name]
+    assert len(f.metadata["help"]) > 10 and not f.metadata["help"].endswith(".")
+    assert checked(name, f.default, name, FIELDS) == f.default
+    assert f.default is not None or f.metadata["shown"]
+
+
+def test_every_field_has_one_name_and_one_group():
+    assert list(NAMES.values()).count("max_steps") == 3  # its own and two from other trainers
+    assert all(NAMES[name] == name for name in FIELDS)
+    assert {f.name for f in dataclasses.fields(TrainConfig)} == FIELDS.keys()
+
+
+def test_the_rasterizer_takes_every_setting_of_its_own():
+    assert tuple(BACKENDS) == RASTERIZERS
+    for name in RASTERIZERS:
+        options = BACKENDS[name].options
+        assert options.of(TrainConfig()) == options()  # the defaults agree
+        assert set(options.settings()) <= FIELDS.keys()
+    assert {f.name for f in dataclasses.fields(Stochastic)} <= FIELDS.keys() | {"perturbations"}
+    sizes = dict(means=0.1, quats=0.02, log_scales=0.05, logit_opacities=0.1, sh0=0.1, shN=0.05)
+    assert dict(Stochastic.of(TrainConfig()).perturbations) == sizes
+    larger = dict(Stochastic.of(TrainConfig(perturbation=3.0)).perturbations)
+    assert larger == pytest.approx({name: 3 * size for name, size in sizes.items()})
+
+
+def test_precedence_is_defaults_then_preset_then_overrides(toml):
+    preset = toml("max_steps = 5\nseed = 7\n")
+    config = load_config(preset, {"max_steps": 9})
+    assert (config.max_steps, config.seed, config.sh_degree) == (9, 7, 3)
+
+
+@pytest.mark.parametrize("path", sorted(PRESETS.glob("*.toml")), ids=lambda p: p.stem)
+def test_presets_load_by_name_and_only_override(path):
+    config = load_config(path.stem)
+    told = tomllib.loads(path.read_text())
+    stretches = lambda name: FIELDS[name].metadata["scales"] is not None
+    if path.stem in ("quick", "published", "stochastic"):
+        return  # they say what other presets below them would change
+    for name in told:
+        timed = "max_steps" in told and stretches(name)
+        timed |= name == "max_epochs" and any(map(stretches, told))  # which would put it to 0
+        repeats = getattr(config, name) == FIELDS[name].default
+        assert timed or not repeats, f"{path.name} repeats the default of {name}"
+
+
+def test_unknown_preset_names_the_nearest():
+    with pytest.raises(
+        UserError, match=r"no preset 'quik' \(there are: .*quick.*did you mean 'quick'\?"
+    ):
+        load_config("quik")
+
+
+MEANT = dict(max_step="max_steps", iterations="max_steps", percent_dens="grow_scale3d")
+MEANT |= dict(total_steps="max_steps", shn_lr="shN_lr")
+
+
+@pytest.mark.parametrize("key, meant", MEANT.items())
+def test_unknown_key_names_file_key_and_nearest(toml, key, meant):
+    path = toml(f"{key} = 3\n")
+    with pytest.raises(UserError, match=f"{path}: unknown key '{key}'; did you mean '{meant}'"):
+        load_config(path)
+
+
+BAD = rows(f"""
+    max_steps = -1 | a whole number of at least 1, got -1
+    max_steps = true | a whole number, got True
+    max_steps = 3.0 | a whole number, got 3.0
+    max_steps = 99999999999 | a whole number of at most 4294967295, got 99999999999
+    ssim_lambda = 1.5 | a number of at most 1, got 1.5
+    ssim_lambda = nan | a number of at least 0, got nan
+    scales_lr = inf | a number of at most 4294967295, got inf
+    scales_lr = 1{400 * "0"} | a number, got 1000
+    sh_degree = 4 | a whole number of at most 3, got 4
+    quiet = 1 | true or false, got 1
+    eval_steps = 7 | a list of whole numbers, got 7
+    eval_steps = [0] | a list of whole numbers of at least 1, got [0]
+    eval_steps = [true] | a list of whole numbers, got [True]
+    data_dir = "" | a path, got ''
+    format = "fp16" | one of {", ".join(FORMATS)}, got 'fp16'
+""")
+
+
+@pytest.mark.parametrize("line, message", BAD)
+def test_bad_values_name_file_key_expected_and_got(toml, line, message):
+    path, name = toml(line), line.split()[0]
+    with pytest.raises(UserError) as error:
+        load_config(path)
+    assert str(error.value).startswith(f"{path}: {name}: expected {message}")
+
+
+def test_whole_numbers_serve_where_numbers_or_a_device_index_are_wanted(toml):
+    config = load_config(toml("prune_screen = 30\ndevice = 0\n"))
+    assert repr(config.prune_screen) == "30.0" and config.device == "0"
+
+
+@pytest.mark.parametrize("content", [b"max_steps = ", b"\xff\xfe"])
+def test_broken_files_are_user_errors(tmp_path, content):
+    (tmp_path / "x.toml").write_bytes(content)
+    with pytest.raises(UserError, match="x.toml: not a valid TOML file"):
+        load_config(tmp_path / "x.toml")
+
+
+def test_missing_file_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match="cannot read settings from .*gone.toml: No such file"):
+        load_config(tmp_path / "gone.toml")
+
+
+def test_a_config_checks_itself():
+    with pytest.raises(UserError, match="seed: expected"):
+        dataclasses.replace(TrainConfig(), seed="x")
+    with pytest.raises(UserError, match="--resume and --ckpt exclude each other"):
+        TrainConfig(resume=True, ckpt=Path("a"))
+    assert TrainConfig(eval_steps=[1, 2]).eval_steps == (1, 2)
+
+
+@pytest.mark.parametrize("name, value", [("tile_backward", "atomic"), ("rasterizer", "hardware")])
+def test_deterministic_and_a_flag_that_is_not(toml, name, value):
+    """Also with a default that is named, and where a file asks for determinism."""
+    words = rf"^--deterministic takes --{name.replace('_', '-')} \w+, not {value}: [^\n]*$"
+    for preset, flags in ((None, {"deterministic": True}), (toml("deterministic = true"), {})):
+        with pytest.raises(UserError, match=words):
+            load_config(preset, {**flags, name: value})
+
+
+NAMED = [{}, {"rasterizer": "auto"}, {"rasterizer": "tiled", "tile_backward": "gather"}]
+
+
+@pytest.mark.parametrize("named", NAMED)
+def test_deterministic_takes_what_it_needs(named, tmp_path):
+    config = load_config(None, {"deterministic": True, **named})
+    found = config.rasterizer, config.tile_backward
+    assert found == ("tiled", "gather") == tuple(DETERMINISTIC.values())
+    words = "^--deterministic takes --tile-backward gather, not atomic"
+    with pytest.raises(UserError, match=words):
+        dataclasses.replace(config, tile_backward="atomic")
+    save_config(TrainConfig(), tmp_path / "c.toml")  # names every default
+    assert load_config(tmp_path / "c.toml", {"deterministic": True, **named}) == config
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, f in FIELDS.items() if len(f.metadata["choices"]) != 1]
+)
+def test_saved_file_round_trips_each_field(name, tmp_path):
+    config = dataclasses.replace(TrainConfig(), **{name: other_value(FIELDS[name])})
+    assert config != TrainConfig()
+    save_config(config, tmp_path / "new" / SAVED_NAME)
+    assert config_from_file(tmp_path / "new" / SAVED_NAME) == config
+
+
+def test_saved_file_is_complete(tmp_path):
+    save_config(TrainConfig(), tmp_path / "c.toml")
+    saved = tomllib.loads((tmp_path / "c.toml").read_text())
+    assert saved.keys() == {name for name, f in FIELDS.items() if f.default is not None}
+
+
+def test_unwritable_folder_is_a_user_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot write"):
+        save_config(TrainConfig(), tmp_path / "file" / "c.toml")
+
+
+def test_results_are_named_after_the_scene(monkeypatch, tmp_path):
+    (tmp_path / "garden").mkdir()
+    monkeypatch.chdir(tmp_path / "garden")
+    config = load_config(overrides={"data_dir": "."})
+    assert config.data_dir == tmp_path / "garden" and config.result_dir == Path("results/garden")
+    assert load_config(overrides={"data_dir": ".", "result_dir": "r"}).result_dir == Path("r")
+
+
+RESUMED = [{"data_dir": "run"}, {"result_dir": "run"}, {"data_dir": "garden", "result_dir": "run"}]
+
+
+@pytest.mark.parametrize("given", RESUMED)
+def test_resume_takes_the_settings_of_the_run(monkeypatch, tmp_path, given):
+    monkeypatch.chdir(tmp_path)
+    before = dict(data_dir=tmp_path / "garden", result_dir="run", ckpt="first.ckpt")
+    save_config(TrainConfig(**before, sh_degree=1, seed=7), f"run/{SAVED_NAME}")
+    config = load_config(overrides={"resume": True, "seed": 8, **given})
+    assert (config.data_dir, config.result_dir) == (tmp_path / "garden", Path("run"))
+    assert (config.sh_degree, config.seed, config.ckpt, config.resume) == (1, 8, None, True)
+
+
+def test_resume_needs_a_run():
+    with pytest.raises(UserError, match="nothing to resume"):
+        load_config(overrides={"resume": True})
+
+
+# -- schedules
+
+
+SCHEDULES = [  # preset, flags -> start and end of growth, resets, steps a band of colour
+    (None, {}, (600, 15_000, 0, 1_250)),
+    (None, {"max_steps": 10_000}, (240, 6_000, 0, 500)),
+    # What a flag names stands.
+    (None, {"max_steps": 10_000, "refine_stop_iter": 7_000}, (240, 7_000, 0, 500)),
+    (None, {"strategy": "adaptive"}, (500, 15_000, 4_000, 1_000)),
+    # Resets are no closer than 1500 steps.
+    (None, {"strategy": "adaptive", "max_steps": 10_000}, (167, 5_000, 1_500, 333)),
+    ("adaptive", {"max_steps": 100_000}, (1_667, 50_000, 13_333, 3_333)),
+    ("adaptive", {"max_steps": 1_000}, (100, 500, 1_500, 33)),  # growth begins no earlier than 100
+    ("published", {}, (500, 15_000, 3_000, 1_000)),
+    ("quick", {}, (36, 360, 0, 300)),
+    ("quick", {"max_steps": 1_200}, (72, 720, 0, 600)),
+    ("mcmc", {"max_steps": 15_000}, (250, 12_500, 0, 500)),
+]
+
+
+@pytest.mark.parametrize("preset, flags, found", SCHEDULES)
+def test_schedules_stretch_with_the_run(preset, flags, found):
+    c = load_config(preset, flags)
+    assert (c.refine_start_iter, c.refine_stop_iter, c.reset_every, c.sh_degree_interval) == found
+    assert c.refine_every == (25 if preset == "quick" else 100)
+
+
+@pytest.mark.parametrize("steps", [1_000, 3_000, 7_000, 10_000, 30_000, 100_000])
+@pytest.mark.parametrize(
+    "preset", [None, "fast", "compact", "adaptive", "published", "mcmc", "quick"]
+)
+def test_every_length_of_run_is_in_order(preset, steps):
+    """Growth begins early, ends, and leaves steps to settle; all bands of colour join before growth
+    ends; photographs are compared while splats still grow."""
+    c = load_config(preset, {"max_steps": steps})
+    assert (
+        0 < c.refine_start_iter <= max(steps / 8, 100)
+        and c.refine_start_iter + 2 * c.refine_every < c.refine_stop_iter <= 0.85 * steps
+    )
+    assert c.sh_degree_interval * c.sh_degree <= c.refine_stop_iter
+    assert c.overfit_check < c.refine_stop_iter <= c.prune_to_iter < steps or c.strategy != "budget"
+    assert c.reset_every == 0 or 1_500 <= c.reset_every < max(c.refine_stop_iter, 1_501)
+
+
+SHORTENED = [  # preset, flags, photographs -> steps
+    (None, {}, 255, 25_000),
+    (None, {}, 100, 23_000),
+    (None, {}, 3, 7_000),
+    ("compact", {"prune_to": 0.5}, 50, 11_500),
+    ("compact", {"prune_to_iter": 14_000}, 50, 25_000),
+    ("fast", {}, 3, 8_000),
+    (None, {"max_steps": 30_000}, 100, 30_000),
+    (None, {"max_steps": 30_000, "max_epochs": 200}, 100, 20_000),
+    (None, {"sh_degree_interval": 900}, 100, 25_000),
+    ("published", {}, 100, 30_000),
+]
+
+
+@pytest.mark.parametrize("preset, flags, photographs, steps", SHORTENED)
+def test_few_photographs_shorten_the_default_length_alone(preset, flags, photographs, steps):
+    config = load_config(preset, flags)
+    found = for_photographs(config, photographs)
+    assert found.max_steps == steps
+    assert for_photographs(found, 3) == found if steps < config.max_steps else found == config
+    share = steps / config.max_steps
+    assert found.refine_stop_iter == round(config.refine_stop_iter * share)
+
+
+def test_steps_of_a_preset_belong_to_its_own_run(toml):
+    """A file without max_steps counts in the steps of what lies below it; a saved one repeats its
+    run."""
+    stop = "refine_stop_iter = 6000"
+    assert load_config(toml(stop), {"max_steps": 12_500}).refine_stop_iter == 3_000
+    path = toml(f"max_steps = 7000\n{stop}")
+    assert load_config(path, {"max_steps": 14_000}).refine_stop_iter == 12_000
+    assert load_config(path).sh_degree_interval == 350

@@ -1,0 +1,165 @@
+"""The Python API as people use it: train, fit, scenes in memory, callbacks, several cameras in a
+call.
+
+What a renderer computes is tested in test_api.py."""
+
+from typing import get_args, get_type_hints
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import hardsplat
+from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.renderer import Renderer
+from hardsplat.settings import typed
+from hardsplat.settings.train import RASTERIZERS
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.hardware import BLENDINGS, BLOCKS, ORDERINGS, SHAPES
+from hardsplat.tables.reductions import ATOMICS, REDUCTIONS
+from hardsplat.tables.tiles import TILE_BACKWARDS
+from tests.helpers.drawing import gaussians_of
+from tests.helpers.goldens import random_scene, relative_l2
+from tests.helpers.training import SMALL
+from tools import gen_settings
+
+
+@pytest.fixture
+def shared(device, monkeypatch):
+    """train() and fit() take the tests' device, which they must leave open."""
+    for name in ("train", "fit"):
+        monkeypatch.setattr(f"hardsplat.{name}.api.open_device", lambda *wanted: device)
+    monkeypatch.setattr(device, "close", lambda: None)
+    return device
+
+
+def test_train_from_python(shared, scene, tmp_path, monkeypatch):
+    monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", 1e9)
+    seen, saved = [], []
+
+    def on_batch(progress):
+        seen.append(progress.step)
+        numbers = progress.loss, progress.psnr, progress.seconds, progress.steps_per_second
+        assert progress.max_steps == 1000 and np.isfinite(numbers).all()
+        if not saved:
+            saved.append(progress.step)
+            assert len(progress.gaussians()) >= progress.splats  # densified since
+            progress.save()
+        if progress.step >= 10:
+            progress.stop()
+
+    result = hardsplat.train(scene, on_batch, result_dir=tmp_path / "run", max_steps=1000, **SMALL)
+    assert seen == sorted(set(seen)) and set(seen) <= set(range(5, 1000, 5)) and len(seen) > 0
+    assert 10 <= seen[-1] <= result.metrics["steps"] < 100
+    assert result.psnr == result.metrics["evaluations"][-1]["psnr"]
+    assert len(result.gaussians) == result.metrics["splats"]
+    assert (result.folder / "ckpts").glob("ckpt_*.npz")
+
+
+def test_what_a_callback_raises_ends_the_run(shared, scene, tmp_path):
+    def on_batch(progress):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        hardsplat.train(scene, on_batch, result_dir=tmp_path / "run", max_steps=20, **SMALL)
+
+
+def test_a_scene_in_memory_trains_as_its_folder_does(shared, scene, tmp_path):
+    folder = hardsplat.load_scene(scene)
+    images = [view.load() for view in folder.views]
+    cameras, names = [v.camera for v in folder.views], [v.name for v in folder.views]
+    points = folder.points, folder.colors
+    inside = hardsplat.Scene.of_images(cameras, images, *points, names, name="inside")
+    assert (inside.train, inside.test, inside.extent) == (folder.train, folder.test, folder.extent)
+    same = {"max_steps": 10, "deterministic": True, **SMALL, "rasterizer": "tiled"}
+    a = hardsplat.train(scene, result_dir=tmp_path / "a", **same)
+    b = hardsplat.train(inside, result_dir=tmp_path / "b", **same)
+    assert np.array_equal(a.gaussians.means, b.gaussians.means)
+    assert a.psnr == b.psnr and b.metrics["scene"] == "b"
+
+
+def test_photographs_with_alpha_in_memory():
+    camera = hardsplat.Camera(np.eye(4), [[8, 0, 4], [0, 8, 4], [0, 0, 1]], 8, 8)
+    other = hardsplat.Camera(np.eye(4) + np.eye(4, k=3), camera.K, 8, 8)
+    image = np.full((8, 8, 4), 200, np.uint8)
+    image[0, 0, 3] = 0
+    made = hardsplat.Scene.of_images([camera, other], [image, image], test_every=0)
+    assert made.views[0].load()[0, 0].tolist() == [0, 0, 0, 0]
+    assert made.views[1].load()[1, 1].tolist() == [157, 157, 157, 200]
+    assert made.train == [0, 1] and len(made.points) == 0
+
+
+HERE = hardsplat.Camera(np.eye(4), np.eye(3), 8, 8)
+THERE = hardsplat.Camera(np.eye(4) + np.eye(4, k=3), np.eye(3), 8, 8)
+GOOD = {"cameras": [HERE, THERE], "images": [np.zeros((8, 8, 3), np.uint8)] * 2}
+BAD = [
+    ({"images": []}, "2 cameras, 0 images"),
+    ({"names": ["a", "a"]}, "one name"),
+    ({"images": [np.zeros((8, 8, 3))] * 2}, "is float64 of shape"),
+    ({"images": [np.zeros((8, 9, 3), np.uint8)] * 2}, "expected uint8 of \\(8, 8, 3 or 4\\)"),
+    ({"points": np.full((1, 3), np.nan)}, "finite"),
+    ({"points": np.zeros((2, 3)), "colors": np.zeros((1, 3), np.uint8)}, "expected \\(N, 3\\)"),
+    ({"cameras": [HERE, HERE]}, "stand at one point"),
+]
+
+
+@pytest.mark.parametrize("change, said", BAD)
+def test_scenes_that_do_not_fit_together(change, said):
+    with pytest.raises(hardsplat.UserError, match=said):
+        hardsplat.Scene.of_images(**GOOD | change)
+
+
+def test_settings_are_checked(scene):
+    with pytest.raises(
+        hardsplat.UserError, match="unknown setting 'max_step'; did you mean 'max_steps'"
+    ):
+        hardsplat.train(scene, max_step=3)
+    with pytest.raises(hardsplat.UserError, match="test_every: a Scene has"):
+        hardsplat.train(hardsplat.load_scene(scene), test_every=3)
+
+
+def test_fit_from_python(shared, tmp_path):
+    noise = np.random.default_rng(0).integers(0, 255, (16, 24, 3)).astype(np.uint8)
+    Image.fromarray(noise).save(tmp_path / "noise.png")
+    short = dict(result_dir=tmp_path / "fit", max_steps=5, quiet=True)
+    fitted = hardsplat.fit(tmp_path / "noise.png", **short)
+    assert fitted.image.shape == (16, 24, 3) and fitted.psnr == fitted.metrics["psnr"]
+
+
+def test_several_cameras_in_a_call(device):
+    """Images are those of one camera after the other, gradients their sum, also when backward()
+    is called again."""
+    scene = random_scene(1, 30, 32, 24, 1)
+    gaussians, camera = gaussians_of(scene)
+    shifted = scene["w2c"] @ (np.eye(4) + 0.3 * np.eye(4, k=3))
+    cameras = [camera, hardsplat.Camera(shifted, scene["K"], 32, 24)]
+    weight = np.random.default_rng(0).normal(size=(2, 24, 32, 3)).astype(np.float32)
+    with Renderer(device, format="float32") as renderer:
+        images, T = renderer.forward(gaussians, cameras)
+        gradients = [renderer.backward(weight), renderer.backward(weight)]
+        total = {}
+        for i, camera in enumerate(cameras):
+            image, t = renderer.forward(gaussians, camera)
+            assert np.array_equal(image, images[i]) and np.array_equal(t, T[i])
+            for name, d in renderer.backward(weight[i]).items():
+                total[name] = total.get(name, 0) + d
+        for got in gradients:
+            for name, d in got.items():
+                assert relative_l2(d, total[name]) < 1e-5, name
+        with pytest.raises(ValueError, match="one image size"):
+            renderer.forward(gaussians, [cameras[0], cameras[1].resized(16, 12)])
+        with pytest.raises(ValueError, match="a sequence of them, got Gaussians and list"):
+            renderer.forward(gaussians, [])
+
+
+def test_options_are_literals_of_the_registries():
+    names = [get_args(hint) for hint in get_type_hints(typed.RasterizerOptions).values()]
+    assert get_args(typed.RasterizerName) == tuple(BACKENDS) == RASTERIZERS
+    for registry in (REDUCTIONS, ORDERINGS, BLENDINGS, ATOMICS, BLOCKS, SHAPES, TILE_BACKWARDS):
+        assert ("auto", *registry) in names
+    assert tuple(FORMATS) in names and ("same", *FORMATS) in names
+
+
+def test_the_settings_that_editors_know_are_those_there_are():
+    """python -m tools.gen_settings writes them."""
+    assert gen_settings.TARGET.read_text() == gen_settings.text()

@@ -1,0 +1,445 @@
+"""hardsplat sfm: matches, pairs, cameras and frames by themselves; a model of small views end to
+end; every bad input a line; interrupted and gone on with."""
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.io.media.video import VideoWriter
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.sfm.colmap import outcome, pairs
+from hardsplat.sfm.colmap.matching import FARTHEST, RATIO, match
+from hardsplat.sfm.job import plan, video
+from hardsplat.sfm.job.cameras import Device, SharedCamera, device_of, shared_cameras
+from hardsplat.sfm.job.config import SfmConfig
+from hardsplat.sfm.job.photographs import find_photographs, listed
+from hardsplat.sfm.run import sfm
+from tests.helpers.tables import rows
+from tools.compare_poses import compare, similarity
+
+ROOT = Path(__file__).parents[2]
+COURTYARD = ROOT / "scenes" / "courtyard"
+# Of both turns around the fountain, so that they overlap.
+VIEWS = [f"view_{i:04d}.jpg" for i in (*range(6), *range(20, 26))]
+INSTALLED = "__import__('importlib.util').util.find_spec('pycolmap')"
+needs_pycolmap = pytest.mark.skipif(f"not {INSTALLED}", reason="pip install hardsplat[sfm]")
+TAGS = {"make": 0x010F, "model": 0x0110, "orientation": 0x0112}
+OWN_TAGS = {
+    "focal_mm": 0x920A,
+    "focal_35": 0xA405,
+    "plane": 0xA20E,
+    "unit": 0xA210,
+    "pixels": 0xA002,
+}
+
+
+def exif(**tags) -> Image.Exif:
+    """EXIF of a photograph: make, model, orientation, and focal_mm, focal_35, zoom in its own
+    part."""
+    out = Image.Exif()
+    for name, value in tags.items():
+        if name in TAGS:
+            out[TAGS[name]] = value
+        else:
+            out.get_ifd(0x8769)[OWN_TAGS[name]] = value
+    return out
+
+
+def photograph(width=300, height=200, **tags) -> Image.Image:
+    file = io.BytesIO()
+    Image.new("RGB", (width, height)).save(file, "JPEG", exif=exif(**tags))
+    return Image.open(file)
+
+
+def descriptors(rng, count: int) -> np.ndarray:
+    descriptors = rng.random((count, 128), np.float32) ** 4
+    return descriptors / np.linalg.norm(descriptors, axis=1, keepdims=True)
+
+
+def test_matches_are_mutual_and_clear():
+    rng = np.random.default_rng(7)
+    one, other = descriptors(rng, 60), descriptors(rng, 80)
+    other[10:40] = one[:30] + 0.05 * descriptors(rng, 30)
+    other[50] = other[10]  # now the feature 0 of `one` has two equal partners
+    other /= np.linalg.norm(other, axis=1, keepdims=True)
+    angles = np.arccos(np.clip(one @ other.T, -1, 1))
+    expected = []
+    for i in range(len(one)):
+        j = angles[i].argmin()
+        second = min(np.delete(angles[i], j).min(), np.delete(angles[:, j], i).min())
+        if angles[:, j].argmin() == i and angles[i, j] < FARTHEST and angles[i, j] < RATIO * second:
+            expected.append((i, j))
+    found = match(one, other)
+    assert found.tolist() == [list(pair) for pair in expected] and len(expected) == 29
+    assert match(one[:1], other).shape == (0, 2) and match(one, other[:0]).shape == (0, 2)
+
+
+def test_photographs_that_look_alike_are_paired():
+    """In a ring of 40, of which each shares half of its features with the next, neighbours are
+    found; photographs without features do no harm."""
+    rng = np.random.default_rng(3)
+    pool = descriptors(rng, 41 * 100)
+    parts = pool[: 40 * 100].reshape(40, 100, 128)
+    ring = [np.concatenate([parts[i], parts[(i + 1) % 40]]) for i in range(40)]
+    ring[7] = ring[7][:0]
+    with ThreadPoolExecutor(2) as threads:
+        similar = pairs.similarities(ring, threads, lambda done: None)
+    assert (similar == similar.T).all() and not similar[7].any()
+    chosen = set(pairs.retrieval(similar))
+    neighbours = [tuple(sorted((i, (i + 1) % 40))) for i in range(40)]
+    wanted = {pair for pair in neighbours if 7 not in pair}
+    assert wanted <= chosen and all(similar[p] > 0 for p in chosen)
+    followed = set(pairs.sequential(40, similar))
+    assert {(i, i + k) for k in (1, 8, 16, 32) for i in range(40 - k)} <= followed
+    assert (0, 39) in followed
+
+
+FOCAL = [
+    (dict(focal_35=28), 28 * np.hypot(300, 200) / np.hypot(36, 24)),
+    (dict(focal_mm=10.0, plane=200.0, unit=3), 10 / 10 * 200),  # 200 px a cm
+    (dict(focal_mm=10.0, plane=400.0, unit=3, pixels=600), 200),  # the same, made smaller since
+    (dict(focal_mm=10.0), None),
+    (dict(focal_35=2800), None),  # no lens has that
+    (dict(), None),
+]
+
+
+@pytest.mark.parametrize("tags, focal", FOCAL)
+def test_focal_lengths_of_exif(tags, focal):
+    device = device_of(photograph(**tags))
+    assert device.focal == (None if focal is None else pytest.approx(focal, rel=1e-6))
+    assert bool(device.key) == bool(tags)
+
+
+def test_damaged_exif_is_none():
+    image = photograph(make="M", model="X", focal_mm=4.0)
+    assert device_of(image).named
+    image.info["exif"] = image.info["exif"][:30]
+    image._exif = None
+    with warnings.catch_warnings(action="ignore"):  # Pillow's, of what is damaged
+        assert device_of(image) == Device()
+
+
+def test_photographs_share_cameras():
+    phone, zoomed = Device(("P", 4.0), 200.0), Device(("P", 8.0), 400.0)
+    names = ["a.jpg", "b.jpg", "c.jpg", "d/a.jpg", "d/b.jpg"]
+    given = names, [(300, 200)] * 4 + [(200, 300)], [phone, zoomed, phone, Device(), Device()]
+    cameras, of = shared_cameras(*given, "auto")
+    assert of == [0, 1, 0, 2, 3] and cameras[1] == SharedCamera(300, 200, 400.0)
+    assert cameras[3] == SharedCamera(200, 300)
+    own = {"single": [0, 0, 0, 0, 1], "per-folder": [0, 0, 0, 1, 2], "per-image": [0, 1, 2, 3, 4]}
+    for mode, wanted in own.items():
+        assert shared_cameras(*given, mode)[1] == wanted
+
+
+def test_what_counts_as_a_photograph(tmp_path):
+    names = "b.JPG a/x.png ._b.jpg .cache/c.jpg sparse/0/d.png masks/b.png images_4/b.jpg sfm/e.jpg"
+    for name in f"{names} notes.txt a/masks/f.png".split():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (8, 8)).save(tmp_path / name, "PNG")
+    assert listed(tmp_path) == ["a/masks/f.png", "a/x.png", "b.JPG"]
+    (tmp_path / "b.JPG.heic").touch()
+    (tmp_path / "old.heic").touch()
+    (tmp_path / "bad.png").write_bytes(b"\x89PNG")
+    found = find_photographs(tmp_path)
+    assert [p.name for p in found.items] == listed(tmp_path)[:2] + ["b.JPG"]
+    assert found.items[2].mask == tmp_path / "masks/b.png"
+    assert {*found.left_out} == {"b.JPG.heic", "old.heic", "bad.png"}
+    assert "convert it to JPEG" in found.left_out["old.heic"]
+
+
+def test_the_plan_follows_count_and_flags():
+    def made(count, ordered=False, **own):
+        return plan.make_plan(SfmConfig(num_threads=2, **own), [(4000, 3000)] * count, ordered)
+
+    few, some, many = made(20), made(200), made(1000)
+    assert (some.method, some.mapper, some.image_size) == ("retrieval", "incremental", 1200)
+    assert some.threads == 2 and few.method == "exhaustive" and few.pairs == 190
+    assert many.mapper == "global"
+    seconds = [sum(p.seconds.values()) for p in (few, some, many)]
+    assert seconds[0] < seconds[1] < seconds[2]
+    flags = dict(max_num_features=500, matching_method="exhaustive", mapper="global")
+    own = made(200, True, max_image_size=800, **flags)
+    assert (own.image_size, own.max_features, own.pairs) == (800, 500, 19900)
+    assert (own.method, own.mapper) == ("exhaustive", "global")
+    assert made(200, True).method == "sequential"
+    errors = [plan.match_error(w, 100, 1600) for w in (160, 800, 1600, 6400)]
+    assert errors == [0.5, 2.5, 2.5, 10]
+    spoken = [plan.spoken(s) for s in (0.2, 7, 33, 200, 9000)]
+    assert spoken == ["1 s", "7 s", "35 s", "3 min", "2.5 h"]
+
+
+def test_reasons_for_missing_photographs():
+    names = ["in1", "in2", "dark", "alone", "apart1", "apart2", "near"]
+    features, found = [900, 900, 9, 900, 900, 900, 900], np.array([(0, 1), (4, 5), (6, 0), (6, 1)])
+    counts = np.array([90, 80, 20, 31])
+    reasons = outcome.reasons(names, features, found, counts, {"in1", "in2"})
+    assert list(reasons) == names[2:]
+    assert "only 9 features" in reasons["dark"] and "no other photograph" in reasons["alone"]
+    assert "none in the model (a group of 2)" in reasons["apart1"]
+    assert "matches 2 in the model, best in2 (31)" in reasons["near"]
+
+
+def test_similarity_is_found_again():
+    rng = np.random.default_rng(0)
+    rotation = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    rotation *= np.sign(np.linalg.det(rotation))
+    points, shift = rng.normal(size=(8, 3)), rng.normal(size=3)
+    scale, found, moved = similarity(points, 2.5 * points @ rotation.T + shift)
+    assert scale == pytest.approx(2.5) and np.allclose(found, rotation)
+    assert np.allclose(moved, shift)
+
+
+def test_photographs_may_lie_in_the_scene_itself(scene, tmp_path):
+    bare = Path(shutil.copytree(scene / "images", tmp_path / "bare"))
+    shutil.copytree(scene / "sparse", bare / "sparse")
+    assert [v.path.parent for v in load_scene(bare).views] == [bare] * 9
+    assert all(
+        (v.camera.width, v.stored) == (16, (32, 24)) for v in load_scene(bare, data_factor=2).views
+    )
+
+
+def test_frames_are_spread_over_the_motion_and_sharp():
+    motion = np.array([0.0] * 40 + [0.01] * 60 + [0.03] * 20)  # stands, goes, goes thrice as fast
+    sharpness = np.where(np.arange(120) % 3 == 0, 2.0, 1.0)
+    chosen = video.choose(sharpness, motion, 50)
+    assert len(chosen) == pytest.approx(1.2 / video.MOTION, abs=2) and chosen == sorted(chosen)
+    assert (sharpness[chosen[1:]] == 2).mean() > 0.7
+    way = np.cumsum(motion)[chosen]
+    assert np.diff(way).max() < 2.1 * video.MOTION and sum(i < 40 for i in chosen) <= 1
+    assert len(video.choose(sharpness, motion, 7)) == 7
+    assert len(video.choose(sharpness, 0 * motion, 50)) == 3
+    assert video.choose(np.ones(1), np.zeros(1), 50) == [0]
+
+
+def test_frames_of_a_video(tmp_path):
+    """A view that moves over a picture, every second frame blurred: the sharp ones are taken,
+    and they are what was filmed."""
+    noise = np.random.default_rng(1).integers(0, 255, (60, 200, 3)).astype(np.uint8)
+    wall = cv2.resize(noise, (800, 240), interpolation=cv2.INTER_CUBIC)
+    writer, filmed = VideoWriter(tmp_path / "walk.mp4", 160, 120, 10), []
+    for i in range(40):
+        filmed.append(wall[60:180, 12 * i : 12 * i + 160].copy())
+        writer.write(cv2.GaussianBlur(filmed[-1], (0, 0), 3) if i % 2 else filmed[-1])
+    writer.close()
+    seen, out = [], tmp_path / "frames"
+    said = lambda done, total: seen.append(done / total)
+    count = video.extract_frames(tmp_path / "walk.mp4", out, 12, said)
+    names = sorted(p.name for p in out.iterdir())
+    assert count == len(names) == 12 and names[0] == "frame_00001.jpg" and max(seen) <= 1
+    numbers = []
+    for name in names:
+        picture = np.asarray(Image.open(out / name)).astype(float)
+        numbers.append(int(np.argmin([np.abs(picture - f).mean() for f in filmed])))
+    assert numbers == sorted(set(numbers)) and sum(n % 2 == 0 for n in numbers) >= 11, numbers
+    (tmp_path / "bad.mp4").write_bytes(b"no video at all")
+    with pytest.raises(UserError, match="bad.mp4: not a readable video"):
+        video.extract_frames(tmp_path / "bad.mp4", tmp_path / "none", 12, said)
+
+
+@pytest.fixture
+def error_of(capfd):
+    """error_of(arguments...) -> the last line on stderr, of which there is one."""
+
+    def run(*argv) -> str:
+        capfd.readouterr()
+        assert main([str(a) for a in argv]) == 2
+        err = capfd.readouterr().err
+        assert err.startswith("hardsplat: error: ") and err.count("\n") == 1, err
+        return err.removeprefix("hardsplat: error: ").strip()
+
+    return run
+
+
+def test_bad_input_is_a_line_and_leaves_nothing(error_of, tmp_path, monkeypatch):
+    # All this is seen before it is needed.
+    monkeypatch.setattr("hardsplat.sfm.run.require_pycolmap", lambda: None)
+    for flags, words in rows(
+        """
+        --data . | given twice
+        --camera-model FISHEYE | --camera-model: expected one of
+        --max-image-size 9 | max_image_size 9: must be 64 or more
+        --num-frame 9 | did you mean '--num-frames'
+        """
+    ):
+        assert words in error_of("sfm", tmp_path, *flags.split())
+    assert "no photographs given" in error_of("sfm")
+    assert f"{tmp_path / 'nowhere'}: not found" in error_of("sfm", tmp_path / "nowhere")
+    assert "no photographs found" in error_of("sfm", tmp_path)
+    (tmp_path / "a.txt").touch()
+    assert "neither a folder nor a video" in error_of("sfm", tmp_path / "a.txt")
+    (tmp_path / "a.mp4").touch()
+    assert "1 video; name one: hardsplat sfm" in error_of("sfm", tmp_path)
+    assert "a.mp4: not a readable video" in error_of("sfm", tmp_path / "a.mp4")
+    shutil.copy(COURTYARD / "images" / VIEWS[0], tmp_path / "one.jpg")
+    assert "only one photograph" in error_of("sfm", tmp_path)
+    (tmp_path / "one.jpg").write_bytes(b"no")
+    words = "none of the 1 photographs can be used; one.jpg: not a readable image"
+    assert words in error_of("sfm", tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.mp4", "a.txt", "one.jpg"]
+
+
+def test_without_pycolmap(error_of, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    words = 'pycolmap is not installed, which finds the poses: pip install "hardsplat[sfm]"'
+    assert words in error_of("sfm", tmp_path)
+
+
+def test_train_offers_it(error_of, tmp_path, monkeypatch):
+    scene, walk = tmp_path / "photos", tmp_path / "walk"
+    scene.mkdir()
+    for name in VIEWS[:2]:
+        shutil.copy(COURTYARD / "images" / name, scene)
+    remedy = f"add --sfm to find them first (hardsplat sfm {scene} does that alone)"
+    assert error_of("train", scene) == f"{scene}: 2 photographs without camera poses; {remedy}"
+    film = tmp_path / "walk.mp4"
+    film.touch()
+    assert "walk.mp4: a video without camera poses; add --sfm" in error_of("train", film)
+    calls = []
+
+    def find(config):
+        calls.append(config.data)
+        (walk / "sparse").mkdir(parents=True)
+
+    trained = lambda config, *_: calls.append((config.data_dir, config.result_dir))
+    monkeypatch.setattr("hardsplat.sfm.run.sfm", find)
+    monkeypatch.setattr("hardsplat.cli.train.reading", lambda config, parts: nullcontext())
+    monkeypatch.setattr("hardsplat.train.run.trainer.train", trained)
+    assert main(["train", str(film), "--sfm"]) == 0
+    assert calls == [film, (walk, Path("results/walk"))]
+    # It has poses: nothing more to find.
+    assert main(["train", str(walk), "--sfm"]) == 0 and len(calls) == 3
+
+
+@pytest.fixture(scope="module")
+def reconstructed(tmp_path_factory):
+    """A folder of photographs and what sfm made of it: two devices of different sizes, some
+    turned, one file damaged, one dark. Not to be changed."""
+    folder = tmp_path_factory.mktemp("sfm") / "photos"
+    (folder / "phone").mkdir(parents=True)
+    for i, name in enumerate(VIEWS):
+        image = Image.open(COURTYARD / "images" / name)
+        tags = dict(make="A", model="B", focal_mm=4.0)
+        if i % 4 == 3:
+            image, tags = image.transpose(Image.Transpose.ROTATE_90), tags | dict(orientation=6)
+        if i % 3 == 0:
+            larger = image.width * 3 // 2, image.height * 3 // 2
+            image = image.resize(larger, Image.Resampling.LANCZOS)
+            tags = dict(make="C", model="D", focal_35=27)
+        image.save(folder / name, quality=95, exif=exif(**tags))
+    (folder / "damaged.jpg").write_bytes((folder / VIEWS[0]).read_bytes()[:4000])
+    Image.new("RGB", (160, 120), (9, 9, 9)).save(folder / "phone" / "dark.png")
+    return folder, sfm(SfmConfig(data=folder, quiet=True))
+
+
+@needs_pycolmap
+def test_photographs_become_a_scene(reconstructed):
+    folder, found = reconstructed
+    assert sorted(found.registered) == sorted(VIEWS)
+    assert "truncated" in found.missing["damaged.jpg"]
+    assert "only 0 features" in found.missing["phone/dark.png"]
+    assert len(found.cameras) == 4 and found.points > 200 and found.error < 0.2
+    truth = compare(folder, COURTYARD)
+    # Measured: 0.4 and 1.0 %.
+    assert truth.distances.mean() < 0.01 and truth.distances.max() < 0.02, str(truth)
+    scene = load_scene(folder)  # the photographs lie beside the model, in no folder of their own
+    assert [v.name for v in scene.views] == sorted(VIEWS)
+    assert all(v.path.parent == folder for v in scene.views)
+    # Turned: stored upright, larger, and undistorted by its own camera.
+    assert scene.views[3].load().shape == (240, 180, 3)
+    assert scene.colors.std() > 20  # points have the photographs' colours
+    names = {f"{name}.bin" for name in ("cameras", "frames", "images", "points3D", "rigs")}
+    assert {p.name for p in (folder / "sparse/0").iterdir()} == names
+
+
+@needs_pycolmap
+def test_what_is_done_is_not_done_again(reconstructed, tmp_path, capsys):
+    folder, found = reconstructed
+    scene = Path(shutil.copytree(folder, tmp_path / "again", copy_function=shutil.copy2))
+    again = sfm(SfmConfig(data=scene))
+    said = capsys.readouterr().out
+    assert "done before with these settings" in said and "\nfeatures " not in said
+    assert again.registered == found.registered
+    # One more: its features and pairs alone are new.
+    shutil.copy(COURTYARD / "images" / "view_0006.jpg", scene)
+    more = sfm(SfmConfig(data=scene))
+    assert "matches" in capsys.readouterr().out
+    assert sorted(more.registered) == sorted([*VIEWS, "view_0006.jpg"])
+    (scene / "sparse/0/images.bin").write_bytes(b"")  # no longer what was written here
+    with pytest.raises(
+        UserError, match="has a model that hardsplat sfm did not make; add --overwrite"
+    ):
+        sfm(SfmConfig(data=scene, quiet=True))
+
+
+@needs_pycolmap
+def test_another_folder_gets_copies(reconstructed, tmp_path):
+    folder, _ = reconstructed
+    before = {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
+    out = tmp_path / "scene"
+    (out / "sparse").mkdir(parents=True)
+    (out / "sparse" / "cameras.txt").touch()
+    with pytest.raises(UserError, match="did not make"):
+        sfm(SfmConfig(data=folder, out=out, quiet=True))
+    own = dict(camera_model="SIMPLE_PINHOLE", camera_mode="single", matching_method="retrieval")
+    found = sfm(SfmConfig(data=folder, out=out, overwrite=True, quiet=True, **own))
+    assert len(found.registered) == len(VIEWS) and "SIMPLE_PINHOLE" in found.cameras[0]
+    assert (out / "sparse_1/cameras.txt").is_file()
+    assert (out / "images" / VIEWS[0]).read_bytes() == (folder / VIEWS[0]).read_bytes()
+    assert before == {p: p.stat().st_mtime_ns for p in folder.rglob("*")}
+    assert all(view.path.parent == out / "images" for view in load_scene(out).views)
+
+
+@needs_pycolmap
+def test_photographs_without_a_common_view(error_of, tmp_path):
+    for seed in range(4):
+        noise = np.random.default_rng(seed).integers(0, 255, (12, 16, 3)).astype(np.uint8)
+        picture = Image.fromarray(noise).resize((160, 120), Image.Resampling.BICUBIC)
+        picture.save(tmp_path / f"{seed}.png")
+    words = "no poses found for these 4 photographs: no two of them show the same thing"
+    assert words in error_of("sfm", tmp_path, "--quiet")
+    assert not (tmp_path / "sparse").exists()
+
+
+@needs_pycolmap
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for a child alone")
+def test_an_interrupt_leaves_no_process_and_no_half_model(tmp_path):
+    for name in VIEWS:
+        shutil.copy(COURTYARD / "images" / name, tmp_path)
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "app")}
+    command = [sys.executable, "-m", "hardsplat", "sfm", str(tmp_path)]
+    pipes = dict(stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    listen = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
+    run = subprocess.Popen(command, **pipes, preexec_fn=listen)  # noqa: PLW1509
+    database = tmp_path / "sfm" / "database.db"
+    end = time.monotonic() + 30
+    while not database.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    workers = children(run.pid)
+    run.send_signal(signal.SIGINT)
+    _, err = run.communicate(timeout=20)
+    assert run.returncode == 130 and err == b"hardsplat: interrupted\n"
+    assert workers and not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert not (tmp_path / "sparse").exists()
+    assert len(sfm(SfmConfig(data=tmp_path, quiet=True)).registered) == len(VIEWS)
+
+
+def children(pid: int) -> list[int]:
+    """Process ids, where /proc tells them."""
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(word) for word in path.read_text().split()] if path.exists() else []

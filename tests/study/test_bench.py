@@ -1,0 +1,362 @@
+"""`hardsplat bench`: a row a variant, every pass in a stage, errors that tell formats apart, files
+and plots, bad input in one line."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.base.errors import OutOfMemory
+from hardsplat.cli import main
+from hardsplat.contract.footprint import PURPOSES, by_purpose, purposes
+from hardsplat.gpu.bandwidth import COPY, copy_bandwidth
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.device import queue
+from hardsplat.gpu.memory.buffer import allocate_all, staging_of
+from hardsplat.gpu.passes.pipelines import build
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.io.splats import load_splats
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.settings.presets import save_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.study.bench import bench as module
+from hardsplat.study.bench import measure
+from hardsplat.study.bench.bench import Subject, Timing, bench, variants, views_of
+from hardsplat.study.bench.floors import floor_bytes
+from hardsplat.study.bench.measure import GRADIENTS, STAGES, Bench, stage_of
+from hardsplat.study.bench.sizes import count_of, resized
+from hardsplat.study.bench.tables import atomic_of, telling, varying
+from hardsplat.tables import quantities
+from hardsplat.tables.formats import FORMATS, MOMENT_FORMATS
+from tests.helpers.tables import rows
+
+ONCE = Timing(repeats=1)
+
+
+@pytest.fixture(scope="module")
+def model(scene, tmp_path_factory):
+    loaded = load_scene(scene)
+    path = tmp_path_factory.mktemp("bench") / "splats.ply"
+    splats = Gaussians.from_points(loaded.points, loaded.colors, sh_degree=1, opacity=0.5)
+    splats.scales *= np.array(
+        [1.0, 0.6, 0.3], np.float32
+    )  # a sphere's rotation has no gradient but that of rounding
+    save_ply(path, splats)
+    return path
+
+
+@pytest.fixture
+def on_device(device, monkeypatch):
+    monkeypatch.setattr(module, "open_device", lambda wanted: device)
+    return device
+
+
+@pytest.fixture
+def run(on_device, scene, model):
+    """run(axes, views, splats, timing, ...) -> the bench's rows."""
+
+    def run(axes, views=(1,), splats=(1,), timing=ONCE, result_dir=None):
+        subject = Subject(model, scene, views=list(views), splats=list(splats))
+        return bench(subject, timing, axes, result_dir=result_dir, quiet=True)
+
+    return run
+
+
+@pytest.mark.parametrize("upstream", ["random", "loss"])
+def test_rows_stages_and_files(run, on_device, waiting, tmp_path, upstream):
+    chosen = dict(format=["float32", "unorm8"], block=["1x1"], ordering=[waiting])
+    for name in ("bench.json", "bench_old.png", "other.png"):
+        (tmp_path / name).touch()
+    timing = Timing(upstream, 1, errors=True, error_views="all")
+    results = run(chosen, (1, 2), timing=timing, result_dir=tmp_path)
+    assert [r.options["format"] for r in results] == ["float32", "unorm8"]
+    assert varying(results) == ["format"]
+    numbers = 300 * 23
+    for r in results:
+        assert set(r.stages) == set(STAGES)
+        assert (r.stages["loss"] > 0) == (upstream == "loss") == (r.memory["loss"] > 0)
+        assert r.total == pytest.approx(r.forward + r.backward) and r.visible > 0
+        assert all(n > 0 for n in r.fragments.values()) and set(r.rates) == set(r.fragments)
+        floored = {"project", "sort", "loss", "project backward", "optimizer"}
+        assert set(r.floors) == {stage for stage in floored if r.stages[stage]}
+        moments = 2 * numbers * MOMENT_FORMATS[r.options["moments"]].nbytes
+        assert r.memory["parameters"] == numbers * 4
+        assert r.memory["optimizer"] == pytest.approx(moments, rel=0.01)
+        assert r.memory["sort"] == r.sort["allocated"] > r.sort["bytes"]
+        assert r.sort["visible"] == r.visible
+    exact, rough = results
+    assert max(exact.errors.values()) < 1e-4 < max(rough.errors.values())
+    assert min(exact.cosines.values()) > 1 - 1e-6 > min(rough.cosines.values())
+    written = json.loads((tmp_path / "bench.json").read_text())
+    about = written["about"]
+    assert len(written["rows"]) == 2 and about["error_views"] == [1, 2]
+    assert about["device"]["name"] == on_device.name
+    assert {"commit", "command", "date", "copy_bytes_per_second"} <= set(about)
+    text = (tmp_path / "bench.md").read_text()
+    titles = "Stages", "Stages over their floor", "Memory", "Memory of the sort", "Gradient error"
+    assert all(f"## {title}" in text for title in titles) and "state_format as format" in text
+    plots = {f"bench_{name}.png" for name in ("errors", "memory", "stages")}
+    assert {p.name for p in tmp_path.glob("bench_*.png")} == plots
+    earlier = {p.name for p in (tmp_path / "earlier_1").iterdir()}
+    assert earlier == {"bench.json", "bench_old.png"} and (tmp_path / "other.png").exists()
+
+
+def test_sizes_and_thresholds(run, tmp_path):
+    axes = dict(reduction=["atomic", "hybrid"], hybrid_threshold=[8, 16])
+    results = run(axes, splats=(0.5, 2), result_dir=tmp_path)
+    names = ("reduction", "hybrid_threshold")
+    found = [(r.splats, *(r.options.get(name) for name in names)) for r in results]
+    rows = (("atomic", None), ("hybrid", 8), ("hybrid", 16))
+    assert found == [(n, *row) for n in (150, 600) for row in rows]
+    assert [atomic_of(r, results) for r in results] == [results[0]] * 3 + [results[3]] * 3
+    told = telling(results, varying(results), lambda r: r.memory)
+    assert told == (["splats"], [results[0], results[3]])
+    text, ms = (tmp_path / "bench.md").read_text(), results[3].stages["backward draw"]
+    assert "## Size x reduction" in text and f"| 600 | atomic | - | {ms:.4g} | 1.000 |" in text
+    files = {p.name for p in tmp_path.iterdir()}
+    assert {"bench_sizes.png", "bench_threshold.png"} <= files
+
+
+def test_moments(run, on_device, monkeypatch, capsys):
+    both = {"moments": ["float32", "bfloat16"]}
+    results = run(both | {"blending": ["fixed"]}, timing=Timing(repeats=1, errors=True))
+    wide, half = results
+    assert varying(results) == ["moments"]
+    sizes = [r.memory["optimizer"] for r in results]
+    assert sizes == pytest.approx([2 * 300 * 23 * 4, 300 * 23 * 4], rel=0.01)
+    assert half.floors["optimizer"] < 0.8 * wide.floors["optimizer"]
+    assert wide.errors == pytest.approx(half.errors, rel=0.1, abs=1e-6)
+    capabilities = on_device.capabilities
+    monkeypatch.setattr(capabilities, "names", set(capabilities.names))
+    monkeypatch.setattr(capabilities, "why_not", dict(capabilities.why_not))
+    capabilities.withdraw("storage_16bit", "core feature x")
+    assert [r.options["moments"] for r in run(both)] == ["float32"]
+    assert "lacks core feature x; use --moments float32" in capsys.readouterr().err
+
+
+def test_a_gpu_is_warm_before_it_is_timed(device, scene, model, monkeypatch):
+    """Frames are drawn, several at once, for as long as it takes; none on a CPU."""
+    drawn, seconds, now = [], 0.2, [0.0]
+
+    def complete(device, *commands):
+        """In 0.01 s a frame, by a clock of our own."""
+        queue.complete(device, *commands)
+        now[0] += 0.01 * len(commands)
+        drawn.append(len(commands))
+
+    monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(measure, "complete", complete)
+    monkeypatch.setattr(measure, "WARM_SECONDS", seconds)
+    job = Bench(device, load_scene(scene).views[:2], "random", 1)
+    job.use(load_splats(model))
+    job.measure("hardware", {})
+    assert drawn == []
+    monkeypatch.setattr(device, "physical", replace(device.physical, kind="discrete GPU"))
+    assert job.measure("hardware", {}).total > 0 and max(drawn) > 1
+    # for both views, and no longer than a submission more
+    took, longest = 0.01 * sum(drawn), 0.01 * max(drawn)
+    assert 2 * seconds <= took + 1e-9 < 2 * (seconds + longest)
+
+
+def test_a_variant_that_does_not_fit_leaves_the_others(
+    run, scene, model, tmp_path, monkeypatch, capsys
+):
+    measure = Bench.measure
+
+    def full(self, rasterizer, options):
+        if options["reduction"] == "quad":
+            raise OutOfMemory("no room")
+        return measure(self, rasterizer, options)
+
+    monkeypatch.setattr(Bench, "measure", full)
+    results = run({"reduction": ["quad", "atomic"]}, result_dir=tmp_path)
+    assert [r.options["reduction"] for r in results] == ["atomic"]
+    out, err = capsys.readouterr()
+    skipped = "300 splats, hardware, reduction quad: no room"
+    assert err == f"skipped {skipped}\n" and f"- {skipped}" in out
+    assert json.loads((tmp_path / "bench.json").read_text())["skipped"] == [skipped]
+    flags = [str(model), "--data-dir", str(scene), "--quiet", "--reduction", "quad"]
+    assert main(["bench", *flags]) == 2
+    words = f"measured none of the variants asked for; the last: {skipped}"
+    assert words in capsys.readouterr().err
+
+
+def test_a_size_that_the_device_cannot_hold_is_left_out(run, on_device, monkeypatch, capsys):
+    staging_of(on_device)  # of more than what is left
+    monkeypatch.setattr(on_device, "max_buffer", 1 << 20)
+    monkeypatch.setattr(module, "copy_bandwidth", lambda device: None)
+    assert [(r.splats, r.floors) for r in run({}, splats=(100, 1))] == [(300, {})]
+    out, err = capsys.readouterr()
+    assert err.startswith("skipped 30000 splats, hardware: buffer splats2d needs 1 MiB")
+    assert "over their floor" not in out
+
+
+def test_errors_are_relative_l2_and_cosine(device, scene, model, monkeypatch):
+    job = Bench(device, load_scene(scene).views[:2], "random", 1)
+    job.use(load_splats(model))
+    rng, kinds = np.random.default_rng(5), ("float32", "unorm8")
+    one = lambda: {n: rng.standard_normal((7, 3)).astype(np.float32) for n in GRADIENTS}
+    made = {kind: [one() for _ in range(2)] for kind in kinds}
+    given = lambda rasterizer, options, view: made[options["format"]][view]
+    monkeypatch.setattr(job, "gradients", given)
+    for all_views, views in ((False, 1), (True, 2)):
+        errors, cosines = job.errors("hardware", {"format": "unorm8"}, all_views)
+        for n in GRADIENTS:
+            rows = ([made[kind][v][n].ravel() for v in range(views)] for kind in kinds)
+            b, a = (np.concatenate(row).astype(np.float64) for row in rows)
+            length = np.linalg.norm(b)
+            assert errors[n] == pytest.approx(np.linalg.norm(a - b) / length, rel=1e-6)
+            assert cosines[n] == pytest.approx(a @ b / np.linalg.norm(a) / length, rel=1e-6)
+
+
+def test_variants_without_a_threshold_come_once():
+    reductions = {"reduction": ["atomic", "hybrid"]}
+    found = list(variants({**reductions, "hybrid_threshold": [8, 16], "format": ["unorm8"]}))
+    hybrid = [{"reduction": "hybrid", "hybrid_threshold": n, "format": "unorm8"} for n in (8, 16)]
+    assert found == [{"reduction": "atomic", "format": "unorm8"}, *hybrid]
+    known = list(variants({"format": ["unorm8"], **reductions}, known=["format"]))
+    assert known == [{"format": "unorm8"}]
+
+
+def test_subsets_nest_and_copies_are_moved(model):
+    splats = load_splats(model)
+    results = [{tuple(m) for m in resized(splats, n).means} for n in (30, 100, 300)]
+    assert [len(r) for r in results] == [30, 100, 300]
+    assert results[0] < results[1] < results[2]
+    larger = resized(splats, 750)
+    assert len(larger) == 750 and np.array_equal(larger.means[:300], splats.means)
+    assert np.array_equal(larger.sh[300:600], splats.sh)
+    moved = np.abs(larger.means[300:600] - splats.means)
+    assert (moved.max(axis=1) > 0).all()
+    assert np.median(moved / splats.scales.mean(axis=1, keepdims=True)) < 1
+    found = [count_of(x, 300) for x in (0.001, 0.5, 1, 100, 101)]
+    assert found == [1, 150, 300, 30_000, 101]
+
+
+def test_floors_follow_the_contract():
+    sizes = dict(splats=1000, visible=400, sh_degree=1, pixels=600, target_bytes=8)
+    found = floor_bytes(**sizes)
+    assert found["project"] == 1000 * (11 * 4 + 8) + 400 * (12 * 4 + 13 * 4)
+    assert found["sort"] == 1000 * 4 + 400 * (8 + 2 * 16 + 8 + 4)
+    assert found["loss"] == 600 * (8 + 4 + 16)
+    assert found["project backward"] == 1000 * 4 + 400 * (13 * 4 + 2 * 36 + 2 * 12)
+    assert found["optimizer"] == 1000 * 6 * 23 * 4
+    half = found["optimizer"] - 1000 * 4 * 23 * 2
+    assert floor_bytes(**sizes, moment_bytes=2) == found | {"optimizer": half}
+
+
+def test_every_purpose_is_of_the_contract():
+    named = [name for names in purposes().values() for name in names]
+    planes = {*quantities.averages()}
+    for kind in quantities.ORDER:
+        planes |= {*quantities.values(kind), *quantities.moments(kind)}
+        planes |= {*quantities.gradients(kind, stored=True)}
+    assert len(set(named)) == len(named) and set(named) <= {*contract.SPECS, *planes}
+    wanted = dict.fromkeys(PURPOSES, 0) | {"parameters": 6, "sort": 2, "other": 7}
+    assert by_purpose({"shN": 5, "keys": 2, "means": 1, "camera": 7}) == wanted
+
+
+def test_copy_bandwidth(device):
+    assert 1e8 < copy_bandwidth(device, 8 << 20) < 1e14
+
+
+def test_the_copy_moves_every_vector(device, monkeypatch):
+    """Also when the dispatch folds: 5 workgroups, 2 a row."""
+    monkeypatch.setitem(contract.CONSTANTS, "MAX_GROUPS_X", 2)
+    n = 5 * contract.CONSTANTS["GROUP"]
+    values = np.random.default_rng(3).random((n, 4 * COPY.spec["VECTORS"]), np.float32)
+    buffers = allocate_all(device, {"source": values.nbytes, "copied": values.nbytes})
+    buffers["source"].upload(values)
+    recorder = Recorder(device, buffers)
+    recorder.run(build(device, COPY), threads=(n,))
+    recorder.end().run_once()
+    assert np.array_equal(buffers["copied"].download(np.float32), values.ravel())
+    for part in (recorder, *buffers.values()):
+        part.destroy()
+
+
+STAGE_OF = {
+    "project": "sizes, project",
+    "project backward": "project backward",
+    "sort": "sort scatter 3",
+    "tiles": "tile sort count 0",
+    "lists": "list sort",
+    "forward draw": "draw, resolve, begin forward",
+    "backward draw": "draw backward, begin backward",
+    "loss": "loss ssim",
+    "optimizer": "adam",
+    "other": "more",
+}
+
+
+def test_every_pass_has_its_stage():
+    for stage, names in STAGE_OF.items():
+        for name in names.split(", "):
+            assert stage_of(name) == stage, name
+
+
+def test_views(scene):
+    loaded = load_scene(scene)
+    assert views_of(loaded, []) == list(range(8)) and views_of(loaded, [2]) == [2]
+
+
+BAD = rows(f"""
+    --views 99 | --views 99: the scene has 9 views, 0 to 8
+    --splats -1 | --splats -1: expected a number above 0: up to 100 as a multiple of the model, else
+    --repeats 0 | --repeats 0: at least 1 draw must be timed
+    --hybrid-threshold x | --hybrid-threshold: expected a whole number, got 'x'
+    --data-factor 0 | --data-factor: expected a whole number of at least 1, got 0
+    --format nosuch | --format: expected one of {", ".join(FORMATS)}, got 'nosuch'
+    --result-dir file | cannot make the folder file: File exists; choose another --result-dir
+""")
+
+
+@pytest.mark.parametrize("flags, message", BAD)
+def test_bad_input(on_device, scene, model, tmp_path, monkeypatch, capsys, flags, message):
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    assert main(["bench", str(model), "--data-dir", str(scene), *flags.split()]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"hardsplat: error: {message}") and err.count("\n") == 1
+
+
+def test_npz(tmp_path, capsys):
+    path, n = tmp_path / "splats.npz", 5
+    arrays = dict(means=np.ones((n, 3)), quats=np.ones((n, 4)), opacities=np.zeros(n))
+    arrays |= dict(scales=np.zeros((n, 3)), sh0=np.ones((n, 1, 3)))
+    np.savez(path, **arrays, shN_i8=np.full((n, 3, 3), 64, np.int8))
+    splats = load_splats(path)
+    assert splats.sh_degree == 1 and np.allclose(splats.sh[:, 1:], 0.5)
+    assert np.allclose(splats.opacities, 0.5) and np.allclose(splats.scales, 1)
+    np.savez(path, means=arrays["means"])
+    for subject, words in ((path, "no array quats"), (tmp_path, f"{tmp_path / 'splats.ply'}: ")):
+        assert main(["bench", str(subject), "--data-dir", str(tmp_path)]) == 2
+        assert words in capsys.readouterr().err  # the latter a result folder without splats
+
+
+def test_a_result_knows_its_scene(on_device, scene, model, tmp_path, capsys):
+    folder, out = tmp_path / "run", tmp_path / "out"
+    folder.mkdir()
+    (folder / "splats.ply").write_bytes(Path(model).read_bytes())
+    assert main(["bench", str(folder), "--quiet"]) == 2
+    words = "nothing says which scene it shows, and views are what is timed; add --data-dir SCENE\n"
+    assert capsys.readouterr().err.endswith(f"splats.ply: {words}")
+    save_config(TrainConfig(data_dir=scene, data_factor=2), folder / "config.toml")
+    once = ["--quiet", "--views", "0", "--repeats", "1", "--result-dir", str(out)]
+    for flags, factor in (([], 2), (["--data-factor", "1"], 1), (["--data-dir", str(scene)], 1)):
+        assert main(["bench", str(folder), *once, *flags]) == 0
+        about = json.loads((out / "bench.json").read_text())["about"]["scene"]
+        found = about["folder"], about["data_factor"], about["width"]
+        assert found == (str(scene), factor, 32 // factor)
+
+
+def test_all_stands_for_every_choice(monkeypatch):
+    asked = []
+    monkeypatch.setattr(module, "bench", lambda subject, timing, axes, **_: asked.append(axes))
+    assert not main(["bench", "model.ply", "--format", "all"])
+    assert asked == [{"format": list(FORMATS)}]

@@ -1,0 +1,251 @@
+"""The doctor's report through the command line: on this machine, without devices, and on devices
+that lack things."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from hardsplat import contract
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.contract.footprint import bytes_per_splat, needs
+from hardsplat.gpu import probe
+from hardsplat.gpu.device import capabilities, context
+from hardsplat.gpu.passes import shader
+from hardsplat.raster.backends import BACKENDS
+from hardsplat.raster.core.sinks import moments_of
+from hardsplat.settings.train import TrainConfig
+from hardsplat.study import doctor
+from hardsplat.tables import quantities
+from hardsplat.tables.formats import MOMENT_FORMATS
+from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.train.session.capacity import fitting
+from hardsplat.train.step.loss import allocate_loss
+
+
+@pytest.fixture
+def lacking(monkeypatch):
+    """Takes capabilities away before anyone looks."""
+    real = capabilities.query
+
+    def take(*names):
+        def query(physical):
+            found = real(physical)
+            for name in names:
+                found.withdraw(name, f"VK_MADE_UP_{name}")
+            return found
+
+        monkeypatch.setattr(capabilities, "query", query)
+
+    monkeypatch.setenv("HARDSPLAT_PROBE", "0")
+    return take
+
+
+def run(capsys, *arguments) -> tuple[str, int]:
+    code = main(["doctor", *arguments])
+    return capsys.readouterr().out, code
+
+
+def row(text: str, name: str) -> str:
+    return next(line for line in text.splitlines() if line.split()[:1] == [name])
+
+
+def test_a_fit_device(capsys, device):
+    text, code = run(capsys)
+    assert code == 0
+    assert f"  {device.name}  " in text and f"ready: {device.name}" in text
+    for _, _, rows in doctor.REGISTRIES:
+        for name, variant in rows.items():
+            assert ("does not run" in row(text, name)) == bool(
+                device.capabilities.missing(variant.needs)
+            ), name
+
+
+def test_every_missing_variant_names_feature_and_replacement(capsys, lacking):
+    lacking("float_atomics", "subgroup_arithmetic", "float32_blend")
+    text, code = run(capsys)
+    assert code == 0
+    instead = next(n for n, row in REDUCTIONS.items() if "subgroup_arithmetic" not in row.needs)
+    other = f"use --reduction {instead}"
+    for name, words in (
+        ("native", "does not run: lacks VK_MADE_UP_float_atomics; use --atomics cas"),
+        ("hybrid", f"lacks VK_MADE_UP_subgroup_arithmetic; {other}"),
+        ("float32", "with --blending programmable only: lacks VK_MADE_UP_float32_blend"),
+    ):
+        assert row(text, name).endswith(words)
+    assert row(text, "fixed").split()[1] == "runs"
+
+
+def test_a_device_without_ordering_lists_its_fragments(capsys, lacking):
+    lacking("interlock", "raster_order")
+    text, code = run(capsys)
+    assert code == 0 and text.splitlines()[-1].startswith("ready")
+    for name, words in (
+        ("interlock", "use --ordering lists"),
+        ("programmable", "--blending fixed"),
+    ):
+        assert "does not run" in row(text, name) and words in row(text, name)
+    assert row(text, "lists").split()[1] == row(text, "analytic").split()[1] == "runs"
+
+
+def test_a_device_without_a_required_feature_is_not_ready(capsys, lacking):
+    lacking("scalar_layout")
+    text, code = run(capsys)
+    assert code == 1
+    assert re.search(r"not ready: .* lacks VK_MADE_UP_scalar_layout; update its driver", text)
+
+
+def test_a_device_with_less_shared_memory_draws(device, capsys, monkeypatch):
+    limit = "maxComputeSharedMemorySize"
+    wanted = (limit, 1 << 30, "bytes, for the image loss")
+    monkeypatch.setitem(capabilities.LIMITS, "shared_memory", wanted)
+    text, code = run(capsys)
+    assert code == 0
+    lacks = rf"lacks {limit} of 1073741824 bytes, for the image loss \(it has \d+\)"
+    assert re.search(f"ready to draw, not to train: .* {lacks}", text)
+    less = context.Device()
+    words = f"neither trains nor measures images: it lacks {limit}"
+    with pytest.raises(UserError, match=words):
+        allocate_loss(less, 16, 16)
+    less.close()
+
+
+def test_no_device(capsys, monkeypatch):
+    monkeypatch.setattr(context.Instance, "physical_devices", lambda self: [])
+    text, code = run(capsys)
+    assert code == 2
+    assert text.splitlines()[-1].startswith("not ready: no Vulkan device: install a GPU driver")
+
+
+def test_no_such_device(capsys):
+    text, code = run(capsys, "--device", "no such thing")
+    assert code == 2
+    assert "no such thing" in text and "0: " in text
+
+
+def test_probe_failures_are_shown_and_withdrawn(capsys, monkeypatch, tmp_path):
+    why = "a working float_atomics (start-up probe: sums came out short)"
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
+    monkeypatch.setattr(probe, "measure", lambda device: {"float_atomics": why})
+    text, code = run(capsys)
+    assert code == 0 and row(text, "native").endswith("use --atomics cas")
+    assert f"float_atomics withdrawn, it lacks {why}" in row(text, "probe")
+
+
+def test_a_missing_compiler_is_named_with_its_remedy(capsys, monkeypatch, lacking):
+    def missing():
+        raise UserError("no GLSL compiler: install glslang")
+
+    monkeypatch.setattr(shader, "compiler", missing)
+    text, code = run(capsys)
+    assert code == 0
+    assert "shader compiler   no GLSL compiler: install glslang" in text
+
+
+@pytest.mark.parametrize("moments", MOMENT_FORMATS)
+@pytest.mark.parametrize("rasterizer", BACKENDS)
+def test_as_many_splats_as_training_takes(device, monkeypatch, rasterizer, moments):
+    """Where memory is what bounds them, and where the largest buffer is."""
+    streamed = SimpleNamespace(device_bytes=0)
+    for memory, buffer, word in ((3 << 30, 1 << 40, "memory"), (1 << 40, 1 << 28, "the buffer ")):
+        monkeypatch.setattr(device, "memory_bytes", memory)
+        monkeypatch.setattr(device, "max_buffer", buffer)
+        when = (
+            f" with --rasterizer {rasterizer}"
+            + (f" --moments {moments}" if moments != moments_of(device, "auto") else "")
+            + ";"
+        )
+        said = next(line for line in doctor._limits(device) if when in line)
+        wanted = fitting(device, TrainConfig(rasterizer=rasterizer, moments=moments), streamed)
+        assert said.strip().startswith(f"{wanted / 1e6:.2f} million") and f"bound by {word}" in said
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({}, "auto, hardware; tiled"),
+        (
+            {"format": "unorm8", "antialiased": True},
+            "auto, hardware with format unorm8, antialiased; tiled",
+        ),
+    ],
+)
+def test_what_auto_was_asked_with_is_said_in_words(changes, words):
+    """It once was the repr of two dataclasses."""
+    given = "auto, settings " + "; ".join(
+        repr(b.options(**(changes if name == "hardware" else {}))) for name, b in BACKENDS.items()
+    )
+    assert doctor.asked_with(given) == words
+    assert (
+        doctor.asked_with(
+            "hardware, format float16, state_format same, segments 1, antialiased False"
+        )
+        == "hardware, format float16, state format same, segments 1"
+    )
+
+
+def test_the_report_has_no_python_in_it(capsys, monkeypatch):
+    from hardsplat.raster.core import choose
+
+    found = {
+        "date": "2026-01-01 10:00",
+        "rows": {"rasterizer": "tiled"},
+        "candidates": {"rasterizer": ["hardware", "tiled"]},
+        "ms": {"rasterizer": {"hardware": 4.0, "tiled": 2.0}},
+    }
+    given = [
+        "auto, settings " + "; ".join(repr(b.options()) for b in BACKENDS.values()),
+        "tiled, tile_threshold 8, antialiased False",
+    ]
+    monkeypatch.setattr(choose, "wanted", lambda: True)
+    monkeypatch.setattr(choose, "remembered", lambda device: dict.fromkeys(given, found))
+    text, _ = run(capsys)
+    assert (
+        "for auto, hardware; tiled, timed 2026-01-01 10:00\n"
+        "    rasterizer tiled: 2 ms, next hardware: 4 ms" in text
+    )
+    monkeypatch.setattr(
+        choose,
+        "remembered",
+        lambda device: {
+            f"tiled, tile_threshold {n}": {**found, "date": f"2026-01-0{n} 10:00"}
+            for n in range(1, 8)
+        },
+    )
+    text, _ = run(capsys)
+    assert (
+        re.findall("timed 2026-01-0(.)", text) == list("7654")
+        and "  and for 3 other sets of options, earlier" in text
+    )
+    assert not re.search(r"\bNone\b|\bFalse\b|\bTrue\b|\w\(\w+=|[{}]", text)
+
+
+def test_bytes_per_splat():
+    each = needs(3)
+    totals = {name: need.total for name, need in each.items()}
+    assert (
+        totals["sh0"],
+        totals["shN"],
+        totals["adam_shN"],
+        totals["adam_means"],
+        totals["d_means"],
+    ) == (12, 15 * 12, 2 * 15 * 12, 24, 12)
+    assert totals["d_splats2d"] == 4 * contract.CONSTANTS["GRADIENT_STRIDE"] and totals[
+        "digit_counts"
+    ] == pytest.approx(2.0)
+    assert each["shN"].largest == 12 and each["shN"].addressed and not each["splats2d"].addressed
+    assert "camera" not in each and "photos" not in each and "d_shN" not in each
+    assert sum(needs(0)[name].total for name in quantities.values()) == 56
+    half = needs(3, moment_bytes=2)
+    assert (
+        bytes_per_splat(each) - bytes_per_splat(half) == 2 * 59 * 2
+        and half["adam_shN"].total == 2 * 15 * 6
+        and half["shN"] == each["shN"]
+    )
+    assert set(each) <= {
+        *contract.BUFFERS,
+        *quantities.values(),
+        *quantities.moments(),
+        *quantities.gradients(),
+    }

@@ -1,0 +1,450 @@
+"""`hardsplat sweep`: which runs there are, records that can be resumed, failures that stay with
+their run, tables, page, executors, bad input."""
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.cli import main
+from hardsplat.settings.train import FIELDS
+from hardsplat.study.sweep import executors, one_run, run_file, sweep_page
+from hardsplat.study.sweep.plan import Job, identity, plan
+from hardsplat.study.sweep.sweep import sweep
+from hardsplat.study.sweep.sweep_page import difference
+from hardsplat.study.sweep.sweep_plots import PLOTS, write_plots
+from hardsplat.study.sweep.sweep_tables import axes_of, label_of, points
+from hardsplat.tables.formats import FORMATS
+from hardsplat.tables.reductions import REDUCTIONS
+from hardsplat.train.run.trainer import Run
+from tests.helpers.browser import all_grey, open_page, parts
+from tests.helpers.tables import argv
+
+FEW = "--max-steps 2 --sh-degree 0 --strategy none --block 1x1 --quiet"
+
+
+def hardsplat_sweep(*words) -> int:
+    return main(["sweep", *argv(*words)])
+
+
+def few(scene, **settings) -> dict:
+    return {"data_dir": scene, **settings}
+
+
+class InProcess:
+    """Stands in for the process of a run."""
+
+    stdin = None
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def wait(self, timeout):
+        try:
+            return int(one_run.run(self.folder)["status"] == "failed")
+        except KeyboardInterrupt:
+            return 130
+
+
+@pytest.fixture
+def in_process(device, monkeypatch):
+    """Runs are made in this process, on its device, and no plots are drawn: the folders of those
+    that were made."""
+    made, popen = [], subprocess.Popen
+    monkeypatch.setattr("hardsplat.report.maker.save_plots", lambda folder, metrics: None)
+    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda folder, records: {})
+
+    def start(command, **how):
+        if one_run.__name__ not in command:
+            return popen(command, **how)
+        made.append(Path(command[3]))
+        return InProcess(made[-1])
+
+    monkeypatch.setattr(device, "close", lambda: None)  # others need it still
+    for module in ("hardsplat.train.run.trainer", "hardsplat.study.sweep.one_run"):
+        monkeypatch.setattr(f"{module}.open_device", lambda wanted: device)
+    monkeypatch.setattr(executors.subprocess, "Popen", start)
+    return made
+
+
+def stand_in(monkeypatch, script: str) -> None:
+    """Instead of Python, processes of runs are this shell script, given -m, the module and the
+    folder."""
+    popen = subprocess.Popen
+    start = lambda command, **how: popen(["/bin/sh", "-c", script, *command[1:]], **how)
+    monkeypatch.setattr(executors.sys, "executable", "/bin/sh")
+    monkeypatch.setattr(executors.subprocess, "Popen", start)
+
+
+def records(folder) -> dict[str, dict]:
+    found = (folder / "runs").glob("*/run.json")
+    return {path.parent.name.rsplit("-", 1)[0]: json.loads(path.read_text()) for path in found}
+
+
+def test_every_combination_once(scene):
+    axes = {"format": ["unorm8", "float16"], "reduction": ["quad", "atomic"], "seed": [1, 2]}
+    jobs = plan(None, few(scene, max_steps=8), axes)
+    assert len(jobs) == 8 == len({j.id for j in jobs}) == len({j.name for j in jobs})
+    assert jobs[1].varied == {"format": "unorm8", "reduction": "quad", "seed": 2}
+    assert jobs[1].name == f"format-unorm8_reduction-quad_seed-2-{jobs[1].id}"
+    settings = jobs[0].settings
+    assert settings["eval_steps"] == [2, 4, 6] and settings["save_steps"] == []
+    assert "result_dir" not in settings and json.loads(json.dumps(settings)) == settings
+    asked = plan(None, few(scene, eval_steps=(3,), save_steps=(5,)), {})[0].settings
+    assert (asked["eval_steps"], asked["save_steps"]) == ([3], [5])
+
+
+def test_what_the_rasterizer_does_not_know_makes_no_runs(scene):
+    axes = {"rasterizer": ["hardware", "tiled"], "format": ["unorm8", "float32"]}
+    axes |= {"tile_backward": ["atomic", "per-splat"], "seed": [1, 2]}
+    found = [" ".join(map(str, j.varied.values())) for j in plan(None, few(scene), axes)[::2]]
+    first, second = (
+        ["hardware unorm8 1", "hardware float32 1"],
+        ["tiled atomic 1", "tiled per-splat 1"],
+    )
+    assert found == first + second
+    axes = {"reduction": ["atomic", "hybrid"], "hybrid_threshold": [8, 16]}
+    thresholds = [j.varied.get("hybrid_threshold") for j in plan(None, few(scene), axes)]
+    assert thresholds == [None, 8, 16]
+
+
+def test_the_identity_is_of_settings_that_are_not_defaults(scene):
+    one = plan("quick", few(scene, seed=3), {})[0]
+    other = plan("quick", few(scene), {"seed": [3, 4], "format": ["float16", "unorm8"]})[0]
+    assert one.id == other.id and one.name != other.name
+    defaults = {n: f.default for n, f in FIELDS.items()}
+    listed = {n: list(d) if isinstance(d, tuple) else d for n, d in defaults.items()}
+    assert identity({}) == identity(listed)
+    three, four = (plan(None, few(scene, seed=seed), {})[0].id for seed in (3, 4))
+    assert one.id != three != four
+
+
+def test_presets_of_a_strategy_come_with_it(scene):
+    adaptive, mcmc = plan(None, few(scene), {"strategy": ["adaptive", "mcmc"]})
+    assert (adaptive.settings["cap_max"], mcmc.settings["cap_max"]) == (0, 1_000_000)
+
+
+def test_only_a_whole_record_of_the_same_settings_counts(tmp_path):
+    settings = {"format": "unorm8", "seed": 1}
+    job = Job("0123456789", "format-unorm8-0123456789", {"format": "unorm8"}, settings)
+    folder = tmp_path / "seed-1-0123456789"  # of a sweep over something else
+    folder.mkdir()
+    assert run_file.find(tmp_path, job) == (folder, None)
+    record = run_file.write(folder, run_file.new(job) | {"status": "done"})
+    assert run_file.find(tmp_path, job) == (folder, record)
+    assert [p.name for p in folder.iterdir()] == ["run.json"]
+    others = [{"format": "unorm8", "seed": 2}, {"format": "unorm8"}, {**settings, "sh_degree": 2}]
+    for changed in ({"hardsplat": "0.0.9"}, *({"settings": other} for other in others)):
+        run_file.write(folder, record | changed)  # its own folder: what is in this one stays
+        assert run_file.find(tmp_path, job) == (tmp_path / job.name, None), changed
+    bad = ["", "{", "[]", *(json.dumps({"schema": n}) for n in (1, 2)), json.dumps(record)[:-5]]
+    for text in bad:
+        (folder / "run.json").write_text(text)
+        assert run_file.find(tmp_path, job) == (folder, None)
+    assert run_file.find(tmp_path / "none", job) == (tmp_path / "none" / job.name, None)
+
+
+def test_runs_of_other_defaults_stay_and_are_not_gone_on_with(in_process, scene, tmp_path, capsys):
+    """After a default changed, a job has the identity of a run that was made with the old one."""
+    command = argv(scene, FEW, "--format float16 --result-dir", tmp_path)
+    assert hardsplat_sweep(*command) == 0 and len(in_process) == 1
+    (folder,) = (tmp_path / "runs").iterdir()
+    before = (folder / "splats.ply").read_bytes()
+    for status in ("done", "interrupted"):
+        record = run_file.read(folder)
+        old = {"status": status, "settings": record["settings"] | {"opacities_lr": 0.5}}
+        run_file.write(folder, record | old)
+        in_process.clear()
+        # The second time the new run is there.
+        assert hardsplat_sweep(*command) == 0 and len(in_process) == (status == "done")
+        assert (folder / "splats.ply").read_bytes() == before
+        assert "opacities_lr 0.5, now 0.05" in capsys.readouterr().out
+    other = run_file.read(tmp_path / "runs" / f"{folder.name}-2")
+    assert other["settings"]["opacities_lr"] == 0.05 and other["status"] == "done"
+
+
+SCRIPT = """
+  const choice = document.querySelector("select"), options = choice.options;
+  choice.value = options[2].value; choice.dispatchEvent(new Event("change"));
+  const same = document.querySelector(".pair img").src
+    === document.getElementById(options[2].value).src;
+  document.body.dataset.chosen = same + " " + document.querySelector(".ends span").textContent;
+"""
+
+
+def test_a_sweep_from_flags_to_page(in_process, device, scene, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", write_plots)
+    lacking, out = "quad", tmp_path / "out"
+    less = device.capabilities.names - {*REDUCTIONS[lacking].needs}
+    monkeypatch.setattr(device.capabilities, "names", less)
+    # After two steps no splat is a sphere, whose gradient by rotation is rounding.
+    axes = f"--format unorm8 float32 --reduction atomic {lacking} --scales-lr 0.2 --result-dir"
+    command = argv(scene, FEW, axes, out)
+    assert hardsplat_sweep(*command) == 0
+    said, found = capsys.readouterr().out, records(out)
+    why = found[f"format-float32_reduction-{lacking}"]["error"]
+    assert "4 runs: 0 done before, 4 to do" in said and " lacks " in why
+    assert f"[4/4] format float32, reduction {lacking}: skipped: {why}\n" in said
+    assert sorted(r["status"] for r in found.values()) == ["done", "done", "skipped", "skipped"]
+    record = found["format-unorm8_reduction-atomic"]
+    metrics, gradients = record["metrics"], record["gradients"]
+    assert list(record) == list(run_file.KEYS) and metrics["steps"] == 2
+    assert metrics["variants"]["format"] == "unorm8"
+    assert metrics["variants"]["blending"] == "fixed"  # of lists formats are much the same
+    assert gradients["view"] == "view_0000.jpg" and max(gradients["errors"].values()) > 1e-4
+    assert not list(out.glob("runs/*/ckpts"))
+    assert max(found["format-float32_reduction-atomic"]["gradients"]["errors"].values()) < 1e-5
+
+    text = (out / "sweep.md").read_text()
+    assert text in said and "| format | reduction | PSNR [dB] | SSIM |" in text
+    assert text.count(f"skipped: {why}") == 2
+    titles = ("Results", "Time by stage", "Gradient error", "Not done")
+    assert all(f"## {title}" in text for title in titles)
+    with open(out / "sweep.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 4 and sum(r["status"] == "done" for r in table) == 2
+    row = next(r for r in table if (r["format"], r["reduction"]) == ("unorm8", "atomic"))
+    assert float(row["psnr"]) == metrics["evaluations"][-1]["psnr"]
+    assert float(row["ms backward draw"]) > 0 < float(row["bytes parameters"])
+    assert row["device"] == metrics["device"]["name"]
+    assert float(row["errors means"]) == gradients["errors"]["means"]
+    assert {p.name for p in out.glob("*.png")} == {f"sweep_{name}.png" for name in PLOTS}
+
+    page = out / "report.html"
+    pictures, plots = parts(page)
+    # Two views: slider's two, photograph, and render and difference of two formats.
+    assert len(pictures) == 2 * (1 + 1 + 1 + 2 * 2)
+    assert all(all_grey(svg) for svg in plots)
+    units = ("PSNR of held-out views [dB]", "[ms]", "float32 target", "[MiB]")
+    assert all(unit in svg for unit, svg in zip(units, plots, strict=True))
+    links = re.findall(r'href="([^"]*)"', page.read_text())
+    assert all((out / link).is_file() for link in links)
+    (tmp_path / "first.html").write_text(page.read_text())
+
+    # The same again: what is done is not, what is half done and what the device lacked are.
+    monkeypatch.setattr("hardsplat.study.sweep.sweep.write_plots", lambda folder, records: {})
+    in_process.clear()
+    half = next(out.glob("runs/format-unorm8_reduction-atomic*"))
+    (half / "run.json").write_text((half / "run.json").read_text()[:-20])
+    (half / "splats.ply").write_text("half")
+    assert hardsplat_sweep(*(w if w != lacking else "atomic" for w in command)) == 0
+    assert in_process == [half] and "2 runs: 1 done before, 1 to do" in capsys.readouterr().out
+    assert records(out)["format-unorm8_reduction-atomic"]["status"] == "done"
+    assert not (half / "earlier_1").exists()
+    dom, shot = open_page(tmp_path / "first.html", tmp_path, SCRIPT)
+    assert "broken 0 of 18, wide false" in dom and 'data-chosen="true float32 atomic"' in dom
+    assert len(shot.getcolors(1 << 24)) > 20
+
+
+def test_failures_stay_with_their_run(in_process, scene, tmp_path, monkeypatch, capsys):
+    real = one_run.train
+
+    def fails(config):
+        if config.seed == 1:
+            raise UserError("no memory at step 1")
+        if config.seed == 2:
+            raise ZeroDivisionError("a bug")
+        return real(config)
+
+    monkeypatch.setattr(one_run, "train", fails)
+    command = argv(scene, "--seed 1 2 3", FEW, "--result-dir", tmp_path)
+    assert hardsplat_sweep(*command) == 1
+    errors = {r["settings"].get("seed"): r["error"] for r in records(tmp_path).values()}
+    assert errors == {1: "no memory at step 1", 2: "ZeroDivisionError: a bug", 3: None}
+    statuses = sorted(r["status"] for r in records(tmp_path).values())
+    assert statuses == ["done", "failed", "failed"]
+    assert "- seed=1: failed: no memory at step 1" in capsys.readouterr().out
+    monkeypatch.setattr(one_run, "train", real)
+    in_process.clear()
+    assert hardsplat_sweep(*command) == 0 and len(in_process) == 2  # those that failed
+    monkeypatch.setattr(one_run, "train", fails)
+    words = "--seed 1 --format unorm8 --result-dir"
+    assert hardsplat_sweep(scene, FEW, words, tmp_path / "other") == 2
+    error = "none of the 1 runs was done; the last: no memory at step 1"
+    assert error in capsys.readouterr().err
+
+
+def test_an_interrupted_run_goes_on_from_its_checkpoint(in_process, scene, tmp_path, monkeypatch):
+    settings = few(scene, max_steps=6, sh_degree=0, strategy="none", batch_steps=2)
+    job = plan(None, settings, {})[0]
+    folder = tmp_path / job.name
+    real, begun = one_run.train, []
+
+    def interrupted(config):
+        begun.append(config.resume)
+        if config.resume:
+            return real(config)
+        run = Run(config)
+        run.session.on_batch = lambda result: setattr(run.stopping, "asked", signal.SIGINT)
+        return run.train()
+
+    monkeypatch.setattr(one_run, "train", interrupted)
+    assert executors.execute(folder, job)["status"] == "interrupted"
+    assert list(folder.glob("ckpts/*"))
+    record = executors.execute(folder, job)
+    assert record["status"] == "done" and begun == [False, True]
+    assert record["metrics"]["steps"] == 6 and record["metrics"]["curve"]["step"][0] <= 2
+    assert not (folder / "earlier_1").exists()
+
+
+def test_a_run_that_dies_is_recorded_and_the_next_begins(scene, tmp_path, monkeypatch, capfd):
+    stand_in(monkeypatch, 'echo "about to die"; kill -9 $$')
+    how = r"the process ended by signal 9 \(SIGKILL\); see .*log.txt"
+    with pytest.raises(UserError, match=f"none of the 2 runs was done; the last: {how}"):
+        sweep(None, few(scene), {"seed": [1, 2]}, tmp_path)
+    assert [r["status"] for r in records(tmp_path).values()] == ["failed"] * 2
+    assert all(p.read_text() == "about to die\n" for p in tmp_path.glob("runs/*/log.txt"))
+    assert "about to die" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_lets_the_run_save_and_ends_the_sweep(scene, tmp_path, monkeypatch, capfd, number):
+    # It ends when its standard input does, as a run.
+    stand_in(monkeypatch, "echo begun; cat >/dev/null; echo saved; exit 130")
+
+    def interrupt():
+        while not any(p.read_text() for p in tmp_path.glob("runs/*/log.txt")):
+            time.sleep(0.02)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    assert hardsplat_sweep(scene, "--seed 1 2", FEW, "--result-dir", tmp_path) == 128 + number
+    thread.join()
+    assert [r["status"] for r in records(tmp_path).values()] == ["interrupted"]
+    assert next(tmp_path.glob("runs/*/log.txt")).read_text() == "begun\nsaved\n"
+    words = "interrupted: the same command goes on with what is not done"
+    assert words in capfd.readouterr().out and (tmp_path / "report.html").is_file()
+    assert "seed=1: interrupted" in (tmp_path / "sweep.md").read_text()
+
+
+def test_a_process_trains_and_ends_with_its_parent(scene, tmp_path):
+    settings = few(scene, max_steps=100_000, sh_degree=0, strategy="none", eval_steps=())
+    job = plan(None, settings, {})[0]
+    folder = tmp_path / job.name
+
+    def status() -> str:
+        return record["status"] if (record := run_file.read(folder)) else ""
+
+    def stop():
+        while status() != "running" or not (folder / "config.toml").is_file():
+            assert status() != "done"
+            time.sleep(0.05)
+        time.sleep(0.5)
+        executors.stop()
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    record = executors.execute(folder, job)
+    thread.join()
+    log = (folder / "log.txt").read_text()
+    assert record["status"] == "interrupted", log
+    assert list(folder.glob("ckpts/*")) and "checkpoint and splats.ply saved" in log
+    assert "Fatal" not in log
+
+
+def test_a_dask_cluster_of_this_machine(scene, tmp_path, capsys):
+    pytest.importorskip("distributed", reason="--executor dask: pip install -e '.[dask]'")
+    axes = "--reduction atomic quad --device 0 0 --result-dir"
+    command = argv(scene, FEW, axes, tmp_path)
+    assert hardsplat_sweep(*command, "--executor dask") == 0
+    found = records(tmp_path)
+    assert len(found) == 2 and found["reduction-atomic"]["metrics"]["steps"] == 2
+    assert {r["status"] for r in found.values()} <= {"done", "skipped"}
+    assert "[2/2]" in capsys.readouterr().out
+    assert hardsplat_sweep(*command) == 2
+    assert "--device 0 0 takes --executor dask" in capsys.readouterr().err
+
+
+def test_without_dask_it_says_what_to_install(scene, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert hardsplat_sweep(scene, FEW, "--executor dask --result-dir", tmp_path) == 2
+    words = "--executor dask needs the package distributed: pip install 'hardsplat[dask]'"
+    assert capsys.readouterr().err == f"hardsplat: error: {words}\n"
+
+
+def test_seeds_are_one_row():
+    def record(seed, psnr, **varied):
+        evaluations = [{"step": 5, "psnr": psnr, "ssim": 0.5}]
+        metrics = {"steps": 5, "splats": 10, "evaluations": evaluations, "variants": {}}
+        record = {"varied": {"seed": seed, **varied}, "settings": {"data_dir": "/scene"}}
+        return {"status": "done", "metrics": metrics, **record}
+
+    measured = (("unorm8", 1, 10.0), ("unorm8", 2, 12.0), ("float16", 1, 20.0))
+    runs = [record(s, p, format=f, block="1x1") for f, s, p in measured]
+    assert axes_of(runs) == ["format", "seed"]
+    unorm8, float16 = points(runs)
+    psnr = lambda r: r["metrics"]["evaluations"][-1]["psnr"]
+    assert unorm8.label == "unorm8" and unorm8.mean(psnr) == 11.0
+    assert unorm8.text(psnr, ".2f") == f"11.00 ± {np.std([10, 12], ddof=1):.2f}"
+    assert unorm8.text(lambda r: 3, ".1f") == "3.0"
+    assert (float16.text(psnr, ".2f"), float16.text(lambda r: None, ".2f")) == ("20.00", "-")
+    varied = {"format": "unorm8", "seed": 3, "reduction": "auto", "block": None}
+    assert label_of(varied) == "unorm8 seed=3 reduction=auto"
+
+
+def test_differences_are_of_the_worst_channel():
+    a, b = np.zeros((2, 2, 2, 3), np.uint8)
+    a[0, 0], b[0, 0], b[1, 1] = (10, 0, 0), (0, 5, 0), (200, 0, 0)
+    assert difference(a, b).tolist() == [[40, 0], [0, 255]] and sweep_page.LOUDER == 4
+
+
+BAD_FLAGS = [
+    ("--format unorm8 unorm7", ["--format: expected one of", *FORMATS, "got 'unorm7'"]),
+    ("--reduction quads", ["--reduction: expected one of", *REDUCTIONS, "got 'quads'"]),
+    ("--seed 1 x", ["--seed: expected a whole number", "got 'x'"]),
+    ("--config nothing", ["no preset 'nothing'"]),
+    ("--formats unorm8", ["unknown flag '--formats'; did you mean '--format'?"]),
+    ("--executor slurm", ["invalid choice: 'slurm'", "local", "dask"]),
+    ("--resume", ["unknown flag '--resume'"]),
+]
+
+
+@pytest.mark.parametrize("flags, words", BAD_FLAGS)
+def test_bad_flags(scene, tmp_path, capsys, flags, words):
+    assert hardsplat_sweep(scene, "--result-dir", tmp_path / "out", flags) == 2
+    err = capsys.readouterr().err
+    assert all(word in err for word in words) and err.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_folders_are_said_before_anything_is_trained(scene, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(executors, "execute", lambda *_: pytest.fail("a run began"))
+    file, empty = tmp_path / "file", tmp_path / "empty"
+    file.write_text("")
+    empty.mkdir()
+
+    def refused(*words) -> str:
+        assert hardsplat_sweep(*words, "--quiet") == 2
+        return capsys.readouterr().err
+
+    assert f"cannot make the folder {file}" in refused(scene, "--result-dir", file)
+    assert "cannot make the folder" in refused(scene, "--result-dir", file / "below")
+    assert f"scene {tmp_path / 'nowhere'} does not exist" in refused(tmp_path / "nowhere")
+    assert str(empty) in refused(empty, "--result-dir", tmp_path / "out")
+    # Root may write anywhere.
+    monkeypatch.setattr("hardsplat.results.folder.os.access", lambda path, mode: False)
+    error = f"cannot write to the folder {tmp_path / 'out'}; choose another --result-dir"
+    assert refused(scene, "--result-dir", tmp_path / "out") == f"hardsplat: error: {error}\n"
+
+
+def test_nothing_asked_for_is_all_formats(scene, monkeypatch):
+    asked = []
+    sweep = lambda *given, **how: asked.append((given, how)) or []
+    monkeypatch.setattr("hardsplat.study.sweep.sweep.sweep", sweep)
+    for flags in ("", "--format unorm8", "--reduction all --device 1"):
+        assert hardsplat_sweep(scene, flags) == 0
+    everything = [{"format": list(FORMATS)}, {}, {"reduction": list(REDUCTIONS)}]
+    assert [given[2] for given, _ in asked] == everything
+    assert asked[2][1]["devices"] == ["1"] and asked[1][0][1]["format"] == "unorm8"
+    assert asked[0][0][3].name == f"{scene.name}_sweep"

@@ -1,0 +1,107 @@
+"""The scene generator: files that read back, poses and points that agree with the pictures, the
+same bytes every time."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.spatial.transform import Rotation
+
+from hardsplat.io.scenes.colmap import read_model
+from tools import courtyard
+from tools.make_scene import HOLD_OUT, cameras, make_scene, rays
+from tools.shapes import Box, Frustum, Sheet, Sphere
+
+SIZE = dict(views=8, width=32, height=24, points=300, supersample=1)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    out = tmp_path_factory.mktemp("scene")
+    return out, make_scene(out, seed=3, **SIZE)
+
+
+def _projections(out):
+    """The points, and for each view by name: its picture and the points' depth and pixel
+    position in it."""
+    cameras, images, points = read_model(out / "sparse" / "0")
+    fx, fy, cx, cy = cameras[1].params
+    views = []
+    for image in sorted(images.values(), key=lambda image: image.name):
+        picture = np.asarray(Image.open(out / "images" / image.name)).astype(float)
+        R = Rotation.from_quat(np.roll(image.qvec, -1)).as_matrix()
+        x, y, z = R @ points.xyz.T + np.reshape(image.tvec, (3, 1))
+        views.append((picture, z, fx * x / z + cx, fy * y / z + cy))
+    return points, views
+
+
+def _framed(z, u, v, slack=0.0):
+    return (z > 0) & (np.abs(u - 16) < 16 + slack) & (np.abs(v - 12) < 12 + slack)
+
+
+def test_the_files_read_back(scene):
+    out, count = scene
+    cameras, images, points = read_model(out / "sparse" / "0")
+    assert [(c.model, c.width, c.height) for c in cameras.values()] == [("PINHOLE", 32, 24)]
+    assert sorted(i.name for i in images.values()) == sorted(
+        p.name for p in (out / "images").iterdir()
+    )
+    assert len(images) == SIZE["views"] and points.xyz.shape == (count, 3) and count > 250
+    for path in (out / "images").iterdir():
+        assert Image.open(path).size == (32, 24)
+
+
+def test_points_land_on_their_colour(scene):
+    points, views = _projections(scene[0])
+    errors, shuffled = [], []
+    for picture, z, u, v in views:
+        inside = _framed(z, u, v)
+        pixels = picture[v[inside].astype(int), u[inside].astype(int)]
+        rgb = points.rgb[inside].astype(float)
+        errors.append(np.abs(pixels - rgb).mean(1))
+        shuffled.append(np.abs(pixels[::-1] - rgb).mean(1))
+    # Hidden points are among these, hence the median; the shuffled pairing shows what disagreement
+    # looks like.
+    error, chance = np.median(np.concatenate(errors)), np.median(np.concatenate(shuffled))
+    assert error < 16 and error < 0.5 * chance, (error, chance)
+
+
+def test_every_point_shows_in_two_training_views(scene):
+    _, views = _projections(scene[0])
+    # A pixel of slack at the border, for the noise added to the points.
+    training = [view for i, view in enumerate(views) if i % HOLD_OUT]
+    assert sum(_framed(z, u, v, 1.0).astype(int) for _, z, u, v in training).min() >= 2
+
+
+def test_same_seed_same_bytes(scene, tmp_path):
+    first, _ = scene
+    make_scene(tmp_path, seed=3, **SIZE)
+    files = [path.relative_to(first) for path in sorted(first.rglob("*")) if path.is_file()]
+    assert len(files) == SIZE["views"] + 3
+    for path in files:
+        assert (first / path).read_bytes() == (tmp_path / path).read_bytes(), path
+
+
+@pytest.mark.parametrize("views", [40, 100])
+def test_nothing_blocks_a_camera(views):
+    bodies = courtyard.bodies(np.random.default_rng(0))
+    for camera in cameras(views, 8, 6):
+        y, x = np.mgrid[0:6, 0:8].reshape(2, -1) + 0.5
+        assert min(body.intersect(*rays(camera, x, y)).min() for body in bodies) > 0.8
+
+
+SHAPES = [Sheet(), Box(), Frustum(), Frustum(0.3), Frustum(1.6), Sphere()]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: type(shape).__name__)
+def test_shapes_agree_with_themselves(shape):
+    """Texel centres lie on the surface, rays from outside hit them there, and they find their
+    way back to their texel."""
+    v, u = (np.mgrid[0:8, 0:8].reshape(2, -1) + 0.5) / 8
+    for face in range(shape.faces):
+        p = shape.unchart(face, u, v)
+        n = shape.normal(p)
+        n = n / np.linalg.norm(n, axis=0)
+        assert np.allclose(shape.intersect(p + 0.01 * n, -n), 0.01, atol=1e-3)
+        back, u2, v2 = shape.chart(p)
+        assert (back == face).all()
+        assert np.allclose(shape.unchart(face, u2, v2), p, atol=1e-6)

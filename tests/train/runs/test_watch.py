@@ -1,0 +1,96 @@
+"""Watchers of a run: what they are told, and what they may ask for."""
+
+import json
+
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.formats.checkpoint import load
+from hardsplat.train.run.trainer import Run, train
+from hardsplat.train.watchers.watch import Watcher, Watchers
+from tests.helpers.training import settings
+
+
+class Told(Watcher):
+    """Writes down what it is told. ask: called in each turn."""
+
+    def __init__(self, ask=lambda run: None):
+        self.told, self.ask = [], ask
+
+    def open(self, run):
+        self.told.append(("open", run.session.step))
+
+    def turn(self, run, wait=False):
+        self.ask(run)
+
+    def batch(self, run):
+        self.told.append(("batch", run.log.steps[-1]))
+
+    def measured(self, run, result, example):
+        self.told.append(("measured", result["step"], example.name, example.image.shape))
+
+    def close(self):
+        self.told.append(("close",))
+
+
+@pytest.fixture
+def batches_of_five(monkeypatch):
+    monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", 1e9)
+
+
+def test_watchers_are_told_in_order(on_device, batches_of_five, scene, tmp_path):
+    watchers = [Told(), Told()]
+    train(settings(scene, tmp_path / "run", max_steps=10, eval_steps=(5,)), watchers)
+    wanted = [("open", 0)]
+    for step in (5, 10):
+        wanted += [("batch", step), ("measured", step, "view_0000.jpg", (24, 32, 3))]
+    assert watchers[0].told == [*wanted, ("close",)]
+    assert watchers[1].told == watchers[0].told
+
+
+def test_a_watcher_saves_looks_and_stops(on_device, batches_of_five, scene, tmp_path):
+    looked = []
+
+    def ask(run):
+        if run.session.step == 10 and not looked:
+            run.save()
+            saved = load(run.folder / "ckpts" / "ckpt_10.npz").step
+            written = (run.folder / "splats.ply").is_file()
+            looked.append((run.example().name, written, saved))
+        if run.session.step == 20:
+            run.stop()
+
+    metrics = train(settings(scene, tmp_path / "run", batch_steps=5), [Told(ask)])
+    assert looked == [("view_0000.jpg", True, 10)]
+    assert metrics["steps"] == 20 and metrics["evaluations"][-1]["step"] == 20
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text()) == metrics
+    assert load(tmp_path / "run" / "ckpts" / "ckpt_20.npz").step == 20
+    resumed = train(settings(scene, tmp_path / "run", resume=True))
+    assert resumed["steps"] == 30 and resumed["evaluations"][0]["step"] == 20
+
+
+def test_an_exception_of_a_watcher_ends_the_run_and_frees_its_memory(
+    device, batches_of_five, scene, tmp_path
+):
+    def ask(run):
+        if run.session.step >= 5:
+            raise ZeroDivisionError
+
+    last = Told()
+    run = Run(settings(scene, tmp_path / "run"), [Told(ask), last], device)
+    with pytest.raises(ZeroDivisionError):
+        run.train()
+    run.close()
+    run.close()
+    assert last.told[-1] == ("close",)
+
+
+def test_all_are_closed_whatever_one_of_them_raises():
+    class Bad(Watcher):
+        def close(self):
+            raise UserError("bad")
+
+    watchers = [Told(), Bad(), Told()]
+    with pytest.raises(UserError, match="bad"):
+        Watchers(watchers).close()
+    assert watchers[0].told == watchers[2].told == [("close",)]

@@ -1,0 +1,262 @@
+"""Densification on the GPU against the float64 reference; rows compared as sets."""
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster.core.sort import BLOCK
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.strategies import STRATEGIES
+from hardsplat.train.strategies.published import record_densify
+from hardsplat.train.strategies.refine import record_reset
+from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
+from tests.oracle.densify import densify
+from tests.oracle.pcg import random_bits
+from tests.oracle.quat import to_matrix
+
+CONFIG = TrainConfig(strategy="adaptive", reset_every=3000)
+EARLY, LATE = 600, 3100  # before and after the first opacity reset
+
+
+class Densifier(Refining):
+    def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
+        super().__init__(device, capacity, planes, moments)
+        run = build_all(device, STRATEGIES["adaptive"].passes(moments, 4))
+        self.record("densify", lambda r: record_densify(r, run))
+        self.record("reset", lambda r: record_reset(r, run))
+
+    def __call__(self, state: dict, stats, step=EARLY, config=CONFIG, what="densify") -> dict:
+        return self.run(what, state, stats, config, step=step)
+
+
+make, cleanup = maker(Densifier)
+
+
+def random_stats(n: int, seed: int = 1) -> np.ndarray:
+    """(n, 3) gradient sums, views, radii; a fifth of the splats was never seen."""
+    rng = np.random.default_rng(seed)
+    views = rng.integers(0, 5, n)
+    columns = [rng.uniform(0, 4e-4, n) * views, views, rng.uniform(0, 40, n)]
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def random_normals(n: int, step: int, seed: int) -> np.ndarray:
+    """(n, 2, 3) what the children of every row are drawn with (Box-Muller)."""
+    keys = np.empty((n, 2, 4), np.uint32)
+    keys[..., 0], keys[..., 1], keys[..., 2], keys[..., 3] = (
+        seed,
+        step,
+        np.arange(n)[:, None],
+        (1, 2),
+    )
+    u = (random_bits(keys.reshape(-1, 4)) >> 8) * 2.0**-24
+    r, angle = np.sqrt(-2 * np.log(1 - u[:, :2])), 2 * np.pi * (u[:, 2:] - 0.5)
+    c, s = np.cos(angle), np.sin(angle)
+    normals = [r[:, 0] * c[:, 0], r[:, 0] * s[:, 0], r[:, 1] * c[:, 1]]
+    return np.stack(normals, axis=1).reshape(n, 2, 3)
+
+
+def reference(state: dict, stats: np.ndarray, step: int = EARLY, config=CONFIG) -> dict:
+    # (n, planes, values)
+    wide = {name: np.moveaxis(v.astype(np.float64), 0, 1) for name, v in state.items()}
+    params = {name: wide[name][:, 0] for name in ("means", "quats")} | {"sh": wide["sh"]}
+    params["scales"] = np.exp(wide["log_scales"][:, 0])
+    params["opacities"] = 1 / (1 + np.exp(-wide["logit_opacities"][:, 0, 0]))
+    out, moments, _, _ = densify(
+        params,
+        {name: wide[name] for name in MOMENTS},
+        *stats.astype(np.float64).T,
+        EXTENT,
+        random_normals(len(stats), step, config.seed),
+        grad_threshold=config.grow_grad2d,
+        percent_dense=config.grow_scale3d,
+        min_opacity=config.prune_opa,
+        prune_large=bool(config.reset_every) and step > config.reset_every,
+        max_screen_radius=config.prune_screen or np.inf,
+    )
+    opacities = out["opacities"][:, None, None]
+    rows = {name: out[name][:, None] for name in ("means", "quats")} | {"sh": out["sh"]}
+    rows["log_scales"] = np.log(out["scales"])[:, None]
+    rows["logit_opacities"] = np.log(opacities / (1 - opacities))
+    return {name: np.moveaxis(values, 0, 1) for name, values in (rows | moments).items()}
+
+
+def arranged(state: dict) -> dict:
+    """Rows by the splat they came from, then by momentum (an original before its clone) and
+    place."""
+    x, momentum, source = (state[name][0, :, 0] for name in ("means", "adam_means", "sh"))
+    order = np.lexsort((x, -np.abs(momentum), source))
+    return {name: values[:, order] for name, values in state.items()}
+
+
+def assert_same_set(got: dict, want: dict) -> None:
+    got, want = arranged(got), arranged(want)
+    for name in STATE:
+        assert got[name].shape == want[name].shape, name
+        np.testing.assert_allclose(got[name], want[name], rtol=2e-5, atol=2e-5, err_msg=name)
+
+
+def assert_sizes(densifier: Densifier, splats: int, wanted: int) -> None:
+    counts = densifier.parameters.counts
+    assert (counts["splats"], counts["wanted"], counts["capacity"]) == (
+        splats,
+        wanted,
+        densifier.capacity,
+    )
+    indirect = densifier.resources["indirect"].download(contract.dtype("Indirect"))[0]
+    assert tuple(indirect["splat_groups"]) == (-(-splats // 256), 1, 1)
+    assert tuple(indirect["splat_blocks"]) == (-(-splats // BLOCK), 1, 1)
+    assert (densifier.parameters.read("grow_stats", splats) == 0).all()
+
+
+def growing(stats: np.ndarray, config: TrainConfig = CONFIG) -> np.ndarray:
+    return (stats[:, 1] > 0) & (stats[:, 0] >= np.float32(config.grow_grad2d) * stats[:, 1])
+
+
+SIZES = [(1, 16), (255, 1), (256, 4), (257, 16), (1000, 9), (5000, 1), (5000, 16)]
+SIZES = [*((*size, "float32") for size in SIZES), (257, 16, "bfloat16"), (4999, 4, "bfloat16")]
+
+
+@pytest.mark.parametrize("step", [EARLY, CONFIG.reset_every, LATE])
+@pytest.mark.parametrize("n, planes, moments", SIZES)
+def test_against_reference(make, n, planes, moments, step):
+    state = random_state(n, planes, seed=n, moments=moments)
+    stats = random_stats(n, seed=n + 1)
+    densifier = make(2 * n, planes, moments)
+    got, want = densifier(state, stats, step), reference(state, stats, step)
+    assert_same_set(got, want)
+    assert_sizes(densifier, want["means"].shape[1], n + growing(stats).sum())
+
+
+def test_two_levels_of_sums_and_repeats_bit_for_bit(make):
+    # 274 workgroups, more than one workgroup adds up at once; 100 thousand rows after growth
+    n = 70_000
+    state, stats = random_state(n, 1), random_stats(n)
+    densifier = make(2 * n)
+    got = densifier(state, stats, LATE)
+    assert_same_set(got, reference(state, stats, LATE))
+    again = densifier(state, stats, LATE)
+    for name in STATE:
+        assert got[name].tobytes() == again[name].tobytes(), name
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 300])
+def test_growth_stops_at_capacity(make, room):
+    """The first splats get the rows there are; the others stay what they were, with the radius that
+    they had."""
+    n = 2000
+    state, stats = random_state(n, 4), random_stats(n)
+    grows = growing(stats)
+    assert grows.sum() > 300
+    densifier = make(n + room, 4)
+    got = densifier(state, stats, LATE)
+    stats[np.flatnonzero(grows)[room:], 0] = 0
+    want = reference(state, stats, LATE)
+    assert_same_set(got, want)
+    assert_sizes(densifier, want["means"].shape[1], n + grows.sum())
+
+
+def opaque(n: int, planes: int = 1) -> tuple[dict, np.ndarray]:
+    state = random_state(n, planes)
+    state["logit_opacities"] = np.abs(state["logit_opacities"])
+    return state, random_stats(n)
+
+
+@pytest.mark.parametrize("gradient", [0, np.nan])
+def test_nothing_to_do(make, gradient):
+    """Nor does a gradient that is no number grow anything."""
+    state, stats = opaque(1000)
+    stats[:, 0] = gradient
+    densifier = make(2000)
+    got = densifier(state, stats)
+    for name in STATE:
+        assert got[name].tobytes() == state[name].tobytes(), "rows that stay do not move"
+    assert_sizes(densifier, 1000, 1000)
+
+
+@pytest.mark.parametrize("n", [0, 1000])
+def test_all_pruned(make, n):
+    state, stats = random_state(n, 1), random_stats(n)
+    state["logit_opacities"][:] = -20
+    densifier = make(2 * n or 64)
+    densifier(state, stats)
+    assert_sizes(densifier, 0, n + growing(stats).sum())
+
+
+@pytest.mark.parametrize("scale, moments", [(1e-3, 1000), (0.05, 0)], ids=["clone", "split"])
+def test_all_grow(make, scale, moments):
+    """A clone starts without momentum next to its original; the children of a split both do."""
+    n = 1000
+    state, stats = random_state(n, 1), random_stats(n)
+    state["logit_opacities"][:] = 1
+    state["log_scales"][:] = np.log(scale * EXTENT)
+    stats[:, :2] = 1
+    densifier = make(2 * n)
+    got = densifier(state, stats)
+    assert_same_set(got, reference(state, stats))
+    assert_sizes(densifier, 2 * n, 2 * n)
+    assert np.count_nonzero(got["adam_sh"].any(axis=(0, 2))) == moments
+
+
+def test_rows_that_are_not_numbers_are_pruned(make):
+    n = 600
+    state, stats = opaque(n, 4)
+    bad = {}
+    for i, name in enumerate(FIELDS):
+        for j, value in enumerate((np.nan, np.inf, -np.inf)):
+            bad[20 * i + 5 * j + 3] = (name, value)
+    clean = np.setdiff1d(np.arange(n), list(bad))
+    stats[clean, 0] = 0
+    stats[list(bad), :2] = 1, 1  # they would grow
+    want = reference({name: v[:, clean] for name, v in state.items()}, stats[clean], LATE)
+    for row, (name, value) in bad.items():
+        state[name][-1, row, -1] = value
+    assert_same_set(make(2 * n, 4)(state, stats, LATE), want)
+
+
+def test_screen_radius_and_resets_can_be_off(make):
+    n = 1000
+    state, stats = random_state(n, 1), random_stats(n)
+    for config in (TrainConfig(strategy="adaptive", prune_screen=0.0), TrainConfig(reset_every=0)):
+        got = make(2 * n)(state, stats, LATE, config)
+        assert_same_set(got, reference(state, stats, LATE, config))
+
+
+def test_children_of_a_split_follow_the_gaussian(make):
+    n = 20_000
+    state, stats = random_state(n, 1), random_stats(n)
+    mean, quat = np.array([1.0, -2.0, 0.5]), np.array([0.5, 0.1, -0.7, 0.5])
+    scale = np.array([0.05, 0.1, 0.2]) * EXTENT
+    state["means"][:], state["quats"][:], state["log_scales"][:] = mean, 3 * quat, np.log(scale)
+    state["logit_opacities"][:] = 1
+    stats[:, :2] = 1
+    got = make(2 * n)(state, stats)
+    standard = (got["means"][0] - mean) @ to_matrix(quat[None])[0] / scale
+    assert np.abs(standard.mean(axis=0)).max() < 4 / np.sqrt(2 * n)
+    assert np.abs(np.cov(standard.T) - np.eye(3)).max() < 5 * np.sqrt(2 / (2 * n))
+    assert 3.5 < np.abs(standard).max() < 6
+    by_source = np.argsort(got["sh"][0, :, 0], kind="stable")
+    first, second = standard[by_source].reshape(n, 2, 3).transpose(1, 2, 0)
+    siblings = np.corrcoef(first, second)[:3, 3:]
+    assert np.abs(siblings).max() < 5 / np.sqrt(n), "siblings are independent"
+    wanted = np.broadcast_to(np.log(scale / 1.6), (2 * n, 3))
+    np.testing.assert_allclose(got["log_scales"][0], wanted, rtol=1e-5)
+    other = make(2 * n)(state, stats, step=EARLY + 100)
+    drawn = np.concatenate([got["means"][0], other["means"][0]])
+    assert len(np.unique(drawn, axis=0)) == len(drawn)
+
+
+RESETS = [(0, "float32"), (1, "float32"), (1000, "float32"), (999, "bfloat16")]
+
+
+@pytest.mark.parametrize("n, moments", RESETS)
+def test_opacity_reset(make, n, moments):
+    state, stats = random_state(n, 1, moments=moments), random_stats(n)
+    got = make(2 * n + 64, moments=moments)(state, stats, what="reset")
+    ceiling = np.log(CONFIG.reset_opa / (1 - CONFIG.reset_opa))
+    wanted = np.minimum(state["logit_opacities"], ceiling)
+    np.testing.assert_allclose(got["logit_opacities"], wanted, rtol=1e-6)
+    assert (got["adam_logit_opacities"] == 0).all()
+    for name in set(STATE) - {"logit_opacities", "adam_logit_opacities"}:
+        assert got[name].tobytes() == state[name].tobytes(), name

@@ -1,0 +1,439 @@
+"""MCMC densification against the float64 reference, and by what must hold whatever was drawn."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.base.errors import UserError
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster.core.projection import Perspective
+from hardsplat.raster.core.sinks import adam
+from hardsplat.raster.core.sort import BLOCK
+from hardsplat.settings.presets import config_from_file, load_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.run.trainer import train
+from hardsplat.train.strategies.mcmc import grown, mcmc_passes, record_mcmc
+from hardsplat.train.strategies.refine import record_noise
+from tests.helpers.refining import EXTENT, FIELDS, MOMENTS, STATE, Refining, maker, random_state
+from tests.helpers.training import densified, open_session, same_state, settings
+from tests.oracle.mcmc import noise, regularizers, relocated
+from tests.oracle.pcg import random_bits
+
+CONFIG = TrainConfig(strategy="mcmc")
+RATE, STEP = CONFIG.means_lr * EXTENT, 600
+NOISE = RATE * CONFIG.noise_lr / EXTENT**2
+MIN = CONFIG.min_opacity
+MCMC = dict(strategy="mcmc", init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.01)
+
+
+class Refiner(Refining):
+    def __init__(self, device, capacity: int, planes: int, moments: str = "float32"):
+        super().__init__(device, capacity, planes, moments)
+        around = Perspective(planes, adam(moments))
+        run = build_all(device, [*mcmc_passes(moments), *around.passes()])
+        self.record("refine", lambda r: record_mcmc(r, run))
+        self.record("noise", lambda r: record_noise(r, run))
+        self.record("adam", lambda r: around.record_backward(r, run, capacity))
+
+    def __call__(self, state: dict, what="refine", config=CONFIG, step=STEP) -> dict:
+        stats = np.zeros((state["means"].shape[1], 3))
+        return self.run(what, state, stats, config, step=step, bias1=1, bias2=1)
+
+
+make, cleanup = maker(Refiner)
+
+
+def opacities(state: dict) -> np.ndarray:
+    return 1 / (1 + np.exp(-state["logit_opacities"][0, :, 0].astype(np.float64)))
+
+
+def tags(state: dict) -> np.ndarray:
+    """The row that each splat descends from, which `random_state` writes into its first SH
+    value."""
+    return state["sh"][0, :, 0].astype(int)
+
+
+def live_state(n: int, planes: int, seed: int) -> dict:
+    state = random_state(n, planes, seed)
+    logits = np.random.default_rng(seed + 1).uniform(-5, 6, (1, n, 1))
+    return state | {"logit_opacities": logits.astype(np.float32)}
+
+
+def mcmc(**changes) -> TrainConfig:
+    return TrainConfig(strategy="mcmc", **changes)
+
+
+def still(n: int) -> dict:
+    """Splats without momentum."""
+    state = random_state(n, 1)
+    return state | {name: np.zeros_like(state[name]) for name in MOMENTS}
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17, 51])
+@pytest.mark.parametrize("opacity", [1e-4, 0.005, 0.3, 0.9, 0.9999])
+def test_reference_of_relocation(opacity, n):
+    """n copies let through at their centre what the one did, and as much along a line through
+    it, by quadrature."""
+    shared, factor = relocated(opacity, n)
+    assert 1 - (1 - shared) ** n == pytest.approx(opacity, rel=1e-10)
+    x = np.linspace(-12, 12, 4801)
+    along = lambda o, s, m: np.sum(1 - (1 - o * np.exp(-((x / s) ** 2) / 2)) ** m)
+    assert along(shared, factor, n) == pytest.approx(along(opacity, 1, 1), rel=1e-8)
+
+
+SIZES = [(40, 16), (256, 4), (1000, 1), (5001, 16), (999, 4)]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("n, planes", SIZES)
+def test_relocation_against_reference(make, n, planes, seed):
+    """Without room to grow: dead rows copy live ones, which share with them by the published
+    formula; the others do not change."""
+    moments = "bfloat16" if n == 999 else "float32"
+    state = random_state(n, planes, seed, moments)  # 27 of 100 dead
+    before = opacities(state)
+    dead = before <= MIN
+    assert 0 < dead.sum() < n
+    got = make(n, planes, moments)(state)
+    source, drawn = tags(got), np.bincount(tags(got)[dead], minlength=n)
+    assert not drawn[dead].any() and np.array_equal(source[~dead], np.flatnonzero(~dead))
+    multiple = drawn > 0
+    for name in ("means", "quats", "sh"):
+        assert np.array_equal(got[name], state[name][:, source]), name
+    wanted = np.column_stack([before, np.ones(n)])
+    wanted[multiple] = [relocated(before[g], drawn[g] + 1) for g in np.flatnonzero(multiple)]
+    shared, factors = wanted[source].T
+    scales = state["log_scales"][0, source] + np.log(factors)[:, None]
+    np.testing.assert_allclose(opacities(got), np.maximum(shared, MIN), rtol=3e-5)
+    np.testing.assert_allclose(got["log_scales"][0], scales, atol=2e-6)
+    untouched = ~dead & ~multiple
+    for name in STATE:
+        assert got[name][:, untouched].tobytes() == state[name][:, untouched].tobytes(), name
+        assert name not in MOMENTS or not got[name][:, ~untouched].any(), name
+
+
+@pytest.mark.parametrize("copies", [1, 2, 50, 5000])
+@pytest.mark.parametrize("opacity", [0.006, 0.02, 0.5, 0.99, 0.99999])
+def test_any_number_of_copies_shares_exactly(make, opacity, copies):
+    """(1 - o')^n = 1 - o down to opacities that count as dead, and eq. 9 as far as its sum has
+    digits."""
+    n = copies + 1
+    state = random_state(n, 1)
+    state["logit_opacities"][:] = -20
+    state["logit_opacities"][0, n // 2] = math.log(opacity / (1 - opacity))
+    config = mcmc(min_opacity=1e-6)
+    got = make(n)(state, config=config)
+    opacity = opacities(state)[n // 2]
+    shared = -math.expm1(math.log1p(-opacity) / n)
+    np.testing.assert_allclose(opacities(got), max(shared, config.min_opacity), rtol=2e-5)
+    assert (got["means"] == state["means"][:, n // 2 : n // 2 + 1]).all()
+    factor = np.exp(got["log_scales"][0].astype(np.float64) - state["log_scales"][0, n // 2])
+    if n <= 51:
+        np.testing.assert_allclose(factor, relocated(opacity, n)[1], rtol=5e-6)
+    else:
+        assert (factor > 0).all() and (factor <= 1).all()
+
+
+COUNTS = [(1, 64), (19, 64), (20, 64), (255, 1000), (256, 1000)]
+
+
+@pytest.mark.parametrize("n, capacity", [*COUNTS, (5000, 8000), (5000, 5100), (5000, 5000)])
+def test_counts(make, n, capacity):
+    state = random_state(n, 1, seed=n)
+    state["logit_opacities"][0, 0] = 1  # somebody is alive
+    refiner = make(capacity)
+    got = refiner(state)
+    assert refiner.splats == min(grown(n), capacity) == min(int(1.05 * n), capacity)
+    assert (opacities(got) >= MIN * (1 - 1e-5)).all()
+    indirect = refiner.resources["indirect"].download(contract.dtype("Indirect"))[0]
+    assert tuple(indirect["splat_groups"]) == (-(-refiner.splats // 256), 1, 1)
+    assert tuple(indirect["splat_blocks"]) == (-(-refiner.splats // BLOCK), 1, 1)
+
+
+# 70 000 are 274 workgroups: sums of sums, and weights of workgroups in fewer bits.
+@pytest.mark.parametrize("n", [600, 70_000])
+def test_families_look_as_their_first_did(make, n):
+    """Relocated and grown: all descendants of a splat together are as opaque as it was; new rows
+    and their sources have no momentum."""
+    state = live_state(n, 4, seed=n)
+    rng = np.random.default_rng(n)
+    state["logit_opacities"][0, rng.choice(n, n // 5, replace=False)] = -9
+    before = opacities(state)
+    refiner = make(grown(n), 4)
+    got = refiner(state)
+    family = tags(got)
+    through = np.zeros(n)
+    np.add.at(through, family, np.log1p(-opacities(got)))
+    after = opacities(got)
+    clamped = np.zeros(n, bool)
+    np.logical_or.at(clamped, family, after < MIN * (1 + 1e-4))
+    checked = (before > MIN) & ~clamped
+    assert checked.sum() > 0.7 * n
+    np.testing.assert_allclose(through[checked], np.log1p(-before[checked]), rtol=2e-4, atol=1e-6)
+    members = np.bincount(family, minlength=n)
+    assert (members[before <= MIN] == 0).all() and (members[before > MIN] >= 1).all()
+    for name in MOMENTS:
+        assert not got[name][:, n:].any(), name
+        assert not got[name][:, np.flatnonzero(members > 1)].any(), name
+    assert got["means"].tobytes() == state["means"][:, family].tobytes()
+    again = refiner(state)
+    for name in STATE:
+        assert got[name].tobytes() == again[name].tobytes(), name
+    other = refiner(state, step=STEP + 100)
+    assert not np.array_equal(tags(other), family)
+    assert not np.array_equal(tags(refiner(state, config=mcmc(seed=1))), family)
+
+
+def test_nobody_alive(make):
+    """There is nothing to relocate to; growth keeps the rule that the host counts on."""
+    state = random_state(100, 1)
+    state["logit_opacities"][:] = -30
+    refiner = make(200)
+    got = refiner(state)
+    assert refiner.splats == 105 and all(np.isfinite(got[name]).all() for name in STATE)
+
+
+def test_rows_that_are_not_numbers_are_relocated(make):
+    n = 600
+    state = live_state(n, 4, seed=3)
+    bad = [20 * i + 5 * j + 3 for i in range(len(FIELDS)) for j in range(3)]
+    for row, (name, value) in zip(bad, itertools.product(FIELDS, (np.nan, np.inf, -np.inf))):
+        state[name][-1, row, -1] = value
+        state[f"adam_{name}"][-1, row, -1] = np.nan
+    got = make(grown(n), 4)(state)
+    assert all(np.isfinite(got[name]).all() for name in STATE)
+    assert not np.isin(tags(got), bad).any()
+
+
+@pytest.mark.parametrize("seed", [5, 6, 7])
+@pytest.mark.parametrize("faintest", [-5.0, 3.0])
+def test_sampling_is_proportional_to_opacity(make, seed, faintest):
+    """Pearson's statistic of the draws, over runs of rows and over classes of opacity."""
+    n, cells = 60_000, 100
+    state = random_state(n, 1, seed)
+    rng = np.random.default_rng(seed)
+    # Among the dead; the last workgroups are dead altogether.
+    live = np.sort(rng.choice(n - 700, n // 10, replace=False))
+    state["logit_opacities"][:] = -20
+    state["logit_opacities"][0, live, 0] = rng.uniform(faintest, 4, len(live))
+    before = opacities(state)
+    got = make(n)(state, config=mcmc(seed=seed))
+    dead = before <= MIN
+    drawn = np.bincount(tags(got)[dead], minlength=n)[live]
+    expected = dead.sum() * before[live] / before[live].sum()
+    for order in (np.arange(len(live)), np.argsort(before[live])):
+        parts = np.array_split(order, cells)
+        seen, wanted = (np.array([values[p].sum() for p in parts]) for values in (drawn, expected))
+        statistic = np.sum((seen - wanted) ** 2 / wanted)
+        assert abs(statistic - (cells - 1)) < 5 * np.sqrt(2 * cells), statistic
+
+
+def normals_of(n: int, step: int, seed: int) -> np.ndarray:
+    keys = np.empty((n, 4), np.uint32)
+    keys[:, 0], keys[:, 1], keys[:, 2], keys[:, 3] = seed, step, np.arange(n), 4
+    u = (random_bits(keys) >> 8) * 2.0**-24
+    radius, angle = np.sqrt(-2 * np.log(1 - u[:, :2])), 2 * np.pi * (u[:, 2:] - 0.5)
+    x, z = (radius * np.cos(angle)).T
+    return np.stack([x, radius[:, 0] * np.sin(angle[:, 0]), z], axis=1)
+
+
+@pytest.mark.parametrize("step", [0, 17])
+def test_noise_against_reference(make, step):
+    n = 3000
+    state = random_state(n, 1, seed=step)
+    got = make(n)(state, "noise", step=step)
+    scales, normals = np.exp(state["log_scales"][0].astype(float)), normals_of(n, step, CONFIG.seed)
+    moved = noise(state["quats"][0], scales, opacities(state), normals, NOISE)
+    assert np.abs(moved).max() > 1
+    error = np.abs(got["means"][0] - (state["means"][0] + moved))
+    assert (error <= 2e-5 * np.abs(moved).max(axis=1, keepdims=True) + 1e-6).all()
+    for name in set(STATE) - {"means"}:
+        assert got[name].tobytes() == state[name].tobytes(), name
+
+
+def test_noise_has_the_shape_of_the_splat(make):
+    """Its covariance is Sigma^2, times the rate and the logistic of opacity squared; faint
+    splats wander, opaque ones stay."""
+    n = 40_000
+    state = random_state(n, 1)
+    quat, scale, logit = np.array([0.5, 0.1, -0.7, 0.5]), np.array([0.3, 0.5, 0.8]), -6.0
+    state["means"][:] = 0
+    state["quats"][:], state["log_scales"][:] = 3 * quat, np.log(scale)
+    state["logit_opacities"][:] = logit
+    moved = make(n)(state, "noise")["means"][0].astype(np.float64)
+    tiled = np.tile(quat, (3, 1)), np.tile(scale, (3, 1)), opacities(state)[:3]
+    axes = noise(*tiled, np.eye(3), NOISE).T
+    standard = np.linalg.solve(axes, moved.T)
+    assert np.abs(standard.mean(axis=1)).max() < 4.5 / np.sqrt(n)
+    assert np.abs(np.cov(standard) - np.eye(3)).max() < 5 * np.sqrt(2 / n)
+    other = make(n)(state, "noise", step=STEP + 1)["means"][0]
+    assert np.abs(np.corrcoef(moved.T, other.T)[:3, 3:]).max() < 5 / np.sqrt(n), (
+        "steps are independent"
+    )
+    state["logit_opacities"][:] = 3
+    assert make(n)(state, "noise")["means"].tobytes() == state["means"].tobytes()
+    state["logit_opacities"][:] = logit
+    off = make(n)(state, "noise", mcmc(noise_lr=0.0))
+    assert off["means"].tobytes() == state["means"].tobytes()
+
+
+@pytest.mark.parametrize("weights", [(0.01, 0.0), (0.0, 0.02), (0.3, 0.7)])
+def test_gradients_of_regularizers_by_central_differences(make, weights):
+    """Of splats that no view sees: the first moment is (1 - beta1) times the gradient."""
+    n, h = 200, 1e-4
+    state = still(n)
+    got = make(n)(state, "adam", mcmc(opacity_reg=weights[0], scale_reg=weights[1]))
+    given = [state[name][0].astype(np.float64) for name in ("log_scales", "logit_opacities")]
+    for values, name in zip(given, ("log_scales", "logit_opacities")):
+        wanted, kept = np.empty_like(values), values.copy()
+        for place in np.ndindex(values.shape):
+            ends = []
+            for side in (h, -h):
+                values[place] = kept[place] + side
+                ends.append(regularizers(*given, weights[0], weights[1] / EXTENT))
+            values[place] = kept[place]
+            wanted[place] = (ends[0] - ends[1]) / (2 * h)
+        first = got[f"adam_{name}"][0] / (1 - CONFIG.adam_beta1)
+        # What differences of doubles leave at 1e-4.
+        np.testing.assert_allclose(first, wanted, rtol=2e-5, atol=2e-12, err_msg=name)
+    for name in ("adam_means", "adam_quats", "adam_sh"):
+        assert not got[name].any(), name
+
+
+def test_regularizers_are_off_for_a_weight_of_zero(make):
+    """Not even an infinite scale makes a gradient then."""
+    state = still(100)
+    state["log_scales"][0, 7] = 1000
+    got = make(100)(state, "adam", CONFIG)
+    assert not any(got[name].any() for name in MOMENTS)
+
+
+def test_regularizers_add_to_gradients_of_the_image(device, scene):
+    """The first moments of a step with and without, of splats that are seen."""
+    moments = []
+    for weight in (0.0, 1000.0):  # against which roundings of the image's gradients are small
+        config = settings(scene, strategy="mcmc", opacity_reg=weight, scale_reg=weight)
+        session = open_session(device, config)
+        before, extent = session.snapshot().buffers, session.extent
+        session.run(1)
+        moments.append(session.snapshot().buffers)
+        session.destroy()
+    scales, opacity = np.exp(before["log_scales"][0].astype(float)), opacities(before)
+    n = len(opacity)
+    assert moments[0]["adam_log_scales"].any()
+    wanted = {"adam_log_scales": 1000 / extent / (3 * n) * scales}
+    wanted["adam_logit_opacities"] = (1000 / n * opacity * (1 - opacity))[:, None]
+    for name, gradient in wanted.items():
+        added = (moments[1][name] - moments[0][name])[0, 0] / (1 - config.adam_beta1)
+        np.testing.assert_allclose(added, gradient, rtol=1e-3)
+
+
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_training_improves_and_respects_the_cap(on_device, scene, tmp_path, capfd, rasterizer):
+    changes = dict(eval_steps=(10,), max_steps=100, cap_max=400, refine_stop_iter=80)
+    changes |= dict(init_scale=0.3, rasterizer=rasterizer)
+    metrics = train(settings(scene, tmp_path, **MCMC | changes))
+    first, last = (e["psnr"] for e in metrics["evaluations"])
+    assert last > first + 1
+    splats = metrics["curve"]["splats"]
+    wanted, n = [300], 300
+    while n < 400:
+        wanted.append(n := min(grown(n), 400))
+    assert sorted(set(splats)) == wanted and metrics["splats"] == 400
+    assert "noise" in metrics["stage_ms"] and "note:" not in capfd.readouterr().out
+
+
+def test_no_reset_of_opacities(on_device, scene, tmp_path):
+    changes = dict(max_steps=21, checkpoint_every=20, reset_every=20, refine_start_iter=1000)
+    train(settings(scene, tmp_path, **MCMC | changes))
+    with np.load(tmp_path / "ckpts/ckpt_20.npz") as state:
+        assert (1 / (1 + np.exp(-state["logit_opacities"]))).max() > 0.3
+
+
+def test_refinement_right_after_a_restore(device, scene):
+    """A session that goes on from a checkpoint draws what the one that made it draws, bit by
+    bit."""
+    first = open_session(device, settings(scene, **MCMC))
+    for _ in range(2):
+        first.run(5)
+        first.densify()
+    state = first.snapshot()
+    second = open_session(device, settings(scene, **MCMC))
+    second.restore(state)
+    for session in (first, second):
+        session.densify()
+    refined = first.snapshot()
+    assert refined.splats == grown(state.splats) == grown(grown(grown(300)))
+    assert same_state(refined, second.snapshot())
+    first.destroy()
+    second.destroy()
+
+
+def test_resuming_ends_with_as_many_splats(on_device, scene, tmp_path):
+    whole = train(settings(scene, tmp_path / "whole", **MCMC, max_steps=60))
+    half = settings(scene, tmp_path / "half", **MCMC, max_steps=35)
+    train(half)
+    saved = config_from_file(tmp_path / "half" / "config.toml")
+    assert saved.strategy == "mcmc" and saved.opacity_reg == 0.01
+    again = {"result_dir": tmp_path / "half", "resume": True, "max_steps": 60}
+    resumed = train(load_config(None, again))
+    assert resumed["splats"] == whole["splats"]
+    assert resumed["curve"]["splats"][-1] == whole["curve"]["splats"][-1] > 300
+
+
+def test_growth_in_several_reallocations(device, scene):
+    counts = []
+    for room in (0, 5000):
+        session = open_session(device, settings(scene, **MCMC))
+        capacities = densified(session, 12, room)
+        counts.append(session.count())
+        assert session.bound == counts[-1] and len(capacities) == (1 if room else 3)
+        session.destroy()
+    n = 300
+    for _ in range(12):
+        n = grown(n)
+    assert counts == [n, n]
+
+
+def test_growth_ends_with_memory(device, scene, monkeypatch):
+    """Where the device holds no more, host and GPU still agree on the number of splats."""
+    monkeypatch.setattr("hardsplat.train.session.capacity.fitting", lambda *_: 330)
+    session = open_session(device, settings(scene, **MCMC))
+    for _ in range(4):
+        session.run(1)
+        session.densify()
+        assert session.bound == session.count() <= 330
+    assert session.count() == 330 and "330" in session.room.stopped
+    session.destroy()
+
+
+def test_the_strategy_brings_its_settings():
+    named, preset = load_config(None, {"strategy": "mcmc"}), load_config("mcmc")
+    assert named == preset
+    own = dict(cap_max=1_000_000, init_opa=0.5, init_scale=0.1, opacity_reg=0.01, scale_reg=0.05)
+    own |= dict(refine_start_iter=500, refine_stop_iter=25_000, refine_every=100, noise_lr=5e5)
+    assert {name: getattr(named, name) for name in own} == own and named.min_opacity == 0.005
+    assert load_config("quick", {"strategy": "mcmc", "init_opa": 0.2}).cap_max == 12_000
+    assert load_config(None, {"strategy": "mcmc", "init_opa": 0.2}).init_opa == 0.2
+    assert load_config(None, {"strategy": "adaptive"}) == load_config("adaptive")
+    assert load_config(None, {"strategy": "budget"}) == TrainConfig()
+
+
+BAD = [("noise_lr", -1.0), ("min_opacity", 0.0), ("min_opacity", 0.9), ("opacity_reg", -0.01)]
+BAD += [("scale_reg", float("nan")), ("cap_max", -1), ("strategy", "mcmcmc"), ("init_opa", 1.0)]
+
+
+@pytest.mark.parametrize("name, value", [*BAD, ("init_scale", 0.0)])
+def test_bad_settings(name, value):
+    with pytest.raises(UserError, match=f"^{name}: expected .*, got [^\n]*$"):
+        load_config(None, {"strategy": "mcmc", name: value})
+
+
+def test_more_splats_than_the_cap(on_device, scene, tmp_path):
+    with pytest.raises(
+        UserError, match="^the run begins with 300 splats, more than --cap-max 299: raise it$"
+    ):
+        train(settings(scene, tmp_path, **MCMC, cap_max=299))

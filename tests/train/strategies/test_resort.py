@@ -1,0 +1,115 @@
+"""Splats put in Morton order between steps: the same splats, with all that belongs to them, in
+another order of memory."""
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.gpu.device.queue import submit
+from hardsplat.io.formats import checkpoint as checkpoints
+from hardsplat.tables import quantities
+from hardsplat.train.step import resort
+from hardsplat.train.strategies import STRATEGIES
+from tests.helpers.training import open_session, same_state, settings
+
+
+def spread(cells: np.ndarray) -> np.ndarray:
+    """(N,) ten bits of each, two places apart."""
+    return sum(((cells >> bit) & 1) << (3 * bit) for bit in range(10))
+
+
+def morton(means: np.ndarray, centre: np.ndarray, extent: float) -> np.ndarray:
+    """(N,) keys of (N, 3) points, computed as the shader does."""
+    away = (means - centre) / np.float32(extent)
+    place = np.clip(np.float32(0.5) + np.float32(0.5) * away / (1 + np.abs(away)), 0, 1)
+    x, y, z = (place * np.float32(511)).astype(np.uint32).T
+    return spread(x) | spread(y) << 1 | spread(z) << 2
+
+
+def everything(session) -> dict[str, np.ndarray]:
+    n, names = session.count(), (*quantities.values("splat"), *quantities.moments("splat"))
+    return {name: session.parameters.read(name, n) for name in (*names, *session.strategy.follows)}
+
+
+def sorted_rows(values: np.ndarray) -> np.ndarray:
+    rows = np.moveaxis(values, -2, 0)
+    return np.sort(np.ascontiguousarray(rows).reshape(len(rows), -1), axis=0)
+
+
+@pytest.mark.parametrize("strategy, moments", [("adaptive", "float32"), ("budget", "bfloat16")])
+def test_all_that_a_splat_has_moves_along(device, scene, strategy, moments):
+    scores = dict(score_every=1, grow_absolute=1e-5, refine_start_iter=0)
+    scores = scores if strategy == "budget" else {}
+    session = open_session(device, settings(scene, strategy=strategy, moments=moments, **scores))
+    session.run(6)
+    session.drain()
+    before = everything(session)
+    centre = session.resources["camera"].download(contract.dtype("Camera"))[0]["position"]
+    submit(device, [session._drawn.actions["resort"]])
+    session.drain()
+    after = everything(session)
+    keys = morton(before["means"][0], centre, session.extent)
+    order = np.argsort(keys, kind="stable")
+    assert len(set(keys)) > len(keys) // 2 and not np.array_equal(order, np.arange(len(order)))
+    places = morton(after["means"][0], centre, session.extent).astype(np.int64)
+    # A point on the border of two cells may round to the other.
+    assert np.count_nonzero(np.diff(places) < 0) <= len(places) // 100
+    for name, values in before.items():
+        found = sorted_rows(after[name])
+        np.testing.assert_array_equal(found, sorted_rows(values), err_msg=name)
+    # All of a splat together: rows are alike where the order is.
+    place = {row.tobytes(): i for i, row in enumerate(before["means"][0])}
+    from_ = np.array([place[row.tobytes()] for row in after["means"][0]])
+    for name, values in before.items():
+        np.testing.assert_array_equal(after[name], values[..., from_, :], err_msg=name)
+    assert int(session.resources["turn"].download(np.uint32)[0]) == 0
+    session.destroy()
+
+
+def test_training_goes_on_as_without(device, scene):
+    """The next step sees the same splats: its loss differs by the order of sums alone."""
+    losses = []
+    for resorted in (False, True):
+        batches = []
+        session = open_session(device, settings(scene), batches)
+        session.run(3)
+        if resorted:
+            submit(device, [session._drawn.actions["resort"]])
+        session.run(3)
+        session.drain()
+        losses.append(np.concatenate([batch.records["terms"].sum(axis=1) for batch in batches]))
+        session.destroy()
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+
+
+def test_when(scene):
+    refined = dict(refine_start_iter=100, refine_every=100, refine_stop_iter=2350)
+    config, steps = settings(scene, max_steps=5000, **refined), range(0, 5000, 50)
+
+    def due(strategy: str) -> list[int]:
+        return [s for s in steps if resort.resort_due(STRATEGIES[strategy], config, s)]
+
+    assert due("adaptive") == [1000, 2000, 2300] and due("none") == []
+
+
+def test_resumed_runs_are_the_same(device, scene, tmp_path, monkeypatch):
+    """Checkpoints before and after splats were put in order lead to the same end."""
+    way = dict(rasterizer="tiled", tile_backward="gather")
+    config = settings(scene, refine_every=4, max_steps=100, **way)
+    monkeypatch.setattr(resort, "EVERY", 8)
+    first = open_session(device, config)
+    second = open_session(device, config)
+    for _ in range(3):
+        first.run(4)
+        first.refine()
+    path = checkpoints.path_of(tmp_path, first.step)
+    checkpoints.save(path, first.snapshot())
+    second.restore(checkpoints.load(path))
+    for session in (first, second):
+        for _ in range(2):
+            session.run(4)
+            session.refine()
+    ends = [session.snapshot() for session in (first, second)]
+    for session in (first, second):
+        session.destroy()
+    assert same_state(*ends)

@@ -1,0 +1,90 @@
+"""Pipelines that threads build ahead of a training: those that it asks for, and nothing is in the
+way of others."""
+
+import numpy as np
+import pytest
+
+from hardsplat.gpu.passes.declared import ComputePass
+from hardsplat.gpu.passes.pipelines import begin_all, build_all
+from hardsplat.gpu.passes.shader import ShaderError
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.backends import BACKENDS
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.measure import Evaluator
+from hardsplat.train.run.ahead import build_ahead
+from hardsplat.train.session.session import Session
+from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.views import Views
+
+WIDTH, HEIGHT = 32, 24
+
+
+@pytest.fixture
+def nothing_built(device, monkeypatch):
+    monkeypatch.setattr(device, "pipelines", {})
+    return device
+
+
+RUNS = [
+    {},
+    {"strategy": "adaptive", "exposure": "ppisp", "pose_opt": True},
+    {"strategy": "mcmc", "sh_degree": 1},
+]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_session_builds_nothing_that_was_not_begun(nothing_built, run):
+    device, config = (
+        nothing_built,
+        TrainConfig(rasterizer="tiled", max_steps=10, cap_max=100, **run),
+    )
+    build_ahead(device, config, ["tiled", "hardware"], (WIDTH, HEIGHT), 1.0)
+    begun = set(device.pipelines)
+    K = np.array([[30.0, 0, WIDTH / 2], [0, 30.0, HEIGHT / 2], [0, 0, 1]])
+    views = Views([Camera(np.eye(4), K, WIDTH, HEIGHT)], (WIDTH, HEIGHT), 1.0)
+    photos = Photos(device, [np.zeros((HEIGHT, WIDTH, 3), np.uint8)], "gpu", 2)
+    session = Session(device, config, views, photos, lambda batch: None, timed_rows=False)
+    means = np.random.default_rng(0).normal(size=(50, 3))
+    colors = np.zeros((50, 3), np.uint8)
+    session.start(Gaussians.from_points(means, colors, config.sh_degree))
+    session.use("hardware", timed_rows=False)
+    Evaluator(device, session.raster, WIDTH, HEIGHT).destroy()
+    session.destroy()
+    assert len(begun) > 40 and set(device.pipelines) <= begun
+
+
+def test_a_rasterizer_whose_variants_are_to_be_timed_is_left_to_the_session(nothing_built):
+    config, backend = TrainConfig(rasterizer="hardware"), BACKENDS["hardware"]
+    options = backend.options.of(config)
+    assert backend.first(nothing_built, options) != options
+    build_ahead(nothing_built, config, ["hardware"], (WIDTH, HEIGHT), 1.0)
+    assert not any("backward" in str(key) for key in nothing_built.pipelines)
+
+
+def test_what_cannot_be_built_is_said_by_who_asks_for_it_and_tried_again(
+    nothing_built, monkeypatch
+):
+    broken = ComputePass("broken", "no/such.comp")
+    begin_all(nothing_built, [broken])  # raises nothing
+    for _ in range(2):
+        with pytest.raises((ShaderError, OSError), match="no/such.comp"):
+            build_all(nothing_built, [broken])
+    assert broken.key() not in nothing_built.pipelines
+
+
+@pytest.mark.parametrize("channels", [3, 4])
+@pytest.mark.parametrize("mode", ["gpu", "host"])
+def test_photographs_lie_where_they_are_looked_for(device, channels, mode):
+    rng = np.random.default_rng(3)
+    images = [
+        rng.integers(0, 255, (*size, channels), np.uint8)
+        for size in [(8, 6), (5, 7), (8, 6), (3, 3)]
+    ]
+    photos = Photos(device, images, mode, 2, fetches=True)
+    found = photos.buffers.get("photographs", photos.buffer).download(np.uint8).reshape(-1)
+    for view, image in enumerate(images):
+        start = photos.place(0, view) * channels
+        np.testing.assert_array_equal(found[start : start + image.size], image.reshape(-1))
+    for buffer in photos.buffers.values():
+        buffer.destroy()

@@ -1,0 +1,214 @@
+"""Depth in the loss: gradients against central differences of the float64 oracle, and what is known
+of photographs' depth."""
+
+import json
+import shutil
+import struct
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes import colmap_text
+from hardsplat.io.scenes.colmap import read_model, read_tracks
+from hardsplat.io.scenes.depths import known_disparities
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.session.session import Session
+from hardsplat.train.step.depths import Depths
+from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.poses import refined
+from hardsplat.train.step.views import Views
+from tests.helpers.goldens import random_scene
+from tests.oracle.render import _fragments
+from tests.oracle.splat import project
+
+WIDTH, HEIGHT, SPLATS, EXTENT, WEIGHT = 48, 32, 60, 2.0, 7.0
+PARAMETERS = ("means", "quats", "scales", "opacities", "sh")
+GEOMETRY = ("means", "quats", "log_scales", "logit_opacities")
+
+
+def depth_loss(s: dict, camera: Camera, known: np.ndarray) -> float:
+    """In float64: weight * mean |extent W / S - extent known| over what is known and covered."""
+    splats = {name: s[name] for name in PARAMETERS}
+    view = dict(w2c=camera.w2c, K=camera.K, width=WIDTH, height=HEIGHT)
+    p = project(**splats, **view, sh_degree=2)
+    S, W = np.zeros((2, HEIGHT, WIDTH))
+    for i, window, _, _, alpha, T in _fragments(p, HEIGHT, WIDTH, "after"):
+        S[window] += T * alpha * p.depth[i]
+        W[window] += T * alpha
+    at = (known > 0) & (W > 0.1)
+    return WEIGHT * np.abs(EXTENT * W[at] / S[at] - known[at]).sum() / np.count_nonzero(known)
+
+
+def gradients(device, s: dict, camera: Camera, known, weight: float, **options) -> dict:
+    """By name, of one step that moves no splat."""
+    photo = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+    base = dict(sh_degree=2, strategy="none", format="float32", near_plane=0.01)
+    config = TrainConfig(**base, depth_lambda=weight, pose_opt=True, pose_warm_up=1, **options)
+    depths = [known / EXTENT] if weight else None
+    views = Views([camera], (WIDTH, HEIGHT), EXTENT, depths=depths)
+    photos = Photos(device, [photo], "gpu", 2)
+    session = Session(device, config, views, photos, lambda batch: None, frozen=True)
+    session.start(Gaussians(*(s[name] for name in PARAMETERS)))
+    session.run(1)
+    session.drain()
+    seen = session.resources["seen"].download(np.uint32, SPLATS)[:, None] > 0
+    read = lambda name, n: session.parameters.read(f"d_{name}", n)[0].astype(np.float64)
+    out = {name: read(name, SPLATS) * seen for name in GEOMETRY}
+    out |= {name: read(name, 1) for name in ("turn", "shift")}
+    session.destroy()
+    return out
+
+
+def moved(s: dict, camera: Camera, name: str, g: int, k: int, by: float) -> tuple[dict, Camera]:
+    """Splats and camera, of which one trained number is another."""
+    s = {n: np.array(v, np.float64) if isinstance(v, np.ndarray) else v for n, v in s.items()}
+    way = np.eye(3)[k % 3] * by
+    if name in ("turn", "shift"):
+        return s, refined(camera, *((way, 0 * way) if name == "turn" else (0 * way, way)))
+    if name == "log_scales":
+        s["scales"][g, k] *= np.exp(by)
+    elif name == "logit_opacities":
+        o = s["opacities"][g]
+        s["opacities"][g] = 1 / (1 + np.exp(-(np.log(o / (1 - o)) + by)))
+    else:
+        s[name][g, k] += by
+    return s, camera
+
+
+OPTIONS = [
+    {"rasterizer": "hardware", "block": "1x1", "state_format": "float32"},
+    {"rasterizer": "hardware", "state_format": "float32", "segments": 2},
+    {"rasterizer": "tiled"},
+    {"rasterizer": "tiled", "tile_backward": "gather"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_gradients_against_central_differences(device, options):
+    """Of geometry and of the pose: what the loss of depth adds to the gradients that the image
+    has."""
+    s = random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
+    camera, rng = Camera(s["w2c"], s["K"], WIDTH, HEIGHT), np.random.default_rng(3)
+    size = HEIGHT, WIDTH
+    known = np.where(rng.random(size) < 0.3, rng.uniform(0.1, 2, size), 0).astype(np.float16)
+    known = known.astype(np.float64)
+    found, base = (gradients(device, s, camera, known, w, **options) for w in (WEIGHT, 0.0))
+    for name, values in ((name, found[name] - base[name]) for name in found):
+        scale = np.abs(values).max()
+        assert scale > 1e-4, name
+        strongest = np.argsort(-np.abs(values).reshape(-1))[:6]
+        for g, k in zip(*np.unravel_index(strongest, values.shape)):
+            a, b = (depth_loss(*moved(s, camera, name, g, k, by), known) for by in (1e-7, -1e-7))
+            assert abs(values[g, k] - (a - b) / 2e-7) <= 2e-3 * scale, name
+
+
+# -- what is known
+
+
+@pytest.fixture
+def tracked(scene, tmp_path):
+    """A copy of the scene whose model says which photographs show each point: the even ones, of
+    every second point."""
+    folder = Path(shutil.copytree(scene, tmp_path / "s"))
+    _, images, points = read_model(scene / "sparse" / "0")
+    data = bytearray((len(points.xyz)).to_bytes(8, "little"))
+    for n, (xyz, rgb) in enumerate(zip(points.xyz, points.rgb)):
+        track = [(i, 0) for i in sorted(images)[::2]] if n % 2 else []
+        data += struct.pack("<Q3d3BdQ", n + 1, *xyz, *rgb, 0.0, len(track))
+        data += np.array(track, "<u4").tobytes()
+    (folder / "sparse/0/points3D.bin").write_bytes(data)
+    return folder
+
+
+def known_of(root):
+    loaded = load_scene(root, test_every=0)
+    return loaded, *known_disparities(root, loaded, range(len(loaded.views)))
+
+
+def test_depths_of_points_that_photographs_show(tracked):
+    model = tracked / "sparse/0"
+    _, images, points = read_model(model)
+    which, ids = read_tracks(model)
+    assert set(which % 2) == {1} and set(ids) == set(sorted(images)[::2])
+    loaded, known, label = known_of(tracked)
+    assert "points of the model" in label
+    for i, (view, map) in enumerate(zip(loaded.views, known)):
+        assert map.shape == (24, 32) and (i % 2 == 0) == bool(map.any())
+        if not map.any():
+            continue
+        w2c, K = view.camera.w2c, view.camera.K
+        p = points.xyz[1::2] @ w2c[:3, :3].T + w2c[:3, 3]
+        at = np.floor(p[:, :2] / p[:, 2:] * np.diag(K)[:2] + K[:2, 2]).astype(int)
+        inside = (p[:, 2] > 0) & (at >= 0).all(axis=1) & (at < [32, 24]).all(axis=1)
+        p, at = p[inside], at[inside]
+        assert np.count_nonzero(map) == len(np.unique(at, axis=0))
+        y, x = np.argwhere(map)[0]
+        assert map[y, x] == pytest.approx(1 / p[(at == [x, y]).all(axis=1), 2].min())
+
+
+def test_text_models_have_tracks_too(tmp_path):
+    points = "7 0 0 1 1 2 3 0.5 4 0 9 1\n\n8 0 0 2 1 2 3 0.5\n9 1 0 2 1 2 3 0.5 9 5\n"
+    (tmp_path / "points3D.txt").write_text(f"# comment\n{points}")
+    which, ids = colmap_text.read_tracks(tmp_path / "points3D.txt")
+    assert which.tolist() == [0, 0, 2] and ids.tolist() == [4, 9, 9]
+
+
+def test_depth_maps_are_fitted_to_points(tracked):
+    """Up to a scale and an offset; a file of Inria's goes before a fit; maps of nothing are left
+    out."""
+    depths = tracked / "depths"
+    _, sparse, _ = known_of(tracked)
+    depths.mkdir()
+    first = sparse[0].copy()
+    first[first == 0] = 0.3
+    np.save(depths / "view_0000.npy", (first - 0.05) * 0.25)
+    flat = np.full((24, 32), 30000, np.uint16)  # which fits nothing
+    cv2.imwrite(str(depths / "view_0002.png"), flat)
+    _, known, label = known_of(tracked)
+    assert label == f"depth maps of 1 of {len(known)} photographs"
+    assert np.allclose(known[0], first, atol=1e-5) and not known[2].any()
+    given = {"view_0002": {"scale": 2.0, "offset": 0.1}, "overall": 1}
+    (tracked / "sparse/0/depth_params.json").write_text(json.dumps(given))
+    assert np.allclose(known_of(tracked)[1][2], 2 * 30000 / 65535 + 0.1, atol=1e-5)
+
+
+def test_depths_that_cannot_be_used(scene, tracked):
+    words = "--depth-lambda needs depths: a COLMAP model with tracks, or depth maps"
+    with pytest.raises(UserError, match=words):
+        known_of(scene)
+    path, points = tracked / "depths/view_0000.png", tracked / "sparse/0/points3D.bin"
+    path.parent.mkdir()
+    given = tracked / "sparse/0/depth_params.json"
+    flat = cv2.imencode(".png", np.zeros((24, 32, 3), np.uint8))[1].tobytes()
+    for file, content, words in (
+        (path, b"no picture", "not a usable depth map"),
+        (path, flat, "expected one channel"),
+        (given, b'{"view_0000": {"scale": "x"}}', "expected a scale and an offset"),
+    ):
+        file.write_bytes(content)
+        with pytest.raises(UserError, match=words):
+            known_of(tracked)
+    points.write_bytes(points.read_bytes()[:-3])
+    loaded = load_scene(scene, test_every=0)
+    with pytest.raises(UserError, match="truncated"):
+        known_disparities(tracked, loaded, range(len(loaded.views)))
+
+
+def test_depths_lie_where_photographs_do(device):
+    sizes = (8, 6), (4, 4)
+    photos = Photos(device, [np.zeros((*size, 3), np.uint8) for size in sizes], "gpu", 2)
+    known = [np.zeros(sizes[0], np.float32), np.ones(sizes[1], np.float32)]
+    known[0][3, 5] = 0.5
+    depths = Depths(device, known, 0.1, 100, 2.0, photos)
+    flat = depths.buffers["disparities"].download(np.float16)
+    shares = depths.buffers["depth_shares"].download(np.float32)
+    assert flat[3 * 6 + 5] == 1.0 and np.count_nonzero(flat[:48]) == 1 and (flat[48:64] == 2).all()
+    assert shares[:2].tolist() == [1.0, 1 / 16]
+    for buffer in (*depths.buffers.values(), photos.buffer):
+        buffer.destroy()

@@ -1,0 +1,216 @@
+"""Gradients of intrinsics against central differences of the float64 oracle, and what a run does
+with them."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes.colmap import read_model, write_model
+from hardsplat.io.scenes.poses import save_poses
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.model.camera import Camera, Distortion
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.renderer import Renderer
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.command import evaluate_run
+from hardsplat.train.run.trainer import train
+from hardsplat.train.session.session import Session
+from hardsplat.train.step.intrinsics import NAME, focused, focused_scene, load_intrinsics, save_intrinsics
+from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.views import Views
+from tests.helpers.goldens import random_scene
+from tests.helpers.training import open_session, resumed_exactly, settings
+from tests.oracle import loss as oracle_loss
+from tests.oracle.lens import fisheye
+from tests.oracle.render import render
+
+WIDTH, HEIGHT, SPLATS = 48, 32, 60
+FISHEYE = Distortion(True, (0.05, -0.02, 0.01, -0.003))
+CHANGE = np.array([[0.03, -0.02, 0.01], [-0.04, 0.015, 0.02]])
+
+
+CASES = [
+    ("hardware", {"block": "1x1", "state_format": "float32"}, None),
+    ("tiled", {"antialiased": True}, None),
+    ("tiled", {"pose_opt": True}, FISHEYE),
+    ("hardware", {"antialiased": True, "state_format": "float32"}, FISHEYE),
+]
+
+
+def frozen(device, config, cameras, photos, *numbers) -> Session:
+    """A session whose splats stay as they are. numbers: of each photograph's camera."""
+    views = Views(cameras, (cameras[0].width, cameras[0].height), 1.0, *numbers)
+    photos = Photos(device, photos, "gpu", 2 * config.batch_steps)
+    return Session(device, config, views, photos, lambda batch: None, frozen=True)
+
+
+@pytest.mark.parametrize("rasterizer, options, distortion", CASES)
+def test_gradients_against_central_differences(device, rasterizer, options, distortion):
+    """Of the loss by the logarithm of the focal lengths and the principal point, in float64, at
+    intrinsics that have been refined already. Some means lie so far outside that the Jacobian of a
+    pinhole is clamped for them, whose limits depend on the intrinsics too."""
+    rng, s = np.random.default_rng(7), random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
+    right, forward = s["w2c"][0, :3], s["w2c"][2]
+    depth = s["means"][:6] @ forward[:3] + forward[3]
+    s["means"][:6] += 1.2 * right * depth[:, None] / s["K"][0, 0] * WIDTH / 2
+    s["scales"][:6] *= 4
+    cameras = [Camera(s["w2c"], s["K"], WIDTH, HEIGHT, distortion)] * 2
+    photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
+    base = dict(sh_degree=2, sh_degree_interval=1, strategy="none", format="float32")
+    base |= dict(intrinsics_opt=True, pose_warm_up=1, near_plane=0.01, rasterizer=rasterizer)
+    session = frozen(device, TrainConfig(**base, **options), cameras, photos, [0, 1])
+    splats = {name: s[name] for name in ("means", "quats", "scales", "opacities", "sh")}
+    session.start(Gaussians(*splats.values()))
+    state = session.snapshot()
+    state.step, state.buffers["intrinsics"][0] = 2, CHANGE
+    session.restore(state)
+    session.run(1)
+    session.drain()
+    read = lambda name: session.resources[name.lower()].download(contract.dtype(name))[0]
+    view, drawn = int(read("Frame")["view"]), read("Camera")
+    found = session.parameters.read("d_intrinsics", 2)[0][view]
+    session.destroy()
+    more = dict(width=WIDTH, height=HEIGHT, sh_degree=2, antialiased="antialiased" in options)
+    more["lens"] = fisheye(*distortion.coefficients) if distortion else None
+    photo = photos[view].astype(np.float64) / 255
+
+    def loss(change: np.ndarray) -> float:
+        camera = focused(cameras[view], change)
+        image = render(**splats, w2c=camera.w2c, K=camera.K, **more).image
+        return oracle_loss.l1_dssim(image, photo)[0]
+
+    at = state.buffers["intrinsics"][0][view].astype(np.float64)
+    there = focused(cameras[view], at)
+    assert np.allclose(drawn["focal"], np.diag(there.K)[:2], rtol=1e-6)
+    assert np.allclose(drawn["centre"], there.K[:2, 2], rtol=1e-6)
+    # steps so small that no fragment comes or goes at alpha = 1/255
+    wanted = [(loss(at + way) - loss(at - way)) / 2e-7 for way in 1e-7 * np.eye(3)]
+    assert np.abs(found - wanted).max() < 1e-4 * np.abs(wanted).max(), (found, wanted)
+
+
+def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
+    run = dict(rasterizer="tiled", deterministic=True, pose_warm_up=3)
+    config = settings(scene, intrinsics_opt=True, pose_opt=True, **run)
+    assert resumed_exactly(device, config, tmp_path).buffers["intrinsics"].all()
+
+
+def test_a_focal_length_is_found_against_splats_that_stay(device, scene):
+    """Of photographs of splats, by a camera whose focal length is said to be 5 % longer, and whose
+    principal point to be elsewhere."""
+    start = settings(scene, strategy="none", max_steps=120, batch_steps=60)
+    session = open_session(device, start)
+    for _ in range(2):
+        session.run(60)
+    splats, cameras = session.gaussians(), session.views[:3]
+    session.destroy()
+    with Renderer(device, "tiled") as renderer:
+        images = renderer.forward(splats, cameras, sh_degree=1, near=0.2)[0]
+    photos = [np.clip(np.round(255 * image), 0, 255).astype(np.uint8) for image in images]
+    wrong = [focused(c, np.array([np.log(1.05), 0.02, -0.03])) for c in cameras]
+    rates = dict(intrinsics_opt=True, intrinsics_lr=3e-3, intrinsics_lr_final=3e-5, pose_warm_up=1)
+    config = settings(scene, strategy="none", max_steps=90, batch_steps=30, **rates)
+    session = frozen(device, config, wrong, photos)
+    session.start(splats)
+    for _ in range(3):
+        session.run(30)
+    found = session.trained_of("intrinsics")[0, 0]
+    session.destroy()
+    for w, c in zip(wrong, cameras):
+        assert np.abs(focused(w, found).K - c.K).max() < 0.25 * np.abs(w.K - c.K).max(), found
+
+
+def evaluated(folder, again) -> float:
+    return evaluate_run(str(folder), result_dir=str(again))["psnr"]
+
+
+def test_held_out_views_have_refined_intrinsics(on_device, scene, tmp_path):
+    """In the run and in `hardsplat eval`; the model that the run leaves has them too."""
+    run, again = tmp_path / "run", tmp_path / "again"
+    rates = dict(intrinsics_opt=True, intrinsics_lr=0.02, intrinsics_lr_final=0.02, pose_warm_up=1)
+    steps = dict(strategy="none", rasterizer="tiled", max_steps=20, eval_steps=(20,))
+    psnr = train(settings(scene, run, **rates, **steps))["evaluations"][-1]["psnr"]
+    found = load_intrinsics(run)
+    assert np.abs(found).max() > 0.01
+    assert evaluated(run, again) == pytest.approx(psnr, abs=0.02)
+    (run / NAME).unlink()
+    save_intrinsics(run, np.zeros((1, 3)))
+    assert abs(evaluated(run, again) - psnr) > 0.1
+    models = (
+        next((folder / "sparse").rglob("cameras.*")).parent for folder in (run / "poses", scene)
+    )
+    saved, given = (read_model(model)[0] for model in models)
+    for i in given:
+        wanted = given[i].params[0] * np.exp(found[0, 0])
+        assert np.isclose(saved[i].params[0], wanted, rtol=1e-6)
+    assert (run / "poses" / "transforms.json").is_file()
+
+
+def test_refined_intrinsics_are_scenes_again(scene, tmp_path):
+    """Of the lens that the scene has, at full size, whatever size was trained on."""
+    given = load_scene(scene, data_factor=2)
+    changed = focused_scene(given, CHANGE[:1])
+    save_poses(tmp_path, given, [v.camera for v in changed.views], scene)
+    shutil.copytree(scene / "images", tmp_path / "images")
+    for view, wanted in zip(load_scene(tmp_path, data_factor=2).views, changed.views):
+        assert np.allclose(view.camera.K, wanted.camera.K, rtol=1e-9)
+
+
+DAMAGED = ["{", '{"cameras": []}', '{"cameras": [{"log_focal": 1}]}', "[" * 99999]
+DAMAGED += ['{"cameras": [{"log_focal": 1e9, "centre": [0, 0]}]}']
+
+
+def test_files_and_scenes_that_do_not_fit(tmp_path):
+    save_intrinsics(tmp_path, CHANGE)
+    assert np.allclose(load_intrinsics(tmp_path), CHANGE)
+    for text in DAMAGED:
+        (tmp_path / NAME).write_text(text)
+        with pytest.raises(UserError, match="is not the intrinsics of a run"):
+            load_intrinsics(tmp_path)
+    with pytest.raises(UserError, match="No such file"):
+        load_intrinsics(tmp_path / "elsewhere")
+    run = {"intrinsics_opt": True, "gradient": "stochastic", "strategy": "none"}
+    with pytest.raises(UserError, match="--no-intrinsics-opt or --gradient analytic"):
+        load_config(overrides=run)
+
+
+def bent(scene, folder, model: str, *params: float):
+    """A copy of a scene whose camera is said to distort."""
+    shutil.copytree(scene, folder)
+    where = next((folder / "sparse").rglob("cameras.*")).parent
+    cameras, images, points = read_model(where)
+    for i, camera in cameras.items():
+        K = camera.params
+        K = [K[0], K[0 if len(K) == 3 else 1], *K[-2:]]
+        cameras[i] = replace(camera, model=model, params=np.array([*K, *params]))
+    write_model(where, cameras, images, points)
+    return folder
+
+
+BENT = {"OPENCV": (-0.05, 0.01, 0.001, -0.002), "OPENCV_FISHEYE": (0.01, 0.0, 0.0, 0.0)}
+
+
+@pytest.mark.parametrize("model, params", BENT.items())
+def test_photographs_as_their_lens_made_them(on_device, scene, tmp_path, model, params):
+    """Loaded as they are; trained on, measured and evaluated; their lens is refined, but not that
+    of photographs which are undistorted on load."""
+    root = bent(scene, tmp_path / "bent", model, *params)
+    straight, there = load_scene(root), load_scene(root, undistort=False)
+    assert straight.views[0].lens and not straight.views[0].camera.distortion
+    camera = there.views[0].camera
+    assert there.views[0].lens is None
+    assert camera.distortion.fisheye == (model == "OPENCV_FISHEYE")
+    assert not any("undistorted" in note for note in there.notes)
+    half = camera.resized(camera.width // 2, camera.height // 2)
+    assert half.distortion == camera.distortion
+    run = dict(max_steps=4, strategy="none", intrinsics_opt=True, eval_steps=(4,))
+    run["rasterizer"] = "tiled"
+    with pytest.raises(UserError, match="add --no-undistort"):
+        train(settings(root, tmp_path / "refused", **run))
+    result = train(settings(root, tmp_path / "run", undistort=False, **run))["evaluations"][-1]
+    found = evaluated(tmp_path / "run", tmp_path / "again")
+    assert found == pytest.approx(result["psnr"], abs=0.02)

@@ -1,0 +1,145 @@
+"""Photographs that are set apart for the first steps, and what is made of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hardsplat.io.formats.checkpoint import load, path_of
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.run.trainer import train
+from hardsplat.train.session import overfit
+from hardsplat.train.step.schedule import view_order
+from tests.helpers.training import same_state, settings
+
+
+def test_views_apart_come_only_later():
+    n, apart, until = 9, [1, 4, 7], 20
+    order = view_order(3, 0, 60, n, apart, until)
+    early, others = order[:until], [0, 2, 3, 5, 6, 8]
+    assert not np.isin(early, apart).any() and np.isin(apart, order[until : until + n + 9]).all()
+    assert all(
+        sorted(early[i : i + 6]) == others for i in (0, 6, 12)
+    )  # each once in an epoch of theirs
+    assert np.array_equal(order[until:], view_order(3, until, 40, n))
+    batches = [view_order(3, s, 7, n, apart, until) for s in range(0, 56, 7)]
+    assert np.array_equal(np.concatenate(batches), order[:56])
+
+
+def test_which_runs_set_views_apart():
+    assert overfit.views_apart(TrainConfig(), 24) == [2, 6, 10, 14, 18, 22]
+    assert not set(overfit.views_apart(TrainConfig(), 255)) & set(overfit.views_to_compare(255))
+    others = (
+        {"strategy": "mcmc"},
+        {"opacity_reg": 0.01},
+        {"pose_opt": True},
+        {"intrinsics_opt": True},
+        {"overfit_check": 0},
+    )
+    assert [overfit.views_apart(TrainConfig(**changes), 24) for changes in others] == [[]] * len(
+        others
+    )
+    assert overfit.views_apart(TrainConfig(), 23) == []
+
+
+@pytest.mark.parametrize("gap, found", [(2.4, False), (2.9, True), (3.1, True), (3.6, True)])
+def test_the_gap_decides(gap, found):
+    judged = overfit.judged(7, [20.0, 22.0], [20.0 + gap, 22.0 + gap])
+    assert judged["regularized"] is found
+    assert judged["psnr_others"] - judged["psnr_apart"] == pytest.approx(gap)
+    assert judged["share"] == pytest.approx(
+        np.clip(gap - 2.5, 0, 1)
+    )  # no jump that roundings decide on
+
+
+@pytest.mark.parametrize("bad, gap", [("apart", 0.0), ("others", 5.0)])
+def test_one_bad_photograph_does_not_decide(bad, gap):
+    found = {"apart": [27.0, 27.5, 28.0, 28.5, 29.0, 29.5]}
+    found["others"] = [db + gap for db in found["apart"]]
+    found[bad][-1] -= 20.0
+    means = np.mean(found["others"]) - np.mean(found["apart"])
+    judged = overfit.judged(7, **found)
+    assert judged["regularized"] is (gap > 3) and (means > 3) is not (
+        gap > 3
+    )  # means would go the other way
+    assert judged["psnrs"] == [found["apart"], found["others"]]
+
+
+def test_a_run_that_learns_by_heart_is_regularized_from_there_on(
+    on_device, scene, tmp_path, monkeypatch, capfd
+):
+    monkeypatch.setattr(overfit, "SET_APART", 2)
+    monkeypatch.setattr(overfit, "FEWEST", 4)
+    monkeypatch.setattr(overfit, "OPACITY_REG", 1.0)
+    ends = {}
+    for name, gap, check in (("never", 3.0, 0), ("not found", 100.0, 12), ("found", 0.0, 12)):
+        monkeypatch.setattr(overfit, "judged", _judged_by(gap))
+        changes = {"strategy": "budget", "overfit_check": check, "eval_steps": (30,)}
+        changes |= {"checkpoint_every": 15, "rasterizer": "auto", "deterministic": True}
+        metrics = train(settings(scene, tmp_path / name, **changes))
+        ends[name] = load(path_of(tmp_path / name, 30))
+        assert metrics["overfit"].get("regularized", False) is (name == "found")
+        assert ("opacities are regularized" in capfd.readouterr().out) is (name == "found")
+    opacity = {
+        name: float(np.mean(1 / (1 + np.exp(-end.buffers["logit_opacities"]))))
+        for name, end in ends.items()
+    }
+    assert opacity["found"] < 0.97 * opacity["not found"]
+    assert not same_state(ends["not found"], ends["never"])  # other views were trained first
+
+    path_of(
+        tmp_path / "found",
+        30,
+        # as if it had been killed after step 15: it goes on regularized, though nothing is compared
+        # again
+    ).unlink()
+    train(settings(scene, tmp_path / "found", **changes, resume=True))
+    assert same_state(load(path_of(tmp_path / "found", 30)), ends["found"])
+    assert json.loads((tmp_path / "found/metrics.json").read_text())["overfit"]["step"] == 12
+
+
+def _judged_by(gap):
+    """`judged` whose comparison always gives 50 dB."""
+    return lambda step, apart, others: {
+        "step": step,
+        "psnr_apart": 10.0,
+        "psnr_others": 60.0,
+        "regularized": gap <= 50,
+    }
+
+
+def test_a_long_run_becomes_shorter():
+    config = TrainConfig()
+    found = overfit.shortened(config, 3_000, 84)
+    assert found.max_steps == 84 * config.overfit_epochs == 10_080
+    as_long = load_config(None, {"max_steps": 10_080})
+    for name in ("refine_stop_iter", "prune_to_iter", "sh_degree_interval", "average_steps"):
+        assert getattr(found, name) == getattr(as_long, name), name
+    assert found.overfit_check == config.overfit_check  # a run that is killed now compares again
+    assert overfit.shortened(config, 6_000, 84).max_steps == 12_000
+    assert overfit.shortened(TrainConfig(overfit_epochs=0), 3_000, 10) == TrainConfig(
+        overfit_epochs=0
+    )
+
+
+def test_a_run_that_became_shorter_ends_there(on_device, scene, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(overfit, "SET_APART", 2)
+    monkeypatch.setattr(overfit, "FEWEST", 4)
+    monkeypatch.setattr(overfit, "judged", _judged_by(0.0))
+    changes = {
+        "strategy": "budget",
+        "overfit_check": 6,
+        "overfit_epochs": 1,
+        "max_steps": 60,
+        "checkpoint_every": 10,
+        "rasterizer": "auto",
+        "deterministic": True,
+    }
+    metrics = train(settings(scene, tmp_path / "run", **changes))
+    assert metrics["steps"] == 12
+    assert "regularized from here on, up to step 12" in capfd.readouterr().out
+    end = load(path_of(tmp_path / "run", 12))
+    path_of(tmp_path / "run", 12).unlink()
+    assert train(load_config(None, {"data_dir": tmp_path / "run", "resume": True}))["steps"] == 12
+    assert same_state(load(path_of(tmp_path / "run", 12)), end)

@@ -1,0 +1,202 @@
+"""Gradients of poses against central differences of the float64 oracle, and what a run does with
+poses."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.base.errors import UserError
+from hardsplat.io.scenes.poses import save_poses
+from hardsplat.io.scenes.scene import Scene, load_scene
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.core.frame import frame_data
+from hardsplat.settings.presets import load_config
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.measure.measure import Evaluator
+from hardsplat.train.session.session import Session
+from hardsplat.train.step.photos import Photos
+from hardsplat.train.step.poses import MOST_SHIFT, MOST_TURN, moved, refined
+from hardsplat.train.step.views import Views
+from tests.helpers.goldens import random_scene
+from tests.helpers.training import open_session, resumed_exactly, settings
+from tests.oracle import loss as oracle_loss
+from tests.oracle.render import render
+
+WIDTH, HEIGHT, SPLATS = 48, 32, 60
+
+
+NAMES = ("means", "quats", "scales", "opacities", "sh")
+STILL = dict(sh_degree=2, sh_degree_interval=1, strategy="none", pose_opt=True, format="float32")
+STILL |= dict(pose_warm_up=1, near_plane=0.01, l2_share=0.0)
+
+
+def frozen(device, config, cameras, photos, size, extent=1.0) -> Session:
+    """A session of splats that stay."""
+    views, ring = (
+        Views(cameras, size, extent),
+        Photos(device, photos, "gpu", 2 * config.batch_steps),
+    )
+    return Session(device, config, views, ring, lambda batch: None, frozen=True)
+
+
+def session_of(device, **changes):
+    """A session of two photographs of noise, of splats that none shows, at a pose that has been
+    refined already; and the oracle's inputs."""
+    rng = np.random.default_rng(7)
+    s = random_scene(1, SPLATS, WIDTH, HEIGHT, 2)
+    base = Camera(s["w2c"], s["K"], WIDTH, HEIGHT)
+    turned = refined(base, np.array([0.02, -0.01, 0.03]), np.array([0.05, 0.02, -0.04]))
+    cameras = [base, turned]
+    photos = [rng.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8) for _ in cameras]
+    session = frozen(device, TrainConfig(**STILL | changes), cameras, photos, (WIDTH, HEIGHT))
+    session.start(Gaussians(*(s[name] for name in NAMES)))
+    state = session.snapshot()
+    state.step = 2  # all bands of colour are in use
+    state.buffers["turn"][0] = rng.normal(0, 0.2, (2, 3))
+    state.buffers["shift"][0] = rng.normal(0, 0.05, (2, 3))
+    session.restore(state)
+    return session, s, cameras, photos, state
+
+
+def view_of(session) -> int:
+    return int(session.resources["frame"].download(contract.dtype("Frame"))[0]["view"])
+
+
+WAYS = [
+    dict(block="1x1", state_format="float32"),
+    dict(antialiased=True, state_format="float32"),
+    dict(rasterizer="tiled"),
+    dict(rasterizer="tiled", tile_backward="gather", antialiased=True),
+]
+
+
+@pytest.mark.parametrize("options", WAYS, ids=str)
+def test_gradients_against_central_differences(device, options):
+    """Of the loss by turn and shift, in float64: the kernels' conventions (clamp at 0.99,
+    clamped Jacobian, view direction) are those of the oracle."""
+    session, s, cameras, photos, state = session_of(device, **{"rasterizer": "hardware", **options})
+    session.run(1)
+    session.drain()
+    view, names = view_of(session), ("turn", "shift")
+    found = np.concatenate([session.parameters.read(f"d_{name}", 2)[0][view] for name in names])
+    moved = session.resources["camera"].download(contract.dtype("Camera"))[0]
+    session.destroy()
+    at = np.concatenate([state.buffers[name][0][view] for name in names]).astype(np.float64)
+    photo = photos[view].astype(np.float64) / 255
+    inputs = {name: s[name] for name in NAMES} | dict(width=WIDTH, height=HEIGHT, sh_degree=2)
+    inputs["antialiased"] = options.get("antialiased", False)
+
+    def loss(values: np.ndarray) -> float:
+        camera = refined(cameras[view], values[:3], values[3:])
+        image = render(**inputs, w2c=camera.w2c, K=camera.K).image
+        return oracle_loss.l1_dssim(image, photo)[0]
+
+    there = refined(cameras[view], at[:3], at[3:])
+    assert np.abs(moved["world_to_camera"] - there.w2c[:3]).max() < 1e-6
+    assert np.abs(moved["position"] - there.position).max() < 1e-5
+    # Steps so small that no fragment comes or goes at alpha = 1/255.
+    wanted = np.array([(loss(at + h) - loss(at - h)) / 2e-7 for h in 1e-7 * np.eye(6)])
+    assert np.abs(found - wanted).max() < 3e-5 * np.abs(wanted).max(), (found, wanted)
+
+
+def test_poses_are_found_against_splats_that_stay(device, scene):
+    """Of photographs of splats, from where they were not taken."""
+    rates = dict(pose_lr=3e-3, pose_lr_final=3e-5, pose_warm_up=1)
+    config = settings(scene, strategy="none", max_steps=150, pose_opt=True, batch_steps=50, **rates)
+    first = settings(scene, strategy="none", max_steps=120, batch_steps=60)
+    session = open_session(device, first)
+    for _ in range(2):
+        session.run(60)
+    trained, cameras, rng = session.gaussians(), session.views[:3], np.random.default_rng(0)
+    size, extent = (session.width, session.height), session.extent
+    evaluator = Evaluator(device, session.raster, *size)
+    blank, frame = np.zeros((*size[::-1], 3), np.uint8), frame_data(1, (0, 0, 0), 0.2)
+    images = [evaluator.measure("", c, blank, frame).image for c in cameras]
+    evaluator.destroy()
+    session.destroy()
+    photos = [np.clip(np.round(255 * image), 0, 255).astype(np.uint8) for image in images]
+    wrong = [refined(c, *rng.normal(0, 0.02, (2, 3))) for c in cameras]
+    session = frozen(device, config, wrong, photos, size, extent)
+    session.start(trained)
+    for _ in range(3):
+        session.run(50)
+    found = moved(wrong, session.snapshot().buffers)
+    assert np.array_equal(session.gaussians().means, trained.means)
+    session.destroy()
+    off = lambda each: np.mean([np.abs(a.w2c - b.w2c)[:3].max() for a, b in zip(cameras, each)])
+    assert off(found) < 0.25 * off(wrong)
+
+
+@pytest.mark.parametrize("rasterizer", ["hardware", "tiled"])
+def test_the_mean_of_all_poses_stays_where_it_is(device, scene, rasterizer):
+    """In the world's frame; no camera leaves its limits, however large the steps, and the
+    moments of the photograph that was seen alone change."""
+    large = dict(pose_lr=0.02, pose_lr_final=0.02, pose_warm_up=1)
+    config = settings(scene, strategy="none", pose_opt=True, rasterizer=rasterizer, **large)
+    session = open_session(device, config)
+    to_world = np.stack([c.w2c[:3, :3].T for c in session.views])
+    before = session.snapshot().buffers
+    for step in range(6):
+        session.run(1)
+        after = session.snapshot().buffers
+        view = view_of(session)
+        for name, most in (("turn", MOST_TURN), ("shift", MOST_SHIFT * session.extent)):
+            changed = np.any(after[f"adam_{name}"] != before[f"adam_{name}"], axis=(0, 1, 3))
+            assert np.flatnonzero(changed).tolist() == [view]
+            lengths = np.linalg.norm(after[name][0], axis=1)
+            assert lengths.max() <= most * 1.0001
+            if lengths.max() < 0.99 * most:  # a camera at its limit does without its share
+                moves = after[name][0].astype(np.float64)
+                mean = np.einsum("nij,nj->i", to_world, moves) / len(to_world)
+                assert np.abs(mean).max() < 1e-6 * max(lengths.max(), 1), (step, name)
+        before = after
+    assert after["turn"].any() and after["shift"].any()
+    session.destroy()
+
+
+def test_deterministic_and_resumed_exactly(device, scene, tmp_path):
+    own = dict(pose_opt=True, exposure="ppisp", pose_warm_up=3, ppisp_warm_up=3)
+    own |= dict(rasterizer="tiled", deterministic=True, depth_lambda=0.1)
+    assert resumed_exactly(device, settings(scene, **own), tmp_path).buffers["turn"].any()
+
+
+def test_refined_poses_are_scenes_again(scene, tmp_path):
+    """As a COLMAP model, and as transforms.json: the same cameras, photographs and points."""
+    given = load_scene(scene)
+    rng = np.random.default_rng(2)
+    cameras = [refined(v.camera, *rng.normal(0, 0.02, (2, 3))) for v in given.views]
+    save_poses(tmp_path / "poses", given, cameras, scene)
+    for name in ("colmap", "transforms"):
+        (tmp_path / name).mkdir()
+        shutil.copytree(scene / "images", tmp_path / name / "images")
+    shutil.copytree(tmp_path / "poses" / "sparse", tmp_path / "colmap" / "sparse")
+    shutil.copy(tmp_path / "poses" / "transforms.json", tmp_path / "transforms")
+    for name in ("colmap", "transforms"):
+        found = load_scene(tmp_path / name)
+        assert [v.path.name for v in found.views] == [v.path.name for v in given.views]
+        for view, camera in zip(found.views, cameras):
+            assert np.abs(view.camera.w2c - camera.w2c).max() < 1e-9
+            assert np.allclose(view.camera.K, camera.K)
+    assert np.allclose(load_scene(tmp_path / "colmap").points, given.points)
+
+
+def test_poses_of_photographs_in_memory(tmp_path):
+    camera = Camera(np.eye(4), [[30.0, 0, 16], [0, 31.0, 12], [0, 0, 1]], 32, 24)
+    other = refined(camera, np.array([0.1, 0, 0]), np.array([0, 0.5, 0]))
+    photos = [np.zeros((24, 32, 3), np.uint8)] * 2
+    scene = Scene.of_images([camera, other], photos, names=["a.png", "b.png"], test_every=0)
+    save_poses(tmp_path, scene, [camera, other])
+    frames = json.loads((tmp_path / "transforms.json").read_text())["frames"]
+    assert [f["file_path"] for f in frames] == ["a.png", "b.png"] and frames[1]["fl_y"] == 31.0
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="cannot be written"):
+        save_poses(tmp_path / "file", scene, [camera, other])
+
+
+def test_stochastic_gradients_have_none_of_poses():
+    with pytest.raises(UserError, match="--no-pose-opt or --gradient analytic"):
+        load_config(overrides={"pose_opt": True, "gradient": "stochastic", "strategy": "none"})

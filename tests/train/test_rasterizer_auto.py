@@ -1,0 +1,216 @@
+"""--rasterizer auto: of those that run, the rasterizer that draws a small scene fastest; in
+training the one that makes its own steps fastest."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from hardsplat.base.errors import UserError
+from hardsplat.raster.backends import BACKENDS, fastest, unknown
+from hardsplat.raster.core.choose import MARGIN, remembered
+from hardsplat.raster.core.trial import Trial
+from hardsplat.settings.train import TrainConfig
+from hardsplat.train.run.auto import GROWN, Auto
+from hardsplat.train.run.trainer import train
+from hardsplat.train.run.unused import said_in_vain
+from hardsplat.train.session.session import Session
+from tests.helpers.training import settings
+
+AUTO = TrainConfig(rasterizer="auto")
+
+
+@pytest.fixture
+def timed(monkeypatch, tmp_path, device):
+    """Trials take the milliseconds given by rasterizer; returns that table."""
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
+    monkeypatch.setitem(device._shared, "choices", {})
+    for name, backend in [*BACKENDS.items()]:  # their own variants are not the subject
+        own = replace(backend, first=lambda device, options: options)
+        monkeypatch.setitem(BACKENDS, name, own)
+    table = {"hardware": 2.0, "tiled": 1.0}
+    monkeypatch.setattr(Trial, "ms", lambda self, options, best=0.0: table[options.rasterizer])
+    return table
+
+
+@pytest.mark.parametrize(
+    "hardware, chosen", [(2.0, "tiled"), (0.5, "hardware"), (1.01, "hardware")]
+)
+def test_the_faster_one_is_taken_and_remembered(device, timed, hardware, chosen):
+    timed["hardware"] = hardware
+    assert fastest(device, AUTO) == chosen
+    timed["hardware"], timed["tiled"] = timed["tiled"], timed["hardware"]
+    assert fastest(device, AUTO) == chosen
+    other = fastest(device, replace(AUTO, antialiased=True))  # other settings are timed anew
+    assert other != chosen or hardware == 1.01
+
+
+def test_what_does_not_run_is_not_taken(device, timed, monkeypatch):
+    def refuse(device, options):
+        raise UserError("no interlock")
+
+    monkeypatch.setitem(BACKENDS, "hardware", replace(BACKENDS["hardware"], first=refuse))
+    assert fastest(device, AUTO) == "tiled"
+    monkeypatch.setitem(BACKENDS, "tiled", replace(BACKENDS["tiled"], first=refuse))
+    with pytest.raises(UserError, match="hardware: no interlock; tiled: no interlock"):
+        fastest(device, AUTO)
+
+
+NAMED = [({"format": "unorm8"}, "hardware"), ({"tile_backward": "atomic"}, "tiled")]
+NAMED += [({"format": "unorm8", "tile_threshold": 4}, "tiled")]
+
+
+@pytest.mark.parametrize("named, chosen", NAMED)
+def test_settings_that_one_rasterizer_alone_has_choose_it(device, timed, named, chosen):
+    assert fastest(device, replace(AUTO, **named)) == chosen
+
+
+def test_options_that_a_named_one_does_not_have_are_said():
+    assert unknown("tiled", TrainConfig(segments=4, format="unorm8", tile_threshold=4)) == [
+        "format",
+        "segments",
+    ]
+    assert unknown("hardware", TrainConfig(segments=4, tile_threshold=4)) == ["tile_threshold"]
+    assert unknown("tiled", TrainConfig(antialiased=True)) == []
+
+
+def test_a_named_one_is_not_timed(device, timed):
+    timed.clear()
+    assert [fastest(device, replace(AUTO, rasterizer=name)) for name in BACKENDS] == list(BACKENDS)
+
+
+def test_real_trials(device, monkeypatch, tmp_path):
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    monkeypatch.setenv("HARDSPLAT_CACHE", str(tmp_path))
+    monkeypatch.setitem(device._shared, "choices", {})
+    chosen = fastest(device, AUTO)
+    found = next(
+        found for given, found in remembered(device).items() if given.startswith("rasterizer")
+    )
+    ms = found["ms"]["rasterizer"]
+    assert set(ms) == set(BACKENDS) and min(ms.values()) > 0
+    assert ms[chosen] <= min(ms.values()) / (1 - MARGIN)
+
+
+@pytest.fixture
+def steps_take(monkeypatch):
+    """steps_take(hardware=, tiled=): milliseconds that trials find; a rasterizer that is not
+    named does not run. Returns what the session is told to use."""
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    asked, use = [], Session.use
+
+    def set_to(**ms):
+        def used(self, name, *timed_rows):
+            asked.append((name, *timed_rows))
+            if name not in ms:
+                raise RuntimeError("refused")
+            use(self, name, *timed_rows)
+
+        monkeypatch.setattr(Session, "use", used)
+        monkeypatch.setattr(Session, "has_timed_rows", lambda self, name: name == "hardware")
+        seconds = property(lambda self: ms[self.config.rasterizer] / 1e3)
+        monkeypatch.setattr(Session, "step_seconds", seconds)
+        return asked
+
+    return set_to
+
+
+FIRST = [("hardware", False), ("tiled", False)]
+AGAIN = [*FIRST, ("hardware", True)]
+TIMES = [
+    ({"hardware": 2.0, "tiled": 1.0}, "tiled", AGAIN),
+    ({"hardware": 9.0, "tiled": 1.0}, "tiled", FIRST),  # its own variants are not looked for
+    ({"hardware": 1.0, "tiled": 2.0}, "hardware", AGAIN),
+    ({"hardware": 1.02, "tiled": 1.0}, "hardware", AGAIN),  # within the noise the first stays
+    ({"tiled": 2.0}, "tiled", FIRST),
+]
+
+
+@pytest.mark.parametrize("ms, chosen, asked", TIMES)
+def test_the_run_itself_is_timed(on_device, steps_take, scene, tmp_path, ms, chosen, asked):
+    found = steps_take(**ms)
+    metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
+    assert found == [*asked, (chosen,)]
+    assert metrics["rasterizer"] == chosen and metrics["steps"] == 30
+    (trial,) = metrics["auto"]
+    assert trial["ms"] == pytest.approx(ms) and trial["chosen"] == chosen
+    assert (trial["step"], trial["splats"]) == (0, metrics["splats"])
+    assert f'rasterizer = "{chosen}"' in (tmp_path / "config.toml").read_text()
+    assert "rasterizer" in json.loads((tmp_path / "metrics.json").read_text())
+
+
+@pytest.mark.parametrize(
+    "named, in_vain",
+    [
+        (dict(rasterizer="hardware", format="unorm8", ordering="lists"), []),
+        (
+            dict(rasterizer="hardware", tile_threshold=3, reduction="atomic", hybrid_threshold=3),
+            ["hybrid_threshold", "tile_threshold"],
+        ),
+        (dict(rasterizer="tiled", ordering="lists", format="unorm8"), ["format", "ordering"]),
+        (dict(gradient_pairs=2), ["gradient_pairs"]),
+        (dict(gradient="stochastic", ordering="lists"), ["ordering"]),
+        (dict(gradient="stochastic", ordering="raster_order", blending="programmable"), []),
+        (dict(gradient="stochastic", gradient_pairs=2, block="1x1"), ["block"]),
+    ],
+)
+def test_settings_that_a_run_does_not_look_at(named, in_vain):
+    assert said_in_vain(TrainConfig(**named)) == in_vain
+
+
+def test_steps_that_draw_scores_are_not_timed():
+    """Every tenth does. The first of them is made before anything is timed, where there are too
+    few before it."""
+
+    def batches(first: int, most: int) -> list:
+        made, strategy = [], SimpleNamespace(scored=lambda config, step: step % 10 == 9)
+        nothing = dict(config=None, use=lambda *how: None, drain=lambda: None)
+        session = SimpleNamespace(step=first, strategy=strategy, step_seconds=1e-3, **nothing)
+
+        def run(steps):
+            made.append((session.step, steps))
+            session.step += steps
+
+        session.run = run
+        assert Auto([])._timed(session, "tiled", most, nullcontext, False) == 1.0
+        assert session.step <= first + most
+        return made
+
+    assert batches(0, 50) == [(0, 2), (2, 7)] and batches(5, 50) == [(5, 2), (7, 3), (10, 9)]
+    assert batches(7, 50) == [(7, 2), (9, 1), (10, 9)]
+    assert batches(5, 5) == [(5, 2), (7, 2)] and batches(0, 6) == [(0, 2), (2, 4)]
+
+
+def test_it_is_timed_again_when_the_work_has_grown_tenfold():
+    auto = Auto(["hardware", "tiled"])
+    assert auto.due(1.0)
+    auto._asked = 100.0
+    assert not auto.due(100 * GROWN - 1) and auto.due(100 * GROWN)
+    assert not Auto(["tiled"]).due(1.0)
+
+
+def test_one_that_cannot_have_caught_up_is_not_timed_again():
+    auto = Auto(["hardware", "tiled"])
+    assert auto._able(100.0) == ["hardware", "tiled"]
+    auto._work, auto._ms = 100.0, {"hardware": 15.0, "tiled": 1.0}
+    assert auto._able(1400.0) == ["tiled"] and auto._able(1500.0) == ["hardware", "tiled"]
+
+
+def test_a_run_too_short_for_trials_keeps_the_first(on_device, steps_take, scene, tmp_path):
+    assert steps_take(hardware=2.0, tiled=1.0) == []
+    assert (
+        train(settings(scene, tmp_path, rasterizer="auto", max_steps=5))["rasterizer"] == "hardware"
+    )
+    assert steps_take() == []
+
+
+def test_real_steps_are_timed(on_device, scene, tmp_path, monkeypatch):
+    monkeypatch.setenv("HARDSPLAT_AUTO", "time")
+    metrics = train(settings(scene, tmp_path, rasterizer="auto", strategy="none"))
+    (trial,) = metrics["auto"]
+    ms = trial["ms"]
+    assert set(ms) == set(BACKENDS) and min(ms.values()) > 0
+    assert ms[metrics["rasterizer"]] <= min(ms.values()) * 1.04

@@ -1,0 +1,238 @@
+"""Step schedules: against float64, and as functions of seed and step alone."""
+
+import numpy as np
+import pytest
+
+from hardsplat import contract
+from hardsplat.gpu.commands.recorder import Recorder
+from hardsplat.gpu.memory.buffer import Buffer
+from hardsplat.gpu.passes.pipelines import build_all
+from hardsplat.raster.core.sort import SORT_PASSES
+from hardsplat.settings.train import TrainConfig
+from hardsplat.tables import quantities
+from hardsplat.train.step import schedule
+from hardsplat.train.step.loss import loss_terms
+from hardsplat.train.step.schedule import SCHEDULE_PASSES, adam_settings, rate_plan, rate_plans, view_order
+from hardsplat.train.strategies.refine import refine_settings
+
+HISTORY = contract.CONSTANTS["HISTORY"]
+EXTENT = 3.7
+STEPS = (
+    0,
+    1,
+    2,
+    9,
+    99,
+    998,
+    999,
+    1000,
+    2999,
+    3000,
+    4095,
+    4096,
+    7000,
+    14999,
+    24999,
+    29999,
+    30000,
+    1_000_000,
+)
+
+
+class Steps:
+    """begin_step and end_step recorded once."""
+
+    def __init__(self, device, views: int = 5):
+        planes = quantities.plane_count("splat")
+        names = "step_settings frame camera moved_planes counts indirect loss_terms term_sums"
+        sizes = {"views": views, "rate_plans": planes, "rates": planes} | dict.fromkeys(
+            names.split(), 1
+        )
+        sizes |= {"schedule": HISTORY, "history": HISTORY}
+        self.resources = {k: Buffer(device, n * contract.itemsize(k), k) for k, n in sizes.items()}
+        run = build_all(device, [*SCHEDULE_PASSES, *SORT_PASSES[:1]])
+        self.begin, self.end = (Recorder(device, self.resources) for _ in range(2))
+        schedule.record_begin(self.begin, run)
+        self.begin.run(run["sizes"], threads=(1,))
+        schedule.record_end(self.end, run)
+        self.begin.end()
+        self.end.end()
+        rng, words = np.random.default_rng(0), contract.itemsize("views") // 4
+        cameras = rng.integers(0, 2**20, (views, words)).astype(np.uint32)
+        self.cameras = cameras.view(contract.dtype("Camera")).reshape(-1)
+        self.schedule = rng.integers(0, views, (HISTORY, 2)).astype(np.uint32)
+        self.schedule[:, 1] = np.arange(HISTORY) * 1000
+        self.resources["views"].upload(self.cameras)
+        self.resources["schedule"].upload(self.schedule)
+
+    def __call__(self, step: int, config: TrainConfig) -> tuple[np.void, np.void]:
+        """(frame, camera) of a step."""
+        frame = np.zeros((), contract.dtype("Frame"))
+        frame["step"] = step
+        self.resources["frame"].upload(frame)
+        c, planes = config, quantities.plane_count("splat")
+        own = c.background, planes, c.sh_degree, c.sh_degree_interval, c.near_plane
+        told = schedule.step_settings(c.seed, c.adam_beta1, c.adam_beta2, *own)
+        self.resources["step_settings"].upload(told)
+        self.resources["rate_plans"].upload(rate_plans(config, EXTENT)[:planes])
+        self.resources["loss_terms"].upload(loss_terms(config, EXTENT, sh_degree=c.sh_degree))
+        counts = np.zeros((), contract.dtype("Counts"))
+        counts["splats"] = 70_000
+        self.resources["counts"].upload(counts)
+        self.begin.run_once()
+        return self.read("frame"), self.read("camera")
+
+    @property
+    def rates(self) -> np.ndarray:
+        """(planes,) of the last step."""
+        return self.resources["rates"].download(np.float32)
+
+    def read(self, name: str) -> np.void:
+        return self.resources[name].download(contract.dtype(contract.BUFFERS[name].type))[0]
+
+    def destroy(self) -> None:
+        for part in (self.begin, self.end, *self.resources.values()):
+            part.destroy()
+
+
+@pytest.fixture(scope="module")
+def steps(session_device):
+    steps = Steps(session_device)
+    yield steps
+    steps.destroy()
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_rates_against_float64(steps, step):
+    config = TrainConfig()
+    frame, _ = steps(step, config)
+    t = min(step / config.max_steps, 1.0)
+    degree = min(step // config.sh_degree_interval, 3)
+    wanted = np.zeros(20)
+    wanted[0] = EXTENT * np.exp(
+        (1 - t) * np.log(config.means_lr) + t * np.log(config.means_lr_final)
+    )
+    late = max(t - config.rates_hold, 0) / (
+        1 - config.rates_hold
+    )  # of the part in which rates fall
+    first = config.quats_lr, config.scales_lr, config.opacities_lr, config.sh0_lr
+    wanted[1:5] = config.rates_final**late * np.array(first)
+    if step % config.shN_every == 0:
+        wanted[5 : 4 + (degree + 1) ** 2] = (
+            config.rates_final**late * config.shN_lr * config.shN_every
+        )
+    np.testing.assert_allclose(steps.rates, wanted, rtol=1e-5)
+    moved = steps.read("moved_planes")
+    assert moved["at"][: moved["count"]].tolist() == np.flatnonzero(wanted).tolist()
+    assert steps.read("indirect")["planes"].tolist() == [moved["count"], -(-70_000 // 256), 1]
+    assert frame["sh_degree"] == degree
+    assert frame["near_plane"] == np.float32(config.near_plane)
+    assert frame["step"] == step
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("betas", [(0.9, 0.999), (0.0, 0.5), (0.99, 0.9999), (0.3, 0.99999)])
+def test_bias_corrections_against_float64(steps, step, betas):
+    """Of the betas as float32, which is what Adam averages with."""
+    frame, _ = steps(step, TrainConfig(adam_beta1=betas[0], adam_beta2=betas[1]))
+    for name, beta in zip(("bias1", "bias2"), betas):
+        log = np.log(np.float64(np.float32(beta))) if beta else -np.inf
+        assert frame[name] == pytest.approx(-np.expm1((step + 1) * log), rel=1e-6)
+
+
+@pytest.mark.parametrize("step", [0, 3, HISTORY - 1, HISTORY, 3 * HISTORY + 17])
+def test_camera_and_photograph_of_the_schedule(steps, step):
+    _, camera = steps(step, TrainConfig())
+    view, photo = steps.schedule[step % HISTORY]
+    wanted = steps.cameras[view].copy()
+    wanted["photo"] = photo
+    assert camera.tobytes() == wanted.tobytes()
+    frame = steps.read("frame")
+    assert (frame["view"], frame["camera"]) == (view, wanted["number"])
+
+
+def test_backgrounds(steps):
+    assert (steps(7, TrainConfig(background="black"))[0]["background"] == 0).all()
+    assert (steps(7, TrainConfig(background="white"))[0]["background"] == 1).all()
+
+    def colours(seed):
+        config = TrainConfig(background="random", seed=seed)
+        return np.stack([steps(s, config)[0]["background"] for s in range(300)])
+
+    first = colours(1)
+    assert (first >= 0).all() and (first < 1).all()
+    assert len(np.unique(first, axis=0)) == len(first)
+    assert np.array_equal(first, colours(1))
+    assert not np.isin(first, colours(2)).any()
+    assert np.abs(first.mean(axis=0) - 0.5).max() < 0.06  # 3.5 standard errors
+    assert np.abs(np.corrcoef(first.T) - np.eye(3)).max() < 0.2
+    assert np.abs(np.corrcoef(first[1:].T, first[:-1].T)[:3, 3:]).max() < 0.2
+
+
+def test_step_counts_up(steps):
+    steps(41, TrainConfig())
+    before = steps.read("frame")
+    for _ in range(3):
+        steps.end.run_once()
+    after = steps.read("frame")
+    assert after["step"] == 44
+    after["step"] = 41
+    assert after.tobytes() == before.tobytes()
+
+
+def test_zero_steps_of_schedule(steps):
+    frame, _ = steps(0, TrainConfig(max_steps=1, sh_degree=0))
+    assert np.isfinite(steps.rates).all() and frame["sh_degree"] == 0
+
+
+def test_settings_hold_the_config():
+    """Every field of every struct that the GPU is told, of settings none of which is 0."""
+    given = dict(strategy="budget", prune_to=0.5, background="random", seed=2**32 - 1)
+    given |= dict(prune_screen=3.0, means_lr=1e-3, opacity_reg=0.01, scale_reg=0.02, reset_every=9)
+    config = TrainConfig(l2_share=0.25, **given)
+    own = config.background, 20, 3, config.sh_degree_interval, config.near_plane, True
+    step = schedule.step_settings(config.seed, 0.9, 0.999, *own)
+    refine, adam = refine_settings(config, EXTENT), adam_settings(0.9, 0.999, 1e-15)
+    terms = loss_terms(config, EXTENT, sh_degree=3, capacity=1000)
+    assert step["background_mode"] == 2 and step["seed"] == 2**32 - 1
+    assert adam["eps"] == np.float32(1e-15) and adam["beta2"] == np.float32(0.999)
+    assert (refine["min_opacity"], refine["noise_lr"]) == tuple(
+        np.float32((0.005, 5e5 / EXTENT**2))
+    )
+    np.testing.assert_allclose(terms["weight"][:5], (0.6, 0.2, 2.0, 0.01, 0.02 / EXTENT), rtol=1e-6)
+    assert not terms["weight"][5:].any()
+    assert (terms["first"][4], terms["regions"][4], terms["width"][4], terms["groups"]) == (
+        1,
+        1,
+        3,
+        4,
+    )
+    for data in (step, refine, adam):
+        assert all(data[name] for name in data.dtype.names), "a field was left out"
+
+
+def test_warm_up(steps):
+    """A rate rises linearly over its first steps."""
+    plans = np.array([rate_plan(0.5, warm_up=4)] * 20, contract.dtype("RatePlan"))
+    found = []
+    for step in range(6):
+        steps(step, TrainConfig())
+        steps.resources["rate_plans"].upload(plans)
+        steps.begin.run_once()
+        found.append(steps.rates[7])
+    np.testing.assert_allclose(found, [0.125, 0.25, 0.375, 0.5, 0.5, 0.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 150])
+def test_view_order_visits_every_view_once_an_epoch(n):
+    order = view_order(3, 0, 4 * n, n).reshape(4, n)
+    assert (np.sort(order, axis=1) == np.arange(n)).all()
+    if n > 2:
+        assert len(np.unique(order, axis=0)) == 4
+
+
+def test_view_order_is_random_access():
+    n, whole = 13, view_order(5, 0, 200, 13)
+    for start, count in [(0, 0), (1, 1), (12, 2), (13, 50), (150, 50)]:
+        assert np.array_equal(view_order(5, start, count, n), whole[start : start + count])
+    assert not np.array_equal(view_order(6, 0, 200, n), whole)

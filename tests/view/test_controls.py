@@ -1,0 +1,212 @@
+"""What mouse and keys do to the camera and to what is shown, without a window."""
+
+import time
+
+import glfw
+import numpy as np
+import pytest
+
+from hardsplat.model.camera import Camera
+from hardsplat.tables.pictures import PICTURES
+from hardsplat.view import inputs as inputs_module
+from hardsplat.view.controls import STEEPEST, Controls, fitted, placed
+from hardsplat.view.inputs import FLIGHT, HELP, KEYS, PHOTOS, Inputs, Viewpoint
+from tests.helpers.drawing import fresh_seed
+
+
+def some_camera(rng, width=64, height=48) -> Camera:
+    Q, R = np.linalg.qr(rng.normal(size=(3, 3)))
+    Q = Q * np.sign(np.diag(R))
+    Q[:, 2] *= np.sign(np.linalg.det(Q))
+    w2c, K = np.eye(4), np.eye(3)
+    w2c[:3, :3], w2c[:3, 3] = Q, rng.normal(size=3)
+    K[0, 0], K[0, 2], K[1, 1], K[1, 2] = rng.uniform((30, 20, 30, 15), (90, 40, 90, 30))
+    return Camera(w2c, K, width, height)
+
+
+def some_controls(rng) -> Controls:
+    return Controls(some_camera(rng), rng.normal(size=3), 5 * rng.normal(size=3))
+
+
+def project(camera: Camera, points: np.ndarray) -> np.ndarray:
+    """(N, 2) px of (N, 3) points of the world."""
+    p = points @ camera.w2c[:3, :3].T + camera.w2c[:3, 3]
+    return (p @ camera.K.T)[:, :2] / p[:, 2:]
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(fresh_seed())
+
+
+@pytest.mark.parametrize("size", [(64, 48), (640, 480), (100, 480), (333, 50), (1, 1)])
+def test_a_fitted_camera_has_the_whole_image_undistorted_in_the_middle(rng, size):
+    camera = some_camera(rng)
+    seen = np.column_stack([rng.normal(size=(20, 2)), rng.uniform(1, 5, 20)])
+    points = (seen - camera.w2c[:3, 3]) @ camera.w2c[:3, :3]
+    scale = min(size[0] / 64, size[1] / 48)
+    corner = (np.array(size) - scale * np.array([64, 48])) / 2
+    wanted = scale * project(camera, points) + corner
+    assert np.allclose(project(fitted(camera, *size), points), wanted, atol=1e-9)
+    assert (corner >= 0).all() and np.isclose(corner.min(), 0)
+    x, y, w, h = placed(camera, *size)
+    assert x >= 0 and y >= 0 and x + w <= size[0] and y + h <= size[1]
+    assert np.abs(np.array([x, y, w, h]) - [*corner, scale * 64, scale * 48]).max() <= 1
+
+
+def test_a_jump_is_exact(rng):
+    controls, camera = some_controls(rng), some_camera(rng)
+    controls.jump(camera)
+    seen = controls.camera(64, 48)
+    assert np.allclose(seen.w2c, camera.w2c) and np.allclose(seen.K, camera.K)
+
+
+def test_looking_around(rng):
+    c = some_controls(rng)
+    c.level()
+    position, before = c.position.copy(), c.rotation.copy()
+    assert abs(before[0] @ c.up) < 1e-9 and before[1] @ c.up < 0  # right is level, down is down
+    assert np.allclose(before @ before.T, np.eye(3)) and np.isclose(np.linalg.det(before), 1)
+    c.look(0.1, 0.0)
+    # to the right, as high as before
+    assert c.forward @ before[0] > 0 and np.isclose(c.forward @ c.up, before[2] @ c.up)
+    a, b = (v - (v @ c.up) * c.up for v in (before[2], c.forward))
+    assert np.isclose(a @ b / np.linalg.norm(a) / np.linalg.norm(b), np.cos(0.1))
+    c.look(-0.1, 0.0)
+    assert np.allclose(c.rotation, before)
+    c.look(0.0, 0.05)
+    assert c.forward @ before[1] > 0 or c.forward @ c.up < -np.sin(STEEPEST) + 1e-9
+    assert np.allclose(c.position, position)
+
+
+@pytest.mark.parametrize("way", [1, -1])
+def test_nothing_turns_over_at_the_poles(rng, way):
+    c = some_controls(rng)
+    for _ in range(50):
+        c.look(0.3, 0.2 * way)
+        assert abs(c.forward @ c.up) <= np.sin(STEEPEST) + 1e-9
+        assert abs(c.rotation[0] @ c.up) < 1e-9 and c.rotation[1] @ c.up < 0
+    assert np.isclose(c.forward @ c.up, -way * np.sin(STEEPEST))
+    c.aim(-way * c.up)  # there itself
+    assert np.allclose(c.rotation @ c.rotation.T, np.eye(3))
+    c.look(0.1, -0.5 * way)
+    assert np.isfinite(c.rotation).all() and abs(c.rotation[0] @ c.up) < 1e-9
+
+
+def test_an_orbit_keeps_its_pivot_in_the_middle_and_away(rng):
+    c = some_controls(rng)
+    c.level()
+    pivot, distance, right = c.pivot, c.distance, c.rotation[0].copy()
+    c.orbit(0.2, 0.0)
+    # The scene turns with the mouse to the right: the camera goes left.
+    assert (c.position - pivot) @ right < 0
+    for _ in range(20):
+        c.orbit(*rng.normal(size=2))
+        assert np.allclose(c.pivot, pivot)
+        assert np.isclose(np.linalg.norm(c.position - pivot), distance)
+
+
+def test_panning_takes_the_pivot_along_with_the_mouse(rng):
+    c = some_controls(rng)
+    pivot, height = c.pivot, 300
+    before = project(c.camera(height, height), pivot[None])
+    c.pan(30, -20, height)
+    f = c.camera(height, height).K
+    after = project(c.camera(height, height), pivot[None])
+    assert np.allclose(after - before, [[30 * f[0, 0] / f[1, 1], -20]])
+
+
+def test_flying(rng):
+    c = some_controls(rng)
+    c.speed, position = 2.0, c.position.copy()
+    for axes, axis in (((1, 0, 0), 0), ((0, 1, 0), 1), ((0, 0, 1), 2)):
+        c.fly(*axes, seconds=0.5)
+        assert np.allclose(c.position - position, c.rotation[axis])
+        position = c.position.copy()
+    c.faster(3)
+    assert np.isclose(c.speed, 2 * 1.2**3)
+    c.faster(-10000)
+    assert c.speed > 0
+
+
+def some_inputs(rng, n=5, **settings) -> Inputs:
+    points = [Viewpoint(f"v{i}", some_camera(rng), lambda: None) for i in range(n)]
+    start = points[1].camera if n else some_camera(rng)
+    return Inputs(Controls(start, [0, -1, 0], [0, 0, 5]), points, 1, **settings)
+
+
+def test_arrows_jump_from_camera_to_camera_and_around(rng):
+    i = some_inputs(rng)
+    assert i.point == 1
+    keys = "RIGHT LEFT LEFT LEFT UP DOWN HOME".split()
+    for key, expected in zip(keys, (2, 1, 0, 4, 4, 4, 1)):
+        i.on_key(getattr(glfw, f"KEY_{key}"))
+        wanted = i.points[expected].camera.w2c
+        assert i.point == expected and np.allclose(i.controls.camera(64, 48).w2c, wanted)
+    i.on_drag(0, 5, 0, False, 100)
+    assert i.point is None  # no photograph fits any more
+    i.on_key(glfw.KEY_RIGHT)
+    assert i.point == 2
+
+
+def state(i: Inputs) -> dict:
+    clocks = ("touched_at", "moved_at", "_noted_at", "changed", "controls")
+    kept = {name: value for name, value in vars(i).items() if name not in clocks}
+    c = i.controls
+    return kept | {"at": c.position.tobytes(), "towards": c.rotation.tobytes()}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_key_does_something_and_has_a_frame_drawn(rng, key):
+    i = some_inputs(rng, can_pause=True)
+    i.on_drag(1, 3, 3, False, 100)
+    i.controls.jump(some_camera(rng))  # neither level nor one of the points
+    i.photo, i.changed = PHOTOS[1], False
+    i.picture = "alpha" if KEYS[key] != ("show", "alpha") else "image"
+    before = state(i)
+    i.on_key(key)
+    assert i.changed and state(i) != before
+
+
+def test_the_help_has_every_picture():
+    keys, what = zip(*HELP)
+    assert max(map(len, keys)) + max(map(len, what)) <= 75  # fits into a window of 640 px
+    assert all(name in dict(HELP)[f"1 - {len(PICTURES)}"] for name in PICTURES)
+
+
+def test_what_is_shown(rng):
+    i = some_inputs(rng, sh_degree=2)
+    for key, name in zip(range(glfw.KEY_1, glfw.KEY_9), PICTURES):
+        i.on_key(key)
+        assert i.picture == name
+    degrees = [i.on_key(glfw.KEY_G) or i.degree for _ in range(4)]
+    assert degrees == [1, 0, None, 1]
+    for can_pause, paused in ((False, False), (True, True), (True, False)):
+        i.can_pause = can_pause
+        i.on_key(glfw.KEY_SPACE)
+        assert i.paused == paused
+
+
+def test_without_cameras_arrows_do_nothing(rng):
+    i = some_inputs(rng, n=0)
+    before = i.controls.camera(64, 48).w2c
+    for key in (glfw.KEY_RIGHT, glfw.KEY_DOWN, glfw.KEY_P, glfw.KEY_HOME):
+        i.on_key(key)
+    assert i.point is None and np.allclose(i.controls.camera(64, 48).w2c, before)
+
+
+def test_flight_lasts_as_long_as_keys_are_held(rng, monkeypatch):
+    i, clock = some_inputs(rng), [time.perf_counter()]
+    i.controls.speed, start = 1.0, i.controls.position.copy()
+    monkeypatch.setattr(inputs_module.time, "perf_counter", lambda: clock[0])
+    i.fly(lambda key: False, fast=False)
+    clock[0] += 0.1
+    i.fly(lambda key: key in (glfw.KEY_W, glfw.KEY_D), fast=False)
+    way = i.controls.rotation[0] + i.controls.rotation[2]
+    assert np.allclose(i.controls.position - start, 0.1 * way) and i.point is None
+    clock[0] += 100.0  # a frame that took long is no leap
+    start = i.controls.position.copy()
+    i.fly(lambda key: key == glfw.KEY_W, fast=True)
+    distance = np.linalg.norm(i.controls.position - start)
+    assert np.isclose(distance, 4 * inputs_module.LONGEST)
+    assert set(FLIGHT).isdisjoint(KEYS)

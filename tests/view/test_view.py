@@ -1,0 +1,721 @@
+"""The window, for real: on a display without a screen (Xvfb), with what it shows read back and
+compared with headless renders."""
+
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import types
+
+import glfw
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.cli import main
+from hardsplat.gpu import surface as surface_module
+from hardsplat.gpu.device.context import Device
+from hardsplat.io.ply import save_ply
+from hardsplat.io.scenes.masks import downsampled
+from hardsplat.io.scenes.scene import load_scene
+from hardsplat.model.camera import Camera
+from hardsplat.model.gaussians import Gaussians
+from hardsplat.raster.core.parameters import Parameters
+from hardsplat.raster.core.pictures import palette_data
+from hardsplat.raster.hardware.rows import HardwareOptions
+from hardsplat.raster.renderer import Renderer
+from hardsplat.train.run.stops import batch_steps
+from hardsplat.train.run.trainer import train
+from hardsplat.train.watchers.watch import Watcher, Watchers
+from hardsplat.view import show, window
+from hardsplat.view.controls import Controls, fitted, placed
+from hardsplat.view.inputs import Inputs, Viewpoint
+from hardsplat.view.overlay import atlas, bar_of, panel
+from hardsplat.view.preview import Preview
+from hardsplat.view.screen import Look
+from hardsplat.view.viewer import Viewer
+from tests.helpers.training import settings
+from tests.helpers.xvfb import NEEDS_DISPLAY
+
+pytestmark = NEEDS_DISPLAY
+W, H = 64, 48
+GREY = (0.2, 0.3, 0.4)
+SECONDS = 20.0  # a busy machine may take
+
+
+@pytest.fixture
+def device(gpu):
+    gpu.check_validation()
+    yield gpu
+    gpu.check_validation()
+
+
+def some_gaussians(rng, n=40, planes=4) -> Gaussians:
+    spread = np.array([2, 1.5, 2])
+    means = rng.uniform(-spread, spread, (n, 3)) + [0, 0, 5]
+    sh = rng.normal(0, 0.2, (n, planes, 3))
+    sh[:, 0] += rng.uniform(-1, 1.5, (n, 3))
+    scales, opacities = rng.uniform(0.05, 0.4, (n, 3)), rng.uniform(0.2, 0.95, n)
+    return Gaussians(means, rng.normal(size=(n, 4)), scales, opacities, sh)
+
+
+def some_cameras(rng, n=3) -> list[Camera]:
+    out, first = [], Camera(np.eye(4), [[60, 0, W / 2 + 1], [0, 58, H / 2 - 2], [0, 0, 1]], W, H)
+    for _ in range(n):
+        controls = Controls(first, [0.1, -1, 0], [0, 0, 5])
+        controls.orbit(*rng.uniform(-0.4, 0.4, 2))
+        out.append(controls.camera(W, H))
+    return out
+
+
+class Seen:
+    """A viewer of random splats in the upper left corner of the display, at the size of its
+    cameras."""
+
+    def __init__(self, device, display, folder, format="float16", size=(W, H), renderer=None):
+        rng, n = np.random.default_rng(), 40
+        self.display, self.gaussians, self.cameras = (
+            display,
+            some_gaussians(rng, n),
+            some_cameras(rng),
+        )
+        self.photos = rng.integers(0, 256, (3, H, W, 3)).astype(np.uint8)
+        points = [
+            Viewpoint(f"photograph {i}", camera, lambda i=i: self.photos[i])
+            for i, camera in enumerate(self.cameras)
+        ]
+        controls = Controls(self.cameras[0], [0, -1, 0], [0, 0, 5])
+        self.inputs = Inputs(controls, points, 0, can_pause=True, sh_degree=1)
+        self.inputs.text = False
+        self.parameters = Parameters(device, n, 1)
+        self.parameters.upload(self.gaussians)
+        look = Look(HardwareOptions(format=format), GREY)
+        self.viewer = Viewer(device, "seen", look, self.inputs, folder, size=size)
+        self.handle = self.viewer.window.handle
+        glfw.set_window_pos(self.handle, 0, 0)
+        self.renderer = renderer or Renderer(device, format=format)
+
+    def turn(self) -> None:
+        self.viewer.turn(self.parameters, 1, ["a line of the caller"], wait=True)
+
+    def until(self, done, what: str) -> None:
+        end = time.perf_counter() + SECONDS
+        while not done():
+            assert time.perf_counter() < end, f"{what} took more than {SECONDS} s"
+            self.turn()
+
+    def frames(self, n: int = 3) -> None:
+        """Waits until n more were drawn."""
+        last = self.viewer.frames + n
+        while self.viewer.frames < last:
+            self.inputs.changed = True
+            before = self.viewer.frames
+            self.until(lambda: self.viewer.frames > before, "a frame")
+
+    def shows(self, expected: np.ndarray, least: float = 45.0) -> None:
+        """Waits until the window shows this image (height, width, 3) of 0..1 to so many dB."""
+        h, w = expected.shape[:2]
+        found = [0.0]
+
+        def close() -> bool:
+            self.inputs.changed = True
+            found[0] = psnr(self.display.pixels()[:h, :w] / 255, expected)
+            return found[0] >= least
+
+        try:
+            self.until(close, f"an image to {least} dB")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it came to {found[0]:.1f} dB") from None
+
+    def headless(self, camera: Camera | None = None, sh_degree=1) -> np.ndarray:
+        camera = camera or self.inputs.controls.camera(*self.viewer.window.size)
+        return np.clip(self.renderer.forward(self.gaussians, camera, sh_degree, GREY)[0], 0, 1)
+
+    def close(self) -> None:
+        self.viewer.close()
+        self.parameters.destroy()
+        self.renderer.close()
+
+
+def psnr(a, b) -> float:
+    return -10 * math.log10(max(np.mean((a - b) ** 2), 1e-12))
+
+
+@pytest.fixture
+def seen(device, display, tmp_path, request):
+    """Takes the arguments of Seen as its parameter, where a test has some."""
+    out = Seen(device, display, tmp_path, **getattr(request, "param", {}))
+    yield out
+    out.close()
+
+
+def test_every_camera_shows_what_a_headless_render_does(seen):
+    images = [seen.headless(camera) for camera in seen.cameras]
+    assert min(map(psnr, images, images[1:])) < 40  # they differ
+    seen.shows(seen.headless(seen.cameras[0]))
+    for camera in (*seen.cameras[1:], seen.cameras[0]):
+        seen.inputs.on_key(glfw.KEY_RIGHT)
+        seen.shows(seen.headless(camera))
+
+
+def test_sh_degrees(seen):
+    seen.inputs.on_key(glfw.KEY_G)
+    seen.shows(seen.headless(sh_degree=0))
+    seen.inputs.on_key(glfw.KEY_G)
+    seen.shows(seen.headless())
+
+
+def test_mouse_and_keys_through_the_display(seen, display):
+    seen.frames(1)
+    start = seen.inputs.controls.camera(W, H)
+    display.do("mousemove", 20, 20)
+    seen.frames(1)
+    display.do("mousedown", 1, "mousemove", 32, 14)
+    seen.until(lambda: not np.allclose(seen.inputs.controls.camera(W, H).w2c, start.w2c), "a drag")
+    display.do("mouseup", 1)
+    seen.frames(1)
+    expected = Controls(start, [0, -1, 0], [0, 0, 5])
+    expected.orbit(12 * 0.004, -6 * 0.004)
+    assert np.allclose(seen.inputs.controls.camera(W, H).w2c, expected.camera(W, H).w2c)
+    seen.shows(seen.headless())
+    speed = seen.inputs.controls.speed
+    display.do("click", 4)
+    seen.until(lambda: np.isclose(seen.inputs.controls.speed, 1.2 * speed), "the wheel")
+    glfw.focus_window(seen.handle)
+    display.do("key", "Right")
+    seen.until(lambda: seen.inputs.point == 1, "an arrow key")
+    seen.shows(seen.headless(seen.cameras[1]))
+    position = seen.inputs.controls.position
+    display.do("keydown", "w")
+    controls = seen.inputs.controls
+    seen.until(lambda: (controls.position - position) @ controls.forward > 0.01, "flying")
+    display.do("keyup", "w")
+    seen.frames(1)
+    seen.shows(seen.headless())
+
+
+def test_pictures_besides_the_image(seen):
+    image = seen.headless()
+    for number, picture in enumerate(("depth", "alpha", "count", "outlines")):
+        seen.inputs.on_key(glfw.KEY_2 + number)
+        seen.frames(3)
+        shown = display_of(seen)
+        assert seen.inputs.picture == picture and psnr(shown / 255, image) < 30
+    T = seen.renderer.forward(seen.gaussians, seen.cameras[0], 1, GREY)[1]
+    seen.inputs.on_key(glfw.KEY_3)
+    seen.shows(np.repeat(1 - T[..., None], 3, axis=2), 40)  # a palette of 256 greys
+    seen.inputs.on_key(glfw.KEY_1)
+    seen.shows(image)
+
+
+def display_of(seen) -> np.ndarray:
+    w, h = seen.viewer.window.size
+    return seen.display.pixels()[:h, :w]
+
+
+def test_a_palette_follows_the_numbers(seen):
+    seen.inputs.on_key(glfw.KEY_2)
+    seen.frames(3)
+    low, high = seen.viewer._span
+    assert 0 < low < high < 12
+    seen.inputs.controls.position = (
+        seen.inputs.controls.position - 10 * seen.inputs.controls.forward
+    )
+    seen.frames(3)
+    assert seen.viewer._span[0] > low + 8
+
+
+def test_photographs(seen):
+    seen.inputs.on_key(glfw.KEY_RIGHT)
+    photo, camera = seen.photos[1] / 255, seen.cameras[1]
+    seen.inputs.on_key(glfw.KEY_P)
+    half = W // 2, H
+    x, y, w, h = placed(camera, *half)
+    both = np.full((H, W, 3), 0.12)
+    render = seen.headless(fitted(camera, *half))
+    both[:, : half[0]] = 0.4 * render + 0.6 * 0.12  # darker beyond what the photograph shows
+    both[y : y + h, x : x + w] = render[y : y + h, x : x + w]
+    x += half[0]
+    both[y : y + h, x : x + w] = downsampled(seen.photos[1], w, h) / 255
+    seen.shows(both)
+    seen.inputs.on_key(glfw.KEY_P)
+    seen.shows(0.5 * photo + 0.5 * seen.headless(camera))
+    seen.inputs.on_key(glfw.KEY_P)
+    seen.shows(photo, 55)
+    seen.inputs.on_drag(1, 3, 0, False, H)
+    seen.shows(seen.headless())  # no photograph was taken from there
+    seen.inputs.on_key(glfw.KEY_LEFT)
+    seen.shows(seen.photos[0] / 255, 55)
+    seen.inputs.on_key(glfw.KEY_P)
+    seen.shows(seen.headless(seen.cameras[0]))
+
+
+def test_a_photograph_is_shown_when_it_arrives(seen):
+    """Without anybody touching the window, in which nothing else changes."""
+    gate, asked = threading.Event(), threading.Event()
+
+    def slow():
+        asked.set()
+        gate.wait(SECONDS)
+        return seen.photos[0]
+
+    seen.inputs.points[0] = Viewpoint("slow", seen.cameras[0], slow)
+    seen.shows(seen.headless())
+    for _ in range(3):
+        seen.inputs.on_key(glfw.KEY_P)
+    seen.until(asked.is_set, "asking for the photograph")
+    for _ in range(20):
+        seen.turn()
+    frames = seen.viewer.frames
+    for _ in range(10):
+        seen.turn()
+    assert seen.viewer.frames == frames  # waiting for it costs no frames
+    gate.set()
+    seen.shows(seen.photos[0] / 255, 40)
+
+
+def test_a_photograph_that_is_gone(seen):
+    def gone():
+        raise UserError("a.jpg: image not found")
+
+    seen.inputs.points[0] = Viewpoint("gone", seen.cameras[0], gone)
+    seen.inputs.on_key(glfw.KEY_P)
+    seen.until(lambda: "a.jpg" in seen.inputs.note, "the note")
+    assert not seen.viewer.closed
+
+
+@pytest.mark.parametrize("seen", [{"size": (500, 200)}], indirect=True)
+def test_text(seen):
+    seen.inputs.on_key(glfw.KEY_O)
+    background = seen.headless()
+    coverage, (w, h) = atlas(seen.viewer.window.font)
+    line = " a line of the caller "  # the lines below are longer: the ground is as wide as they are
+    top = np.s_[:h, : w * len(line)]
+    glyphs = np.concatenate([coverage[ord(c) - 32] for c in line], axis=1)[..., None] / 255
+    expected = background.copy()
+    expected[top] = background[top] * 0.3 * (1 - glyphs) + glyphs
+    assert coverage[ord("A") - 32].max() > 200 and coverage[0].max() == 0
+    seen.shows(expected[top])
+
+    def unlike(part) -> float:
+        return psnr(display_of(seen)[part] / 255, background[part])
+
+    assert unlike(np.s_[6 * h :]) > 45  # below it nothing changed
+    assert unlike(np.s_[h : 2 * h, : 40 * w]) < 25  # the viewer's own line
+    seen.inputs.on_key(glfw.KEY_F1)
+    seen.frames(2)
+    assert unlike(np.s_[8 * h : 9 * h, : 20 * w]) < 25
+    seen.inputs.on_key(glfw.KEY_O)
+    seen.shows(background)
+
+
+@pytest.mark.parametrize("seen", [{"size": (500, 200), "format": "float32"}], indirect=True)
+def test_numbers_have_a_legend(seen):
+    """The palette is in its line of the text, from its first colour to the last."""
+    seen.inputs.on_key(glfw.KEY_O)
+    seen.inputs.on_key(glfw.KEY_2)
+    seen.until(lambda: seen.viewer._span is not None, "numbers")
+    seen.frames(2)
+    lines = panel(seen.viewer._text(["a line of the caller"], 1, (500, 200)))
+    (column, row, count), (_, (w, h)) = bar_of(lines), atlas(seen.viewer.window.font)
+    low, high = (float(n) for n in re.findall(r"\d[\d.e+-]*", lines[row])[:2])
+    assert row == 2 and 0 < low < high and lines[row].rstrip().endswith("world units")
+    words = palette_data("depth")["colors"][np.arange(count * w) * 256 // (count * w)]
+    bar = display_of(seen)[row * h + h // 2, column * w : (column + count) * w]
+    colors = words.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :3]
+    assert np.abs(bar.astype(int) - colors).max() <= 2
+
+
+def test_a_screenshot_is_what_is_shown_without_text(seen, tmp_path):
+    seen.shows(seen.headless())
+    shown = display_of(seen)
+    seen.inputs.on_key(glfw.KEY_O)
+    for number in (1, 2):
+        seen.inputs.on_key(glfw.KEY_C)
+        path = tmp_path / f"screenshot_{number:03d}.png"
+        seen.until(path.exists, "a screenshot")
+        with Image.open(path) as picture:
+            assert np.array_equal(np.asarray(picture), shown)
+    assert str(path) in seen.inputs.note
+
+
+def test_moving_pictures_are_coarser_where_they_take_long_and_sharp_again(seen, monkeypatch):
+    seen.frames(1)
+    seen.viewer._full_ms = 1000.0
+    monkeypatch.setattr("hardsplat.view.viewer.TOUCH", math.inf)
+    seen.inputs.on_drag(1, 2, 1, False, H)
+    coarse = np.kron(seen.headless(seen.inputs.controls.camera(W // 4, H // 4)), np.ones((4, 4, 1)))
+    seen.shows(coarse)
+    monkeypatch.undo()
+    seen.shows(seen.headless())
+
+
+def test_a_device_that_cannot_order_fragments_has_a_window_too(
+    device, display, tmp_path, monkeypatch
+):
+    """The blending unit draws the picture."""
+    without = device.capabilities.names - {"interlock", "raster_order", "sequential"}
+    monkeypatch.setattr(device.capabilities, "names", without)
+    renderer = Renderer(device)
+    seen = Seen(device, display, tmp_path, renderer=renderer)
+    try:
+        seen.frames(1)
+        monkeypatch.undo()
+        seen.shows(seen.headless())
+    finally:
+        seen.close()
+
+
+def test_resizing(seen):
+    seen.frames(1)
+    for size in ((200, 90), (40, 70), (1, 1), (150, 150), (W, H)):
+        glfw.set_window_size(seen.handle, *size)
+        surface = seen.viewer.surface
+        seen.until(lambda: (surface.width, surface.height) == size, "a new swapchain")
+        seen.shows(seen.headless(fitted(seen.cameras[0], *size)))
+
+
+def test_a_hidden_window_draws_nothing(seen):
+    seen.frames(1)
+    glfw.hide_window(seen.handle)
+    seen.until(lambda: not seen.viewer.shown, "hiding")
+    frames = seen.viewer.frames + seen.viewer._flying
+    for _ in range(10):
+        seen.inputs.changed = True
+        seen.turn()
+    assert seen.viewer.frames == frames
+    glfw.show_window(seen.handle)
+    glfw.set_window_pos(seen.handle, 0, 0)
+    seen.shows(seen.headless())
+
+
+LOST = ("VkErrorOutOfDateKhr", "VkErrorSurfaceLostKhr", "VkSuboptimalKhr")
+CALLS = [("vkAcquireNextImageKHR", name) for name in (*LOST, "VkNotReady")]
+CALLS += [("vkQueuePresentKHR", name) for name in LOST]
+
+
+@pytest.mark.parametrize("function, name", CALLS)
+def test_lost_swapchains(seen, device, monkeypatch, function, name):
+    seen.frames(1)
+    real, told = device.proc(function), []
+
+    def lost(*arguments):
+        if told:
+            return real(*arguments)
+        told.append(name)
+        if function == "vkQueuePresentKHR" or name == "VkSuboptimalKhr":
+            real(*arguments)  # the work is queued all the same
+        raise getattr(surface_module.vk, name)
+
+    monkeypatch.setitem(device._procs, function, lost)
+    seen.inputs.on_key(glfw.KEY_RIGHT)
+    seen.shows(seen.headless(seen.cameras[1]))
+    while not told:  # an image was at hand already, so that none was asked for
+        seen.frames(1)
+    seen.shows(seen.headless(seen.cameras[1]))
+    assert told == [name]
+
+
+@pytest.mark.parametrize("how", ["the window manager", "escape"])
+def test_closing(seen, how):
+    seen.frames(1)
+    seen.inputs.changed = True
+    seen.turn()  # with a frame in flight, maybe
+    if how == "escape":
+        seen.inputs.on_key(glfw.KEY_ESCAPE)
+    else:
+        glfw.set_window_should_close(seen.handle, True)
+    seen.until(lambda: seen.viewer.closed, "closing")
+    seen.turn()
+    assert not seen.viewer.shown
+
+
+def test_memory_that_gives_out_closes_the_window(seen, monkeypatch):
+    def full(*arguments, **named):
+        raise OutOfMemory("full")
+
+    seen.frames(1)
+    monkeypatch.setattr("hardsplat.view.screen.HardwareRasterizer", full)
+    seen.inputs.on_key(glfw.KEY_5)
+    with pytest.raises(OutOfMemory, match="full"):
+        seen.until(lambda: False, "the error")
+    assert seen.viewer.closed
+
+
+def test_a_target_that_cannot_be_blended_leaves_the_image(seen, monkeypatch):
+    seen.frames(1)
+    real = seen.viewer.screen.fit
+
+    def fit(parameters, size, picture):
+        if picture == "count":
+            raise UserError("lacks float32_blend")
+        return real(parameters, size, picture)
+
+    monkeypatch.setattr(seen.viewer.screen, "fit", fit)
+    seen.inputs.on_key(glfw.KEY_4)
+    seen.until(lambda: seen.inputs.picture == "image", "falling back")
+    assert "float32_blend" in seen.inputs.note
+    seen.shows(seen.headless())
+
+
+def test_splats_whose_buffers_grow(seen, device):
+    """As a training does it: new buffers, more splats."""
+    seen.frames(1)
+    device.wait_idle()
+    more = some_gaussians(np.random.default_rng(), 100)
+    seen.parameters.resize(100, 40)
+    seen.parameters.upload(more)
+    seen.gaussians = more
+    seen.shows(seen.headless())
+
+
+def test_everything_is_freed(display, tmp_path):
+    """Else the validation layers complain when the device is destroyed."""
+    device = Device(surfaces=[*window.start(), "VK_KHR_nothing"])  # unknown extensions are left out
+    seen = Seen(device, display, tmp_path)
+    seen.frames(1)
+    seen.inputs.on_key(glfw.KEY_P)
+    glfw.set_window_size(seen.handle, 30, 30)
+    seen.frames(2)
+    seen.close()
+    device.close()
+
+
+def test_devices_without_a_window_have_no_extension_of_windows(session_device):
+    assert "swapchain" not in session_device.capabilities
+    with pytest.raises(UserError, match="VK_KHR_swapchain"):
+        surface_module.Surface(session_device, None)
+
+
+def run_without_display(*argv):
+    gone = ("DISPLAY", "WAYLAND_DISPLAY", "XDG_SESSION_TYPE")
+    environment = {k: v for k, v in os.environ.items() if k not in gone}
+    command = [sys.executable, "-m", "hardsplat", *map(str, argv)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def test_no_display_is_one_line(tmp_path):
+    save_ply(tmp_path / "a.ply", some_gaussians(np.random.default_rng(), 5))
+    done = run_without_display("view", tmp_path / "a.ply")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("hardsplat: error: no window: ") and "DISPLAY" in done.stderr
+
+
+def test_training_without_a_display_goes_on(scene, tmp_path):
+    options = "--view --max-steps 2 --sh-degree 0 --quiet --result-dir".split()
+    done = run_without_display("train", scene, *options, tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("note: no window: ") == 1 and (tmp_path / "run/splats.ply").is_file()
+
+
+@pytest.fixture
+def training(device, monkeypatch, scene, tmp_path):
+    """training(preview, **settings) -> metrics of a deterministic run that grows."""
+    opened = "hardsplat.train.run.trainer.open_device"
+    monkeypatch.setattr(opened, lambda wanted, surfaces=(): device)
+    monkeypatch.setattr("hardsplat.train.run.stops.BATCH_SECONDS", math.inf)
+    way = {"rasterizer": "tiled", "tile_backward": "gather", "max_steps": 40}
+
+    def run(name, preview=None, **changes):
+        config = settings(scene, tmp_path / name, **{**way, **changes})
+        return train(config, [preview] if preview else [])
+
+    return run
+
+
+class Watched(Preview):
+    """A preview that calls `watch(preview, run)` after each turn. `every`: a frame each turn,
+    however busy."""
+
+    batch_seconds = math.inf  # so that a busy machine makes the same batches
+
+    def __init__(self, watch=lambda preview, run: None):
+        super().__init__(size=(32, 24))
+        self.watch, self.turns = watch, 0
+
+    def turn(self, run, wait=False):
+        if self.viewer and not self.viewer.closed:
+            self.viewer._drawn_at = -1e9
+        super().turn(run, wait)
+        self.turns += 1
+        assert self.turns < 5000
+        self.watch(self, run)
+
+
+def test_a_window_does_not_change_what_is_trained(training, tmp_path):
+    shown = []
+    preview = Watched(lambda p, s: shown.append(p.viewer.frames))
+    with_window = training("with", preview)
+    without = training("without")
+    assert shown[-1] > 2 and preview.viewer.closed
+    assert with_window["splats"] == without["splats"] > 300
+    curves = [metrics["curve"] | {"seconds": None} for metrics in (with_window, without)]
+    assert len(curves[0]["loss"]) > 5 and curves[0] == curves[1]
+    a, b = ((tmp_path / name / "splats.ply").read_bytes() for name in ("with", "without"))
+    assert a == b
+
+
+def test_the_window_shows_the_splats_of_the_moment(training, device, display, scene):
+    """At a step after growth, with training drained: the same as a headless render of the
+    session's splats."""
+    renderer, compared = Renderer(device), []
+    view = load_scene(scene).views[0]  # where the window begins
+
+    def watch(preview, run):
+        session = run.session
+        if session.step < 30 or compared:
+            return
+        session.drain()
+        glfw.set_window_pos(preview.viewer.window.handle, 0, 0)
+        preview.viewer.inputs.text = False
+        preview.watch = lambda p, s: None
+        gaussians, end = session.gaussians(), time.perf_counter() + SECONDS
+        image, _ = renderer.forward(gaussians, view.camera, 0, near=session.config.near_plane)
+        found = 0.0
+        while found < 45 and time.perf_counter() < end:
+            preview.turn(run, wait=True)
+            found = psnr(display.pixels()[:24, :32] / 255, np.clip(image, 0, 1))
+        compared.append((found, len(gaussians)))
+
+    training("shown", Watched(watch))
+    assert compared and compared[0][0] >= 45 and compared[0][1] > 300
+    renderer.close()
+
+
+def test_pausing(training):
+    steps = []
+
+    def watch(preview, run):
+        if len(steps) == 0 and run.session.step >= 10:
+            preview.viewer.inputs.on_key(glfw.KEY_SPACE)
+        if preview.paused:
+            steps.append(run.session.step)
+            if len(steps) == 20:
+                preview.viewer.inputs.on_key(glfw.KEY_SPACE)
+
+    metrics = training("paused", Watched(watch), max_steps=20)
+    assert len(steps) == 20 and len(set(steps)) == 1 and metrics["steps"] == 20
+
+
+def test_an_interrupt_ends_a_pause(training, monkeypatch, tmp_path):
+    def watch(preview, run):
+        if not preview.paused:
+            preview.viewer.inputs.on_key(glfw.KEY_SPACE)
+        elif preview.turns == 15:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        training("interrupted", Watched(watch))
+    assert (tmp_path / "interrupted" / "splats.ply").is_file()
+
+
+def test_closing_the_window_lets_training_go_on(training):
+    def watch(preview, run):
+        if run.session.step >= 10 and not preview.viewer.closed:
+            preview.viewer.inputs.on_key(glfw.KEY_ESCAPE)
+
+    preview = Watched(watch)
+    assert training("closed", preview, max_steps=30)["steps"] == 30 and preview.viewer.closed
+
+
+def test_a_window_that_fails_lets_training_go_on(training, monkeypatch, capsys):
+    def refuse(*arguments):
+        raise UserError("cannot draw to a window of this display")
+
+    monkeypatch.setattr("hardsplat.view.viewer.Surface", refuse)
+    assert training("refused", Preview(), max_steps=5)["steps"] == 5
+    assert "cannot draw to a window" in capsys.readouterr().out
+
+
+def test_batches_are_short_while_the_window_is_seen():
+    config = settings(None, batch_steps=50)
+    window = types.SimpleNamespace(surfaces=(), shown=True, batch_seconds=1 / 30)
+    watchers = Watchers([window, Watcher()])
+    assert batch_steps(config, 0, 0.004, watchers.batch_seconds) == 8
+    window.shown = False
+    assert batch_steps(config, 0, 0.004, watchers.batch_seconds) == 50
+
+
+def view_until_drawn(monkeypatch, target) -> tuple[Viewer, np.ndarray]:
+    """Runs `hardsplat view` until a frame is drawn, then presses Escape; its viewer, and that
+    frame."""
+    found, real = [], Viewer.turn
+
+    def turn(self, *arguments, **named):
+        real(self, *arguments, **named)
+        if self.frames and not self.closed and not found:
+            found.extend([self, self.screen.pixels(*self.window.size)])
+            self.inputs.on_key(glfw.KEY_ESCAPE)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Viewer, "turn", turn)
+        assert main(["view", str(target)]) == 0
+    return found[0], found[1]
+
+
+def test_a_result_is_shown_until_its_window_is_closed(device, training, scene, tmp_path):
+    """After all files are written; without `stays`, as in the other tests, the window closes
+    with the training."""
+    preview = Preview((W, H), stays=True)
+    turns, held, turn = [], [0], preview.turn
+
+    def counted(run, wait=False):
+        viewer = preview.viewer
+        if viewer.busy and (viewer.frames or viewer._flying):
+            # Frames are slow, and the first one was just drawn.
+            viewer.frame_ms, viewer._drawn_at = 100.0, time.perf_counter()
+            viewer.inputs.changed = viewer.window.resized = False
+            held[0] = viewer.frames + viewer._flying
+        if (tmp_path / "stays/metrics.json").is_file():
+            turns.append(wait)
+        if len(turns) == 200 or (turns and viewer.frames > held[0]):
+            viewer.inputs.on_key(glfw.KEY_ESCAPE)
+        turn(run, wait)
+
+    preview.turn = counted
+    assert training("stays", preview, max_steps=8, batch_steps=1)["steps"] == 8
+    assert turns and all(turns) and preview.viewer.closed
+    assert preview.viewer.frames > held[0], "the last frame was of a step on the way"
+
+
+def test_view_of_splats_a_result_and_a_scene(
+    device, monkeypatch, scene, training, tmp_path, capsys
+):
+    monkeypatch.setattr(show, "open_device", lambda wanted, surfaces=(): device)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("hardsplat.view.viewer.OPENED", (64, 48))
+    monkeypatch.setattr("hardsplat.view.window.LEAST", 64)
+    training("run", max_steps=3)
+    rng = np.random.default_rng()
+    save_ply(tmp_path / "a.ply", some_gaussians(rng, 50))
+    g = some_gaussians(rng, 50)
+    rest = dict(opacities=g.logit_opacities, scales=g.log_scales, sh0=g.sh[:, :1], shN=g.sh[:, 1:])
+    np.savez(tmp_path / "a.npz", means=g.means, quats=g.quats, **rest)
+    for target in ("a.ply", "a.npz"):
+        viewer, pixels = view_until_drawn(monkeypatch, target)
+        assert viewer.closed and not viewer.inputs.points and np.ptp(pixels) > 20
+        assert np.linalg.norm(viewer.inputs.controls.pivot - np.median(g.means, axis=0)) < 2
+    views = load_scene(scene).views
+    for target in ("run", scene):
+        viewer, pixels = view_until_drawn(monkeypatch, target)
+        points = viewer.inputs.points
+        assert len(points) == len(views) and viewer.inputs.point == 0 and np.ptp(pixels) > 20
+        assert np.allclose(viewer.inputs.controls.camera(32, 24).w2c, views[0].camera.w2c)
+        assert "held out" in points[0].name and np.array_equal(points[0].photo(), views[0].load())
+
+
+def test_view_of_what_is_not_there(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for name in ("bad.ply", "bad.txt"):
+        (tmp_path / name).write_text("nothing")
+    wanted = {"missing": "not found", "empty": "no COLMAP model", "bad.ply": "bad.ply"}
+    for target, what in {**wanted, "bad.txt": "bad.txt"}.items():
+        assert main(["view", target]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("hardsplat: error: ") and what in error and error.count("\n") == 1

@@ -1,0 +1,110 @@
+"""The window of a fit, for real: on a display without a screen (Xvfb), with what it shows read
+back."""
+
+import time
+
+import glfw
+import numpy as np
+import pytest
+from PIL import Image
+
+from hardsplat.base.errors import OutOfMemory, UserError
+from hardsplat.cli import main
+from hardsplat.fit.blobs import Blobs
+from hardsplat.fit.config import FitConfig
+from hardsplat.fit.session import FitSession
+from hardsplat.view import window
+from hardsplat.view.fit_preview import FitPreview
+from tests.helpers.tables import argv
+from tests.helpers.xvfb import NEEDS_DISPLAY
+
+pytestmark = NEEDS_DISPLAY
+SECONDS = 20.0  # a busy machine may take
+
+
+@pytest.fixture
+def session(gpu):
+    """Of 24x18 pixels, after a few steps over white."""
+    photo = np.random.default_rng(0).integers(0, 255, (18, 24, 3), dtype=np.uint8)
+    found = FitSession(gpu, FitConfig(max_steps=5, background="white"), photo, 30)
+    found.set(Blobs.scattered(30, photo / 255, 0))
+    found.run(5)
+    found.drain()
+    yield found
+    found.destroy()
+    gpu.check_validation()
+
+
+def seen(preview, session, display, size, expected) -> float:
+    """Returns the largest difference between the upper left of the display and `expected`, in
+    steps of 8 bits, once they agree or time is over."""
+    glfw.set_window_pos(preview.window.handle, 0, 0)
+    end = time.perf_counter() + SECONDS
+    while True:
+        preview.turn(session)
+        found = display.pixels()[: size[1], : size[0]].astype(float)
+        if (off := np.abs(found - expected).max()) <= 1.01 or time.perf_counter() > end:
+            return off
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("size", [(24, 18), (72, 54), (72, 80), (12, 9)])
+def test_the_window_shows_the_image(session, gpu, display, size):
+    """Pixel by pixel, three times as large, in a window of another shape, and half as large:
+    there the mean of four."""
+    image = 255 * np.clip(session.image(), 0, 1)
+    expected = {24: image, 12: image.reshape(9, 2, 12, 2, 3).mean((1, 3))}
+    expected = expected.get(size[0], image.repeat(3, 0).repeat(3, 1))
+    if size[1] == 80:
+        expected = np.pad(expected, ((13, 13), (0, 0), (0, 0)), constant_values=0.12 * 255)
+    preview = FitPreview(size)
+    preview.open(gpu, session, "a.png")
+    assert preview.shown and seen(preview, session, display, size, expected) <= 1.01
+    preview.close()
+    preview.close()
+
+
+def test_closing_the_window_and_failing_let_the_fit_go_on(session, gpu, monkeypatch, capsys):
+    preview = FitPreview((24, 18))
+    preview.open(gpu, session, "a.png")
+    glfw.set_window_should_close(preview.window.handle, True)
+    preview.turn(session)
+    assert not preview.shown
+    preview.turn(session)
+
+    def full(*_):
+        raise OutOfMemory("full")
+
+    preview.open(gpu, session, "a.png")
+    monkeypatch.setattr("hardsplat.view.fit_preview.build", full)
+    end = time.perf_counter() + SECONDS
+    while preview.shown and time.perf_counter() < end:
+        preview.turn(session)
+    assert not preview.shown and "the window is closed: full" in capsys.readouterr().out
+
+
+def hardsplat_fit(folder, steps: int) -> int:
+    Image.fromarray(np.full((18, 24, 3), 90, np.uint8)).save(folder / "a.png")
+    words = f"--view --max-steps {steps} --frames 0 --quiet --result-dir"
+    return main(argv("fit", folder / "a.png", words, folder / "out"))
+
+
+def test_the_command(display, tmp_path, monkeypatch):
+    shown, turn = [], FitPreview.turn
+
+    def watched(self, session):
+        turn(self, session)
+        shown.append(self.shown)
+
+    monkeypatch.setattr(FitPreview, "turn", watched)
+    assert hardsplat_fit(tmp_path, 20) == 0
+    assert any(shown) and (tmp_path / "out" / "reconstruction.png").is_file()
+
+
+def test_no_display_is_a_note(tmp_path, monkeypatch, capsys):
+    def nowhere():
+        raise UserError("no window: there is no display")
+
+    monkeypatch.setattr(window, "start", nowhere)
+    assert hardsplat_fit(tmp_path, 2) == 0
+    assert "the fit goes on without --view" in capsys.readouterr().err
